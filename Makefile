@@ -1,0 +1,37 @@
+# `make` builds .venv by itself when it has to. Pass options on with ARGS: make test ARGS="-k lease"
+ARGS ?=
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test check bench system-deps lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+demo: ## run one work order on this repository, show it live, stop
+	@scripts/env runtime
+	@.venv/bin/python -m mcc.demo $(ARGS)
+
+up: ## start everything on this machine and stay: page, API, drone, Flower
+	@scripts/env runtime
+	@.venv/bin/mcc up $(ARGS)
+
+test: ## all tests
+	@scripts/test $(ARGS)
+
+check: ## style, format and types (ARGS=--fix repairs)
+	@scripts/check $(ARGS)
+
+bench: ## the speed we claim, measured here
+	@scripts/env dev
+	@.venv/bin/python -m benchmarks $(ARGS)
+
+system-deps: ## what the tests use beyond Python, by apt-get
+	@scripts/system-deps
+
+lock: ## write the lock files anew (ARGS=--upgrade takes the newest)
+	@scripts/lock $(ARGS)
+
+clean: ## remove .venv, caches and built packages
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Drone: carries out one work order."""

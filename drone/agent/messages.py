@@ -1,0 +1,63 @@
+"""This room is for the transcript's messages: frozen, and encoded once per wire format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mcc.contracts.journal import Thought
+from mcc.contracts.record import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    text: str
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """Bytes by wire format; a model adapter fills its own key the first time it sends the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    text: str
+    thinking: str = ""
+    thoughts: tuple[Thought, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call_id: str
+    name: str
+    content: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResults:
+    """The results of one reply's calls, in the order of the calls.
+
+    Adapters send `ToolResult.call_id` (ours) to the provider as the call's id, and the same id in the reply's calls:
+    provider ids repeat or are missing, ours never.
+    """
+
+    results: tuple[ToolResult, ...]
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
+
+    `idempotent`: running it twice does no harm, so a takeover may run it again. `seconds`: its time limit, None = the turn's.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    group: str = ""
+    idempotent: bool = False
+    seconds: float | None = None
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)

@@ -1,0 +1,129 @@
+"""This room is for the ports of the agent loop: a model to ask, tools to act with, a journal to write to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from drone.agent.messages import Message, ToolSpec
+from mcc.contracts.journal import Fact, Origin, Outcome, Thought
+from mcc.contracts.usage import Usage
+
+DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A tool call as the model wrote it: `arguments` is the JSON object, or the raw text when it is not one."""
+
+    name: str
+    arguments: Mapping[str, object] | str
+    provider_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to a model. `messages` grows from call to call of a transcript; encode each message once."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    thinking: str = "inherit"
+    seconds: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply. `finish_reason`: stop | tool_calls | length | content_filter | other; `model`: who answered."""
+
+    text: str
+    tool_calls: tuple[WantedCall, ...] = ()
+    thinking: str = ""
+    thoughts: tuple[Thought, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage = Usage(model_calls=1)
+    first_token_ms: float | None = None
+    model: str = ""
+
+
+class Listener(Protocol):
+    """Whoever listens while a model is asked."""
+
+    def delta(self, kind: DeltaKind, text: str) -> None:
+        """A piece of text arrived; cheap, never waits."""
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        """The try failed; another follows after `wait_seconds`. Committed on return."""
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        """Another model is asked from here on. Committed on return."""
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str:
+        """Effective name, `provider/model`."""
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        """Raises `ModelError`; CancelledError passes."""
+
+
+class ModelError(Exception):
+    """The provider did not give a reply; the message is a sentence for people, without secrets.
+
+    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for.
+    """
+
+    def __init__(
+        self, message: str, *, retryable: bool = False, retry_after: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that the loop has journaled and now runs. `arguments` is a JSON object."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a tool call brought: `content` is what the model is told."""
+
+    content: str
+    is_error: bool = False
+    outcome: Outcome = Outcome.OK
+    subagent_ids: tuple[str, ...] = ()
+
+
+class ToolSet(Protocol):
+    def specs(self) -> Sequence[ToolSpec]:
+        """What is there, in a stable order."""
+
+    async def call(self, call: Call) -> Output:
+        """Run one tool. Whatever is wrong with the call is an `Output` with `is_error`, in words a model can act on."""
+
+
+class Journal(Protocol):
+    """Where a turn's history goes. `write` returns once the facts are committed, in this order."""
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        """Answers the number of the last of these entries. Raises `Fenced` when someone else holds the order now."""
+
+    async def keep(self, text: str) -> str:
+        """Store a text under its SHA-256 (hex), which is answered."""
+
+    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
+        """Tell viewers of text on its way; may be lost."""
+
+
+class Fenced(Exception):
+    """Another holder has the order: stop, start nothing more, write nothing more."""

@@ -1,0 +1,264 @@
+"""This room is for folding a journal: entries in, the chat record, the usage and what is still open out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never, cast
+
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    AnyFact,
+    ApprovalDecided,
+    ApprovalRequested,
+    BudgetWarned,
+    ControlApplied,
+    DocumentChanged,
+    Draft,
+    Entry,
+    GateChecked,
+    ModelFellBack,
+    ModelReplied,
+    ModelRetried,
+    ModelStarted,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+    Origin,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+)
+from mcc.contracts.record import (
+    AgentEnd,
+    ChatRecord,
+    GateStep,
+    ModelStep,
+    NoteStep,
+    RecordStatus,
+    SteerStep,
+    Step,
+    ToolStep,
+)
+from mcc.contracts.shape import Text
+from mcc.contracts.usage import Usage
+
+_ONE_TOOL_CALL = Usage(tool_calls=1)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A record in the making."""
+
+    id: str
+    parent_id: str | None
+    agent: str
+    depth: int
+    started: AgentStarted
+    started_at: datetime
+    steps: list[Step] = field(default_factory=list)
+    children: list["_Node"] = field(default_factory=list)
+    calls: dict[str, ToolStarted] = field(default_factory=dict)
+    usage: Usage = Usage()
+    finished: AgentFinished | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(record_id=self.id, parent_id=self.parent_id, agent=self.agent, depth=self.depth)
+
+
+class Fold:
+    """The state that a journal describes, one entry at a time. Entries must come in order, each once.
+
+    The record tree is that of the last attempt; usage sums every attempt (what a lost drone spent was spent).
+    """
+
+    def __init__(self, order_id: str, session_id: str = "") -> None:
+        self.order_id = order_id
+        self.session_id = session_id
+        self.last_seq = 0
+        self.attempt = 0
+        self.finished: OrderFinished | None = None
+        self.usage = Usage()
+        self._root: _Node | None = None
+        self._nodes: dict[str, _Node] = {}
+
+    @classmethod
+    def of(cls, order_id: str, entries: Iterable[Entry]) -> "Fold":
+        fold = cls(order_id)
+        for entry in entries:
+            fold.add(entry)
+        return fold
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry in; ValueError when it is not the one after the last."""
+        if entry.seq != self.last_seq + 1:
+            raise ValueError(f"journal of {self.order_id}: expected entry {self.last_seq + 1}, got {entry.seq}")
+        self.last_seq = entry.seq
+        self._tell(entry, cast(AnyFact, entry.data))
+
+    def _tell(self, entry: Entry, fact: AnyFact) -> None:
+        match fact:
+            case OrderQueued():
+                self.session_id = fact.session_id
+            case OrderClaimed():
+                self.attempt = fact.attempt
+            case OrderFinished():
+                self.finished = fact
+            case AgentStarted():
+                self._start(entry, fact)
+            case AgentFinished():
+                node = self._node(entry)
+                node.finished, node.finished_at = fact, entry.at
+            case ModelReplied():
+                self._reply(entry, fact)
+            case ToolStarted():
+                self._node(entry).calls[fact.call_id] = fact
+            case ToolFinished():
+                self._tool_finished(entry, fact)
+            case GateChecked():
+                self._step(entry, GateStep(seq=entry.seq, ok=fact.ok, errors=fact.errors))
+            case ControlApplied():
+                step = SteerStep(seq=entry.seq, control=fact.control, message=fact.message, reason=fact.reason)
+                self._step(entry, step)
+            case AgentStep():
+                self._note(entry, fact.name, fact.message)
+            case AgentReused():
+                self._note(entry, "reused", fact.message)
+            case ModelRetried():
+                self._note(entry, "retried", f"{fact.error}; asked again after {fact.wait_seconds:g} s")
+            case ModelFellBack():
+                self._note(entry, "fell_back", f"{fact.source} → {fact.target}: {fact.error}")
+            case BudgetWarned():
+                self._note(entry, "budget", fact.message)
+            case TranscriptCompacted():
+                self._note(entry, "compacted", fact.summary)
+            case DocumentChanged():
+                self._note(entry, "document", f"{fact.command} made version {fact.version} of {fact.document_id}")
+            case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
+                self._note(entry, fact.kind, fact.call_id)
+            case ModelStarted() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+                pass
+            case _:
+                assert_never(fact)
+
+    def _start(self, entry: Entry, fact: AgentStarted) -> None:
+        assert entry.record_id is not None
+        node = _Node(entry.record_id, entry.parent_id, entry.agent or "", entry.depth, fact, entry.at)
+        parent = self._nodes.get(entry.parent_id or "")
+        if parent is None:
+            self._root, self._nodes = node, {}
+        else:
+            parent.children.append(node)
+        self._nodes[node.id] = node
+
+    def _node(self, entry: Entry) -> _Node:
+        return self._nodes[entry.record_id or ""]
+
+    def _step(self, entry: Entry, step: Step) -> None:
+        node = self._nodes.get(entry.record_id or "") or self._root
+        if node is not None:
+            node.steps.append(step)
+
+    def _note(self, entry: Entry, name: str, message: Text) -> None:
+        self._step(entry, NoteStep(seq=entry.seq, name=name, message=message))
+
+    def _reply(self, entry: Entry, fact: ModelReplied) -> None:
+        node = self._node(entry)
+        node.usage = node.usage.plus(fact.usage)
+        self.usage = self.usage.plus(fact.usage)
+        node.steps.append(
+            ModelStep.model_construct(
+                seq=entry.seq,
+                kind="model",
+                text=fact.text,
+                thinking=fact.thinking,
+                tool_calls=fact.tool_calls,
+                finish_reason=fact.finish_reason,
+                usage=fact.usage,
+                first_token_ms=fact.first_token_ms,
+                seconds=fact.seconds,
+            )
+        )
+
+    def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
+        node = self._node(entry)
+        started = node.calls.pop(fact.call_id, None)
+        node.usage = node.usage.plus(_ONE_TOOL_CALL)
+        self.usage = self.usage.plus(_ONE_TOOL_CALL)
+        node.steps.append(
+            ToolStep.model_construct(
+                seq=entry.seq,
+                kind="tool",
+                call_id=fact.call_id,
+                name=fact.name,
+                arguments=started.arguments if started else {},
+                content=fact.content,
+                is_error=fact.is_error,
+                outcome=fact.outcome.value,
+                seconds=fact.seconds,
+                subagent_ids=fact.subagent_ids,
+            )
+        )
+
+    def closing(self, at: datetime, status: AgentEnd, error: Text) -> list[Draft]:
+        """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt."""
+        drafts: list[Draft] = []
+        for node in reversed(list(self._nodes.values())):
+            if node.finished is not None:
+                continue
+            for call in node.calls.values():
+                unknown = ToolFinished(
+                    call_id=call.call_id, name=call.name, content=error, is_error=True, outcome=Outcome.OUTCOME_UNKNOWN
+                )
+                drafts.append(Draft(at=at, origin=node.origin, data=unknown))
+            drafts.append(Draft(at=at, origin=node.origin, data=AgentFinished(status=status, error=error)))
+        return drafts
+
+    def record(self) -> ChatRecord | None:
+        """The chat record so far; None before the first agent started."""
+        if self._root is None:
+            return None
+        return self._record(self._root, self.usage)
+
+    def _record(self, node: _Node, total: Usage | None = None) -> ChatRecord:
+        children = tuple(self._record(child) for child in node.children)
+        if total is None:
+            total = node.usage
+            for child in children:
+                total = total.plus(child.usage_total)
+        end = node.finished
+        return ChatRecord(
+            id=node.id,
+            order_id=self.order_id,
+            session_id=self.session_id,
+            parent_id=node.parent_id,
+            call_id=node.started.call_id,
+            agent=node.agent,
+            title=node.started.title,
+            depth=node.depth,
+            prompt=node.started.prompt,
+            status=end.status if end else RecordStatus.RUNNING,
+            model=node.started.model,
+            tools=node.started.tools,
+            definition_digest=node.started.definition_digest,
+            steps=tuple(node.steps),
+            result=end.result if end else None,
+            answer=end.answer if end else None,
+            error=end.error if end else None,
+            usage=node.usage,
+            usage_total=total,
+            started_at=node.started_at,
+            finished_at=node.finished_at,
+            subagent_history=children,
+        )

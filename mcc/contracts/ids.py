@@ -1,0 +1,35 @@
+"""This room is for identifiers: fresh ones that sort by time, derived ones that a second run finds again."""
+
+import secrets
+import time
+import uuid
+
+_NAMESPACE = uuid.UUID("6f3c0c52-55b5-5f0e-9d0f-2b8f5f5f4d11")
+
+
+def fresh_id() -> str:
+    """A new UUIDv7 as text: 48 bits of milliseconds since 1970, then 74 random bits (RFC 9562, section 5.7)."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds & ((1 << 48) - 1)) << 80 | 0x7 << 76
+    value |= secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    return str(uuid.UUID(int=value))
+
+
+def derived_id(*parts: str | int) -> str:
+    """A UUIDv5 as text that depends on `parts` alone, so that a resumed run derives the same id."""
+    return str(uuid.uuid5(_NAMESPACE, "/".join(str(part) for part in parts)))
+
+
+def root_record_id(order_id: str, attempt: int) -> str:
+    """The master's record of one attempt at an order."""
+    return derived_id(order_id, "root", attempt)
+
+
+def call_id(record_id: str, round_number: int, index: int) -> str:
+    """The tool call at `index` of the reply of `round_number` in a record; unique in its order."""
+    return derived_id(record_id, "call", round_number, index)
+
+
+def child_record_id(parent_call_id: str, index: int = 0) -> str:
+    """The record of the child that a delegating tool call started; `index` counts children of one call."""
+    return derived_id(parent_call_id, "child", index)

@@ -1,0 +1,34 @@
+"""This room is for limits: what one turn, or one agent of it, may use."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mcc.contracts.shape import Closed
+
+MAX_DEPTH = 8
+"""Deepest tree that anyone may ask for."""
+
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Positive = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
+
+
+class Limits(Closed):
+    """Limits of a turn. Counts are of the whole tree unless the name begins with `subagent_`; tokens are the provider's."""
+
+    rounds: Positive = 50
+    parallel_tool_calls: Positive = 16
+    subagent_rounds: Positive = 24
+    tool_calls: Count = 200
+    output_tokens: Positive = 200_000
+    subagent_output_tokens: Positive = 20_000
+    total_tokens: Positive | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    wall_seconds: Seconds = 3_600
+    depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = 3
+    subagents_per_call: Positive = 5
+    spawns: Count = 50
+    concurrency: Positive = 3
+    model_call_seconds: Seconds = 180
+    tool_seconds: Seconds = 120

@@ -1,0 +1,129 @@
+"""This room is for the work order: what a caller asks for, and what the service says of it."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from mcc.contracts.limits import Limits
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.usage import Usage
+
+PROMPT_CHARACTERS = 200_000
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
+"""A short name: letters, digits and `_ . : -`, at most 64 characters."""
+
+Identifier = Annotated[
+    str, StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+]
+
+ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}$")]
+
+
+def _no_nul(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+Path = Annotated[str, StringConstraints(min_length=1, max_length=4096), AfterValidator(_no_nul)]
+Label = Annotated[str, StringConstraints(pattern=r"^[^\x00\n]{1,100}$")]
+
+
+class OrderKind(StrEnum):
+    CHAT = "chat"
+    GENERATE = "generate"
+
+
+class WhenBusy(StrEnum):
+    """What happens when the session already has an unfinished order."""
+
+    ENQUEUE = "enqueue"
+    REJECT = "reject"
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+    STEER = "steer"
+
+
+class Rule(Closed):
+    """One CEL expression that must be true of the answer, and what to say when it is not."""
+
+    cel: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+    message: Annotated[str, StringConstraints(max_length=2_000)] = ""
+
+
+class NewOrder(Closed):
+    """One chat turn (or one headless generation) as its caller asks for it."""
+
+    prompt: Annotated[str, StringConstraints(min_length=1, max_length=PROMPT_CHARACTERS)]
+    kind: OrderKind = OrderKind.CHAT
+    session_id: Identifier | None = None
+    agent: Name = "master"
+    model: ModelName | None = None
+    workspace: Path | None = None
+    ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]{0,199}$")] | None = None
+    document_id: Identifier | None = None
+    blueprint: Name | None = None
+    limits: Limits | None = None
+    priority: Annotated[int, Field(ge=0, le=9)] = 5
+    queue: Name = "default"
+    when_busy: WhenBusy = WhenBusy.ENQUEUE
+    not_before: Moment | None = None
+    expires_at: Moment | None = None
+    labels: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
+    result_schema: JsonObject | None = None
+    rules: Annotated[tuple[Rule, ...], Field(max_length=50)] = ()
+    webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+
+
+class WorkOrder(NewOrder):
+    """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer."""
+
+    id: Identifier
+    session_id: Identifier
+    session_seq: int
+    status: OrderStatus
+    reason: WaitingReason | FailureReason | None = None
+    detail: Text | None = None
+    answer: Text | None = None
+    result: JsonAny = None
+    usage: Usage = Usage()
+    attempt: int = 0
+    drone: str | None = None
+    created_at: Moment
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+    last_seq: int = 0
+    queue_position: int | None = None
+    blocked_by: Identifier | None = None
+
+
+class Outcome(Closed):
+    """How a turn ended: the final status with its reason, and what it brought."""
+
+    status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
+    reason: FailureReason | None = None
+    detail: Text | None = None
+    answer: Text | None = None
+    result: JsonAny = None
+    usage: Usage = Usage()
+
+
+class Session(Closed):
+    """A conversation: its orders are its turns, in the order in which they were accepted."""
+
+    id: Identifier
+    title: Text
+    created_at: Moment
+    turns: int
+    last_order_id: Identifier | None = None
+
+
+class NewSession(Closed):
+    title: Annotated[str, StringConstraints(max_length=200)] = ""
+
+
+class SessionWithTurns(Session):
+    orders: tuple[WorkOrder, ...] = ()

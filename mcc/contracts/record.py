@@ -1,0 +1,128 @@
+"""This room is for the chat record: one agent's run with its steps, and under it the runs of its children."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.usage import Usage
+
+
+class RecordStatus(StrEnum):
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LIMIT_REACHED = "limit_reached"
+
+
+AgentEnd: TypeAlias = Literal[
+    RecordStatus.COMPLETED,
+    RecordStatus.BLOCKED,
+    RecordStatus.FAILED,
+    RecordStatus.CANCELLED,
+    RecordStatus.LIMIT_REACHED,
+]
+
+
+class ModelChoice(Closed):
+    """The model asked for and the one that is used; they differ after an alias, an inheritance or a fallback."""
+
+    requested: str
+    effective: str
+
+
+class ToolCall(Closed):
+    """A tool call of a reply. `call_id` is ours and unique in the order; `provider_id` is data and may repeat.
+
+    `arguments` is the object sent, or the raw text when it was not a JSON object.
+    """
+
+    call_id: str
+    provider_id: Text = ""
+    name: Text
+    arguments: JsonObject | Text
+
+
+class ModelStep(Closed):
+    seq: int
+    kind: Literal["model"] = "model"
+    text: Text
+    thinking: Text
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: str
+    usage: Usage
+    first_token_ms: float | None
+    seconds: float
+
+
+class ToolStep(Closed):
+    """`seq` is that of the entry that finished the call; `content` is what the model was told."""
+
+    seq: int
+    kind: Literal["tool"] = "tool"
+    call_id: str
+    name: Text
+    arguments: JsonObject | Text
+    content: Text
+    is_error: bool
+    outcome: str = "ok"
+    seconds: float
+    subagent_ids: tuple[str, ...] = ()
+
+
+class GateStep(Closed):
+    seq: int
+    kind: Literal["gate"] = "gate"
+    ok: bool
+    errors: tuple[Text, ...]
+
+
+class SteerStep(Closed):
+    seq: int
+    kind: Literal["steer"] = "steer"
+    control: str
+    message: Text | None = None
+    reason: Text | None = None
+
+
+class NoteStep(Closed):
+    """Something the runtime did or found on the way: tools provisioned, a retry, a fallback, a warning."""
+
+    seq: int
+    kind: Literal["note"] = "note"
+    name: str
+    message: Text
+
+
+Step: TypeAlias = Annotated[ModelStep | ToolStep | GateStep | SteerStep | NoteStep, Field(discriminator="kind")]
+
+
+class ChatRecord(Closed):
+    """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts)."""
+
+    id: str
+    order_id: str
+    session_id: str
+    parent_id: str | None
+    call_id: str | None
+    agent: str
+    title: Text
+    depth: int
+    prompt: Text
+    status: RecordStatus
+    model: ModelChoice
+    tools: tuple[str, ...]
+    definition_digest: str
+    steps: tuple[Step, ...]
+    result: JsonAny
+    answer: Text | None
+    error: Text | None
+    usage: Usage
+    usage_total: Usage
+    started_at: Moment
+    finished_at: Moment | None
+    subagent_history: tuple["ChatRecord", ...]

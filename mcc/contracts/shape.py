@@ -1,0 +1,92 @@
+"""This room is for the shape that all contracts share: closed, frozen, and able to carry any text a provider sends."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import pydantic_core
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+
+class Closed(BaseModel):
+    """A frozen model that refuses keys it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        ser_json_inf_nan="null",
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        protected_namespaces=(),
+    )
+
+
+def _any_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    return value
+
+
+Text = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
+"""A string kept exactly, lone surrogates and NUL included (a plain pydantic `str` refuses lone surrogates)."""
+
+
+def _any_json(value: object) -> Any:
+    return value
+
+
+JsonObject = Annotated[
+    Mapping[str, Any], PlainValidator(_any_json), WithJsonSchema({"type": "object", "additionalProperties": True})
+]
+"""A JSON object as the model or a schema author wrote it; narrowed where it is used."""
+
+JsonAny = Annotated[Any, PlainValidator(_any_json), WithJsonSchema({})]
+
+
+def _aware(value: object) -> object:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise PydanticCustomError("timezone_aware", "a time needs its zone, for example 2026-01-31T12:00:00Z")
+    return value
+
+
+Moment = Annotated[datetime, BeforeValidator(_aware)]
+"""An aware time; written as ISO 8601 in UTC."""
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def to_json(value: object) -> bytes:
+    """`value` (models included) as UTF-8 JSON; what UTF-8 cannot carry (lone surrogates) is written as an escape.
+
+    The answer never holds a raw NUL, so PostgreSQL's text takes it.
+    """
+    try:
+        return pydantic_core.to_json(value, inf_nan_mode="null")
+    except (pydantic_core.PydanticSerializationError, UnicodeEncodeError, ValueError):
+        plain = value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
+        return json.dumps(plain, ensure_ascii=True, separators=(",", ":"), default=_plain).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(by_alias=True)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def digest(value: object) -> str:
+    """SHA-256 in hex of the canonical JSON of `value` (sorted keys, no spaces, ASCII)."""
+    plain = value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
+    text = json.dumps(plain, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""This room is for the database: orders, leases, the journal, sessions, controls."""
