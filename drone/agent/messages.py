@@ -51,7 +51,8 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 class ToolSpec:
     """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
 
-    `idempotent`: running it twice does no harm, so a takeover may run it again. `seconds`: its time limit, None = the turn's.
+    `idempotent`: running it twice does no harm, so a takeover may run it again.
+    `seconds`: its time limit, None = the turn's.
     """
 
     name: str

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from drone.agent.messages import Message, ToolSpec
 from mcc.contracts.journal import Fact, Origin, Outcome, Thought
+from mcc.contracts.record import AgentEnd
 from mcc.contracts.usage import Usage
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]
@@ -120,6 +121,9 @@ class Journal(Protocol):
 
     async def keep(self, text: str) -> str:
         """Store a text under its SHA-256 (hex), which is answered."""
+
+    async def close(self, status: AgentEnd, error: str) -> None:
+        """Write the ends of every call and agent that is still open (`Fold.closing`), children first."""
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         """Tell viewers of text on its way; may be lost."""

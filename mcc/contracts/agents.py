@@ -1,5 +1,6 @@
 """This room is for the agent definition: what front matter and prompt of an agent file say."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -42,7 +43,7 @@ class AgentDefinition(Closed):
     thinking: Literal["off", "low", "medium", "high", "max", "inherit"] = "inherit"
     limits: AgentLimits = AgentLimits()
     isolation: Literal["none", "worktree"] = "none"
-    permission: dict[ToolPattern, Literal["allow", "ask", "deny"]] = {}
+    permission: Mapping[ToolPattern, Literal["allow", "ask", "deny"]] = {}
     result: JsonAny = None
     rules: Annotated[tuple[Rule, ...], BeforeValidator(_listed)] = ()
     guidelines: Names = ()

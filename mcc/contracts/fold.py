@@ -38,18 +38,9 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
 )
-from mcc.contracts.record import (
-    AgentEnd,
-    ChatRecord,
-    GateStep,
-    ModelStep,
-    NoteStep,
-    RecordStatus,
-    SteerStep,
-    Step,
-    ToolStep,
-)
+from mcc.contracts.record import AgentEnd, ChatRecord, RecordStatus
 from mcc.contracts.shape import Text
+from mcc.contracts.steps import StepFact, Told, step_of
 from mcc.contracts.usage import Usage
 
 _ONE_TOOL_CALL = Usage(tool_calls=1)
@@ -65,7 +56,7 @@ class _Node:
     depth: int
     started: AgentStarted
     started_at: datetime
-    steps: list[Step] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
     children: list["_Node"] = field(default_factory=list)
     calls: dict[str, ToolStarted] = field(default_factory=dict)
     usage: Usage = Usage()
@@ -75,6 +66,11 @@ class _Node:
     @property
     def origin(self) -> Origin:
         return Origin(record_id=self.id, parent_id=self.parent_id, agent=self.agent, depth=self.depth)
+
+    def last_text(self) -> str | None:
+        """What the model last said in words: all there is of an answer that never came."""
+        texts = (told.fact.text for told in reversed(self.told) if isinstance(told.fact, ModelReplied))
+        return next(filter(None, texts), None)
 
 
 class Fold:
@@ -126,27 +122,22 @@ class Fold:
                 self._node(entry).calls[fact.call_id] = fact
             case ToolFinished():
                 self._tool_finished(entry, fact)
-            case GateChecked():
-                self._step(entry, GateStep(seq=entry.seq, ok=fact.ok, errors=fact.errors))
-            case ControlApplied():
-                step = SteerStep(seq=entry.seq, control=fact.control, message=fact.message, reason=fact.reason)
-                self._step(entry, step)
-            case AgentStep():
-                self._note(entry, fact.name, fact.message)
-            case AgentReused():
-                self._note(entry, "reused", fact.message)
-            case ModelRetried():
-                self._note(entry, "retried", f"{fact.error}; asked again after {fact.wait_seconds:g} s")
-            case ModelFellBack():
-                self._note(entry, "fell_back", f"{fact.source} → {fact.target}: {fact.error}")
-            case BudgetWarned():
-                self._note(entry, "budget", fact.message)
-            case TranscriptCompacted():
-                self._note(entry, "compacted", fact.summary)
-            case DocumentChanged():
-                self._note(entry, "document", f"{fact.command} made version {fact.version} of {fact.document_id}")
-            case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
-                self._note(entry, fact.kind, fact.call_id)
+            case (
+                GateChecked()
+                | ControlApplied()
+                | AgentStep()
+                | AgentReused()
+                | ModelRetried()
+                | ModelFellBack()
+                | BudgetWarned()
+                | TranscriptCompacted()
+                | DocumentChanged()
+                | ApprovalRequested()
+                | ApprovalDecided()
+                | QuestionAsked()
+                | QuestionAnswered()
+            ):
+                self._note(entry, fact)
             case ModelStarted() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass
             case _:
@@ -165,51 +156,23 @@ class Fold:
     def _node(self, entry: Entry) -> _Node:
         return self._nodes[entry.record_id or ""]
 
-    def _step(self, entry: Entry, step: Step) -> None:
+    def _note(self, entry: Entry, fact: StepFact) -> None:
+        """What is told of the order as a whole (a cancel, say) is a step of its master."""
         node = self._nodes.get(entry.record_id or "") or self._root
         if node is not None:
-            node.steps.append(step)
-
-    def _note(self, entry: Entry, name: str, message: Text) -> None:
-        self._step(entry, NoteStep(seq=entry.seq, name=name, message=message))
+            node.told.append(Told(entry.seq, fact))
 
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
         node.usage = node.usage.plus(fact.usage)
         self.usage = self.usage.plus(fact.usage)
-        node.steps.append(
-            ModelStep.model_construct(
-                seq=entry.seq,
-                kind="model",
-                text=fact.text,
-                thinking=fact.thinking,
-                tool_calls=fact.tool_calls,
-                finish_reason=fact.finish_reason,
-                usage=fact.usage,
-                first_token_ms=fact.first_token_ms,
-                seconds=fact.seconds,
-            )
-        )
+        node.told.append(Told(entry.seq, fact))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)
-        started = node.calls.pop(fact.call_id, None)
         node.usage = node.usage.plus(_ONE_TOOL_CALL)
         self.usage = self.usage.plus(_ONE_TOOL_CALL)
-        node.steps.append(
-            ToolStep.model_construct(
-                seq=entry.seq,
-                kind="tool",
-                call_id=fact.call_id,
-                name=fact.name,
-                arguments=started.arguments if started else {},
-                content=fact.content,
-                is_error=fact.is_error,
-                outcome=fact.outcome.value,
-                seconds=fact.seconds,
-                subagent_ids=fact.subagent_ids,
-            )
-        )
+        node.told.append(Told(entry.seq, fact, node.calls.pop(fact.call_id, None)))
 
     def closing(self, at: datetime, status: AgentEnd, error: Text) -> list[Draft]:
         """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt."""
@@ -222,7 +185,8 @@ class Fold:
                     call_id=call.call_id, name=call.name, content=error, is_error=True, outcome=Outcome.OUTCOME_UNKNOWN
                 )
                 drafts.append(Draft(at=at, origin=node.origin, data=unknown))
-            drafts.append(Draft(at=at, origin=node.origin, data=AgentFinished(status=status, error=error)))
+            end = AgentFinished(status=status, answer=node.last_text(), error=error)
+            drafts.append(Draft(at=at, origin=node.origin, data=end))
         return drafts
 
     def record(self) -> ChatRecord | None:
@@ -252,7 +216,7 @@ class Fold:
             model=node.started.model,
             tools=node.started.tools,
             definition_digest=node.started.definition_digest,
-            steps=tuple(node.steps),
+            steps=tuple(step_of(told) for told in node.told),
             result=end.result if end else None,
             answer=end.answer if end else None,
             error=end.error if end else None,

@@ -1,6 +1,8 @@
 """This room is for journal entries: everything that can happen to an order, as one closed union."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -8,7 +10,7 @@ from pydantic import Field, SerializeAsAny, computed_field, model_validator
 
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import AgentEnd, ModelChoice, ToolCall
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
@@ -322,21 +324,24 @@ def fact_of(kind: str, data: object) -> Fact:
     return FACTS[kind].model_validate(data)
 
 
-class Draft(Closed):
-    """An entry before the store numbers it."""
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entry before the store numbers it; it never leaves its process."""
 
-    at: Moment
+    at: datetime
     origin: Origin
-    data: SerializeAsAny[Fact]
+    data: Fact
 
     def numbered(self, order_id: str, seq: int) -> Entry:
-        return Entry.model_construct(
+        origin = self.origin
+        return unchecked(
+            Entry,
             order_id=order_id,
             seq=seq,
             at=self.at,
-            record_id=self.origin.record_id,
-            parent_id=self.origin.parent_id,
-            agent=self.origin.agent,
-            depth=self.origin.depth,
+            record_id=origin.record_id,
+            parent_id=origin.parent_id,
+            agent=origin.agent,
+            depth=origin.depth,
             data=self.data,
         )

@@ -15,7 +15,10 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 
 class Limits(Closed):
-    """Limits of a turn. Counts are of the whole tree unless the name begins with `subagent_`; tokens are the provider's."""
+    """Limits of a turn; tokens are the provider's.
+
+    Counts are of the whole tree, but for `rounds` (the master's own) and `subagent_…` (one child's).
+    """
 
     rounds: Positive = 50
     parallel_tool_calls: Positive = 16

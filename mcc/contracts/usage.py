@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mcc.contracts.shape import Closed
+from mcc.contracts.shape import Closed, unchecked
 
 Tokens = Annotated[int, Field(ge=0)]
 
@@ -25,7 +25,8 @@ class Usage(Closed):
 
     def plus(self, other: "Usage") -> "Usage":
         cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
-        return Usage(
+        return unchecked(
+            Usage,
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,

@@ -40,7 +40,9 @@ class Hint(Closed):
 
 
 class Delta(Closed):
-    """A piece of text on its way; never stored. A viewer drops lower epochs and forgets it once the reply is in the journal.
+    """A piece of text on its way; never stored.
+
+    A viewer drops lower epochs, and forgets the text once the reply is in the journal.
 
     `offset` counts characters of this kind of text before this piece in the same try.
     """

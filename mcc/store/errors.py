@@ -4,6 +4,7 @@ StoreError
 ├── StoreUnavailable      try again: the database is away, locked or full
 ├── Fenced                stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
+├── BadEntry              fail the order as internal: the database refuses what it wants to write
 └── Refused               tell the caller
     ├── UnknownOrder, UnknownSession, BadCursor
     ├── IdempotencyConflict, SessionBusy
@@ -24,6 +25,10 @@ class Fenced(StoreError):
 
 
 class ControlsPending(StoreError):
+    pass
+
+
+class BadEntry(StoreError):
     pass
 
 

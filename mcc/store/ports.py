@@ -122,6 +122,9 @@ class Orders(Protocol):
     ) -> Page[WorkOrder]:
         """Newest first. Raises `BadCursor`."""
 
+    def counts(self) -> Mapping[OrderStatus, int]:
+        """How many orders have each status; a status that none has may be missing."""
+
     def record(self, order_id: str) -> ChatRecord | None:
         """The record stored when the order ended; None while it has not."""
 

@@ -1,0 +1,38 @@
+# One image for all of ours: mcc, drone, Flower and migrations differ by command only (see docker-compose.yml).
+
+FROM python:3.12-slim AS build
+WORKDIR /src
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+
+RUN python -m venv /opt/mcc && python -m venv /opt/build
+COPY requirements.lock requirements-build.lock ./
+RUN /opt/mcc/bin/pip install --require-hashes --requirement requirements.lock \
+    && /opt/build/bin/pip install --require-hashes --requirement requirements-build.lock
+
+COPY pyproject.toml README.md ./
+COPY mcc mcc
+COPY drone drone
+COPY prompts prompts
+RUN /opt/build/bin/hatchling build -t wheel \
+    && /opt/mcc/bin/pip install --no-deps --no-index dist/*.whl
+
+
+FROM python:3.12-slim
+# git and ripgrep serve the agents' tools, bubblewrap is their sandbox where the host lets a container use it.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends bubblewrap git ripgrep \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 mcc \
+    && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin mcc \
+    && install --directory --owner mcc --group mcc --mode 0700 /data \
+    && install --directory --owner mcc --group mcc /workspaces
+COPY --from=build /opt/mcc /opt/mcc
+COPY deploy/entry deploy/alive /usr/local/bin/
+
+ENV PATH=/opt/mcc/bin:$PATH HOME=/tmp MCC_DATA_DIR=/data PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /data
+USER 10001:10001
+EXPOSE 8420
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/entry"]
+CMD ["mcc", "serve"]

@@ -1,0 +1,32 @@
+"""This room is for `make bench`: every figure, one after the other. `python -m benchmarks NAME …` prints some."""
+
+import logging
+import sys
+from importlib import import_module
+
+import structlog
+
+FIGURES = {
+    "runtime": "CPU per model call; 50 and 200 turns at once",
+    "journal": "journal entries per second on SQLite and PostgreSQL",
+    "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
+    "imports": "import drone, mcc --help",
+}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(FIGURES)
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        known = "\n".join(f"  {name}: {what}" for name, what in FIGURES.items())
+        print(f"There is no figure {', '.join(unknown)}. There are:\n{known}", file=sys.stderr)
+        return 2
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    for name in names:
+        print(f"\n== {name}: {FIGURES[name]}", flush=True)
+        import_module(f"benchmarks.{name}").main()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

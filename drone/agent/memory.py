@@ -1,0 +1,58 @@
+"""This room is for a journal in memory: the runtime without a database, for embedding, `drone run` and tests."""
+
+import hashlib
+from collections.abc import Callable
+
+from drone.agent.ports import DeltaKind
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import ORDER, Draft, Entry, Fact, Origin
+from mcc.contracts.record import AgentEnd
+from mcc.contracts.shape import now
+
+
+class MemoryJournal:
+    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas."""
+
+    def __init__(
+        self,
+        order_id: str,
+        *,
+        watch: Callable[[Entry], None] | None = None,
+        hear: Callable[[Origin, DeltaKind, str], None] | None = None,
+    ) -> None:
+        self.order_id = order_id
+        self.entries: list[Entry] = []
+        self.texts: dict[str, str] = {}
+        self.fold = Fold(order_id)
+        self._watch = watch
+        self._hear = hear
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        at = now()
+        for fact in facts:
+            self._take(Draft(at=at, origin=origin, data=fact))
+        return len(self.entries)
+
+    async def keep(self, text: str) -> str:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.texts[digest] = text
+        return digest
+
+    async def close(self, status: AgentEnd, error: str) -> None:
+        for draft in self.fold.closing(now(), status, error):
+            self._take(draft)
+
+    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
+        if self._hear is not None:
+            self._hear(origin, kind, text)
+
+    def tell(self, fact: Fact) -> None:
+        """An entry of the order itself."""
+        self._take(Draft(at=now(), origin=ORDER, data=fact))
+
+    def _take(self, draft: Draft) -> None:
+        entry = draft.numbered(self.order_id, len(self.entries) + 1)
+        self.entries.append(entry)
+        self.fold.add(entry)
+        if self._watch is not None:
+            self._watch(entry)

@@ -1,0 +1,180 @@
+"""This room is for Anthropic's Messages API: what is asked, encoded once per message."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import assert_never
+
+from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports import Ask
+from drone.models.anthropic_reply import MessageReply
+from drone.models.json_text import write
+from drone.models.remote import Endpoint, Remote
+from drone.models.tool_names import legal
+from drone.models.transport import Target, Wire
+from mcc.contracts.journal import Thought
+from mcc.contracts.record import ToolCall
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+OUTPUT_TOKENS = 16_384
+"""The API wants a cap on output; this one is sent when nobody sets another."""
+
+_WIRE = "anthropic"
+_CACHED = b',"cache_control":{"type":"ephemeral"}}'
+_CACHED_TURNS = 2
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_000}
+_LEAST_BUDGET = 1_024
+_BUDGETED = re.compile(r"claude-(3|(opus|sonnet|haiku)-4(-[015])?(-2\d{7}|@|$))")
+_UNREADABLE = "arguments_that_were_not_a_json_object"
+_NOTHING_SAID = "(empty)"
+
+
+class Messages:
+    """The format. System, tools and the last turns are marked for the prompt cache without encoding them again."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
+        self._budgeted = _BUDGETED.search(endpoint.model) is not None
+
+    def target(self) -> Target:
+        endpoint = self._endpoint
+        accept = "text/event-stream" if endpoint.stream else "application/json"
+        headers = {"anthropic-version": VERSION, "accept": accept}
+        if endpoint.key:
+            headers["x-api-key"] = endpoint.key
+        base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
+        return Target.at(endpoint.name, f"{base}/messages", headers)
+
+    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
+        parts = [self._head, b',"messages":[', b",".join(_turns(ask.messages)), b"]"]
+        if ask.system:
+            parts += (b',"system":[{"type":"text","text":', write(ask.system), _CACHED, b"]")
+        if tools := [_tool(tool) for tool in ask.tools]:
+            parts += (b',"tools":[', b",".join(tools if ask.system else _marked(tools)), b"]")
+        elif stubs := _named_before(ask.messages):
+            parts += (b',"tools":', write(stubs), b',"tool_choice":{"type":"none"}')
+        options = {"max_tokens": self._most(ask), **self._options(ask, without)}
+        parts += [b',"%b":%b' % (name.encode(), write(value)) for name, value in options.items()]
+        parts.append(b"}")
+        return b"".join(parts)
+
+    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        return next((name for name in self._options(ask, without) if name in words), None)
+
+    def incoming(self) -> MessageReply:
+        return MessageReply(self._endpoint.name)
+
+    def _most(self, ask: Ask) -> int:
+        """The cap on output, thinking included: room is added for a thinking budget unless someone set a cap."""
+        said = ask.max_output_tokens or self._endpoint.max_output_tokens
+        return said or OUTPUT_TOKENS + (_BUDGETS.get(ask.thinking, 0) if self._budgeted else 0)
+
+    def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
+        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        options = self._thinking(ask)
+        if ask.temperature is not None and ("thinking" not in options or "thinking" in without):
+            options["temperature"] = min(ask.temperature, 1.0)
+        return {name: value for name, value in options.items() if name not in without}
+
+    def _thinking(self, ask: Ask) -> dict[str, object]:
+        """Older models think within a budget, newer ones as an effort lets them; off = not asked for."""
+        budget = _BUDGETS.get(ask.thinking)
+        if budget is None:
+            return {}
+        if not self._budgeted:
+            return {
+                "thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": {"effort": ask.thinking},
+            }
+        budget = min(budget, self._most(ask) - 1)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
+
+
+def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
+    """A model of a server that speaks Anthropic's Messages API; `base_url` with or without its /v1."""
+    return Remote(endpoint, Messages(endpoint), wire)
+
+
+def _turns(messages: Sequence[Message]) -> list[bytes]:
+    """Neighbours of one role are one message; the last user turns end in a cache mark."""
+    blocks = ((type(message) is AssistantMessage, _blocks(message)) for message in messages)
+    told = [
+        (assistant, b",".join(some for _, some in group))
+        for assistant, group in groupby((one for one in blocks if one[1]), key=lambda one: one[0])
+    ]
+    marks = _CACHED_TURNS
+    turns: list[bytes] = []
+    for assistant, joined in reversed(told):
+        if assistant:
+            turns.append(b'{"role":"assistant","content":[' + joined + b"]}")
+            continue
+        if marks:
+            marks -= 1
+            joined = joined[:-1] + _CACHED
+        turns.append(b'{"role":"user","content":[' + joined + b"]}")
+    turns.reverse()
+    return turns
+
+
+def _marked(blocks: list[bytes]) -> list[bytes]:
+    return [*blocks[:-1], blocks[-1][:-1] + _CACHED]
+
+
+def _blocks(message: Message) -> bytes:
+    """The message's content blocks, joined by commas; nothing for a reply that said nothing."""
+    known = message.encoded.get(_WIRE)
+    if known is None:
+        known = message.encoded[_WIRE] = b",".join(map(write, _fresh(message)))
+    return known
+
+
+def _fresh(message: Message) -> Iterator[Mapping[str, object]]:
+    match message:
+        case UserMessage():
+            yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
+        case AssistantMessage():
+            yield from filter(None, map(_thought, message.thoughts))
+            if message.text.strip():
+                yield {"type": "text", "text": message.text}
+            yield from map(_call, message.tool_calls)
+        case ToolResults():
+            yield from map(_result, message.results)
+        case _:
+            assert_never(message)
+
+
+def _thought(thought: Thought) -> Mapping[str, object] | None:
+    """Thinking that the provider signed or sealed goes back as it came; other models' thinking does not."""
+    if thought.sealed is not None:
+        return {"type": "redacted_thinking", "data": thought.sealed}
+    if thought.signature is not None:
+        return {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
+    return None
+
+
+def _call(call: ToolCall) -> Mapping[str, object]:
+    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    return {"type": "tool_use", "id": call.call_id, "name": legal(call.name), "input": given}
+
+
+def _result(result: ToolResult) -> Mapping[str, object]:
+    told = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
+    return {**told, "is_error": True} if result.is_error else told
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    known = tool.encoded.get(_WIRE)
+    if known is None:
+        told = {"name": legal(tool.name), "description": tool.description, "input_schema": tool.parameters}
+        known = tool.encoded[_WIRE] = write(told)
+    return known
+
+
+def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
+    """Tools of earlier calls by name: the API wants them declared even when none may be called any more."""
+    names = {
+        call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls
+    }
+    return [{"name": legal(name), "input_schema": {"type": "object"}} for name in names]

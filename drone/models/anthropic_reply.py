@@ -1,0 +1,168 @@
+"""This room is for replies in the format of Anthropic's Messages API, whole or as events."""
+
+from collections.abc import Mapping
+
+from drone.models.collected import Collected, Growing, as_text
+from drone.models.failures import parsed, told_inside
+from drone.models.spending import count
+from mcc.contracts.journal import Thought
+
+Json = Mapping[str, object]
+
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+class _Thinking:
+    """A block of thinking with the signature that lets it be sent back."""
+
+    def __init__(self, text: str, signature: str) -> None:
+        self.pieces = [text] if text else []
+        self.signature = signature
+
+    def thought(self) -> Thought:
+        return Thought(text="".join(self.pieces), signature=self.signature or None)
+
+
+class MessageReply:
+    """Takes events, or one whole body, into `collected`. A block belongs to the index under which it began."""
+
+    def __init__(self, name: str) -> None:
+        self.collected = Collected(name)
+        self._calls: dict[object, Growing] = {}
+        self._thinking: dict[object, _Thinking] = {}
+        self._thoughts: list[_Thinking | Thought] = []
+        self._fresh: int | None = None
+        self._written = self._cached = 0
+
+    def event(self, name: bytes, data: bytes) -> None:
+        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        value = parsed(self.collected.name, data)
+        if not isinstance(value, dict):
+            return
+        match value.get("type") or name.decode("ascii", "replace"):
+            case "content_block_delta":
+                self._delta(value.get("index"), _object(value.get("delta")))
+            case "content_block_start":
+                self._block(value.get("index"), _object(value.get("content_block")))
+            case "message_start":
+                self._usage(_object(_object(value.get("message")).get("usage")))
+            case "message_delta":
+                self._finish(_object(value.get("delta")).get("stop_reason"))
+                self._usage(_object(value.get("usage")))
+            case "message_stop":
+                self.collected.complete = self.collected.closed = True
+            case "error":
+                raise told_inside(self.collected.name, value)
+
+    def body(self, value: object) -> None:
+        """A whole, unstreamed reply."""
+        if not isinstance(value, dict) or not isinstance(value.get("content"), list):
+            raise told_inside(self.collected.name, value)
+        for index, block in enumerate(value["content"]):
+            self._block(index, _object(block))
+        self._finish(value.get("stop_reason"))
+        self._usage(_object(value.get("usage")))
+        self.collected.complete = True
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.collected.thoughts.extend(
+            thought.thought() if isinstance(thought, _Thinking) else thought for thought in self._thoughts
+        )
+
+    def _block(self, index: object, block: Json) -> None:
+        collected = self.collected
+        match block.get("type"):
+            case "text":
+                if text := _text(block.get("text")):
+                    collected.say(text)
+            case "thinking":
+                thinking = _Thinking(_text(block.get("thinking")), _text(block.get("signature")))
+                self._thinking[index] = thinking
+                self._thoughts.append(thinking)
+                for text in thinking.pieces:
+                    collected.think(text)
+            case "redacted_thinking":
+                self._thoughts.append(Thought(sealed=_text(block.get("data"))))
+            case "tool_use":
+                self._call(index, block)
+
+    def _call(self, index: object, block: Json) -> None:
+        """`input` is the object itself in a whole reply, and empty where its text follows in deltas."""
+        call = Growing(_text(block.get("id")), _text(block.get("name")))
+        given = block.get("input")
+        if isinstance(given, dict):
+            call.whole = given
+            if given:
+                self.collected.grow(as_text(given))
+        elif given is not None:
+            call.pieces.append(given if isinstance(given, str) else as_text(given))
+            self.collected.grow(call.pieces[0])
+        self._calls[index] = call
+        self.collected.calls.append(call)
+
+    def _delta(self, index: object, delta: Json) -> None:
+        match delta.get("type"):
+            case "text_delta":
+                if text := _text(delta.get("text")):
+                    self.collected.say(text)
+            case "input_json_delta":
+                self._input(index, _text(delta.get("partial_json")))
+            case "thinking_delta":
+                self._think(index, _text(delta.get("thinking")))
+            case "signature_delta":
+                if thinking := self._thinking.get(index):
+                    thinking.signature += _text(delta.get("signature"))
+
+    def _input(self, index: object, piece: str) -> None:
+        call = self._calls.get(index)
+        if call is not None and piece:
+            call.pieces.append(piece)
+            self.collected.grow(piece)
+
+    def _think(self, index: object, piece: str) -> None:
+        thinking = self._thinking.get(index)
+        if thinking is not None and piece:
+            thinking.pieces.append(piece)
+            self.collected.think(piece)
+
+    def _finish(self, reason: object) -> None:
+        if isinstance(reason, str) and reason:
+            self.collected.finish_reason = _FINISH.get(reason, "other")
+
+    def _usage(self, usage: Json) -> None:
+        """Anthropic's input leaves cached tokens out; ours includes them. Later figures replace earlier ones."""
+        if not usage:
+            return
+        spent = self.collected.spent
+        fresh = count(usage.get("input_tokens"))
+        self._fresh = self._fresh if fresh is None else fresh
+        self._written = _newer(usage, "cache_creation_input_tokens", self._written)
+        self._cached = _newer(usage, "cache_read_input_tokens", self._cached)
+        if self._fresh is not None:
+            spent.input = self._fresh + self._written + self._cached
+            spent.cached = self._cached
+        output = count(usage.get("output_tokens"))
+        spent.output = spent.output if output is None else output
+        details = _object(usage.get("output_tokens_details"))
+        spent.reasoning = count(details.get("thinking_tokens")) or spent.reasoning
+
+
+def _newer(usage: Json, name: str, known: int) -> int:
+    said = count(usage.get(name))
+    return known if said is None else said
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

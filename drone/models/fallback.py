@@ -1,0 +1,53 @@
+"""This room is for falling back: models in order, the next one asked where the one before gave no reply."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+
+REST_SECONDS = 60.0
+"""A model that failed is passed over for so long, unless no other is left."""
+
+LEAST_SECONDS = 1.0
+
+
+class Fallback:
+    """Asks the first model, and the others in turn when it fails. All share the deadline of the ask."""
+
+    def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
+        if not models:
+            raise ValueError("a fallback needs at least one model")
+        self._models = tuple(models)
+        self._clock = clock
+        self._resting: dict[int, tuple[float, str]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._models[0].name
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        deadline = self._clock() + ask.seconds
+        last = len(self._models) - 1
+        for place, model in enumerate(self._models):
+            why = self._rests(place)
+            if place == last or why is None:
+                try:
+                    return await model.ask(replace(ask, seconds=deadline - self._clock()) if place else ask, listener)
+                except ModelError as error:
+                    self._rest(place, error)
+                    if place == last or deadline - self._clock() < LEAST_SECONDS:
+                        raise
+                    why = str(error)
+            await listener.fell_back(model.name, self._models[place + 1].name, why)
+        raise AssertionError("the last model answers or raises")
+
+    def _rests(self, place: int) -> str | None:
+        """Why this model is passed over now, None when it is not."""
+        until, why = self._resting.get(place, (0.0, ""))
+        return why if self._clock() < until else None
+
+    def _rest(self, place: int, error: ModelError) -> None:
+        """Errors of this one request (4xx) say nothing about the next one."""
+        if error.retryable or error.status in (401, 402, 403, 404):
+            self._resting[place] = (self._clock() + REST_SECONDS, str(error))

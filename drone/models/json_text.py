@@ -1,0 +1,98 @@
+"""This room is for JSON as models write it: read exactly, lone surrogates and large integers included."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+import orjson
+
+from mcc.contracts.shape import to_json
+
+MAX_DEPTH = 100
+"""Arguments nested deeper stay text: no tool wants them, and what stores them later must not stumble."""
+
+_LONG_INTEGER = re.compile(r"\d{19}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def write(value: object) -> bytes:
+    """`value` as JSON in UTF-8; what UTF-8 cannot carry is escaped."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return to_json(value)
+
+
+def read(raw: bytes) -> object:
+    """The JSON value in `raw`. ValueError when it is none; NaN and Infinity, which some servers write, pass."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return _read_slowly(raw)
+
+
+def _read_slowly(raw: bytes) -> object:
+    """What orjson refuses: lone surrogates (escaped or raw), NaN, a byte order mark."""
+    try:
+        return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
+def arguments(text: str) -> Mapping[str, object] | str:
+    """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}."""
+    if not text.strip():
+        return {}
+    value = _strict(text)
+    return value if isinstance(value, dict) and not _too_deep(text) else text
+
+
+def _strict(text: str) -> object:
+    if not _LONG_INTEGER.search(text):
+        try:
+            return orjson.loads(text)
+        except (orjson.JSONDecodeError, UnicodeEncodeError):
+            pass
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("the number is too large")
+    return value
+
+
+def _too_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    depth = deepest = 0
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            in_string = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_string = True
+        elif character in "{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "}]":
+            depth -= 1
+    return deepest > MAX_DEPTH
+
+
+def joined(pieces: list[str]) -> str:
+    """The text of all pieces; a surrogate pair that was cut between two pieces is one character again."""
+    text = "".join(pieces)
+    if len(pieces) > 1 and not text.isascii() and _SURROGATE.search(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text

@@ -1,0 +1,119 @@
+"""This room is for the offline model's door: a request in, a reply out, as from any other model."""
+
+import json
+import time
+from dataclasses import dataclass
+
+from drone.agent.ports import Ask, Listener, Reply, WantedCall
+from drone.models.offline import delegate, direct
+from drone.models.offline.conversation import Conversation, read
+from drone.models.offline.explore import Step, next_step
+from drone.models.offline.focus import focus_of, is_about_code, is_greeting
+from drone.models.offline.report import report
+from drone.models.offline.speech import cut_to, say, tokens_asked, tokens_of
+from drone.models.offline.survey import survey
+from mcc.contracts.usage import Usage
+
+NAME = "offline"
+_ADVICE = (
+    "To have it answered, configure a model: set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `OPENROUTER_API_KEY`, start "
+    "Ollama, or write a table `[models.NAME]` into `mcc.toml` and name it with `--model NAME`. What I can do is read a "
+    "workspace: ask me to explain a repository, list its files, read one of them or search for a text."
+)
+_WORKSPACE_TOOLS = frozenset({"list_files", "find_files", "search_text", "read_file"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a reply is to be."""
+
+    text: str
+    calls: tuple[WantedCall, ...] = ()
+    thinking: str = ""
+
+
+class OfflineModel:
+    """Rules in place of a language model: no network, no cost, the same reply to the same request.
+
+    It sees what any model sees: system prompt, messages, tool schemas. `pace_seconds` is waited between two pieces of
+    text (0: not at all), so that a person can follow.
+    """
+
+    def __init__(self, *, pace_seconds: float = 0.0) -> None:
+        self._pace_seconds = pace_seconds
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        """Never fails. Usage is estimated at four characters a token; a reply beyond `max_output_tokens` is cut."""
+        began = time.monotonic()
+        said = replied_to(read(ask))
+        text, is_cut = cut_to(said.text, ask.max_output_tokens)
+        calls = () if is_cut else said.calls
+        first_token_ms = round((time.monotonic() - began) * 1000, 3)
+        await say("thinking.delta", said.thinking, listener, self._pace_seconds)
+        await say("model.delta", text, listener, self._pace_seconds)
+        return Reply(
+            text=text,
+            tool_calls=calls,
+            thinking=said.thinking,
+            finish_reason="length" if is_cut else "tool_calls" if calls else "stop",
+            usage=_usage(ask, said.thinking, text, calls),
+            first_token_ms=first_token_ms,
+            model=NAME,
+        )
+
+
+def replied_to(conversation: Conversation) -> Said:
+    """The whole policy: an errand, a delegation, an exploration, or an honest word."""
+    errand = direct.errand_of(conversation)
+    if errand is not None:
+        step = direct.step_of(conversation, errand)
+        return _working(step) if step else Said(direct.answer(conversation, errand))
+    if is_greeting(conversation.request):
+        return Said(_honest(conversation))
+    has_workspace = bool(_WORKSPACE_TOOLS & conversation.tools.keys())
+    if conversation.agent_types and (has_workspace or is_about_code(conversation.request)):
+        step = delegate.delegated(conversation)
+        return _working(step) if step else Said(delegate.answer(conversation))
+    if has_workspace:
+        return _explored(conversation)
+    return Said(_honest(conversation))
+
+
+def _explored(conversation: Conversation) -> Said:
+    known, focus = survey(conversation), focus_of(conversation.request)
+    step = next_step(conversation, known, focus)
+    return _working(step) if step else Said(report(known, focus), thinking="This is enough to report.")
+
+
+def _working(step: Step) -> Said:
+    named = ", ".join(call.name for call in step.calls)
+    return Said(step.saying, step.calls, thinking=f"By my rules next: {named}.")
+
+
+def _honest(conversation: Conversation) -> str:
+    """What the offline model says where it can do nothing."""
+    gist = " ".join(conversation.request.split())
+    shown = gist if len(gist) <= 200 else gist[:200].rsplit(" ", 1)[0] + " …"
+    words = len(conversation.request.split())
+    lacking = "There is no workspace here that I could read."
+    if conversation.tools:
+        lacking = f"None of my rules fits this, with the tools I was given ({', '.join(sorted(conversation.tools))})."
+    return (
+        f"I am the offline model: fixed rules, no language model and no network. {lacking} So I cannot answer this:\n\n"
+        f"> {shown}\n\n({words} words, {len(conversation.request)} characters.)\n\n{_ADVICE}"
+    )
+
+
+def _usage(ask: Ask, thinking: str, text: str, calls: tuple[WantedCall, ...]) -> Usage:
+    called = sum(tokens_of(call.name + json.dumps(call.arguments, default=str)) for call in calls)
+    return Usage(
+        input_tokens=tokens_asked(ask),
+        output_tokens=tokens_of(text) + tokens_of(thinking) + called,
+        reasoning_tokens=tokens_of(thinking),
+        model_calls=1,
+        cost_usd=0.0,
+    )

@@ -1,0 +1,252 @@
+"""This room is for telling what a survey found: Markdown sections, every path, count and name out of tool results."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from drone.models.offline.explore import documents, entry_files, presentations
+from drone.models.offline.focus import Focus
+from drone.models.offline.languages import Language, glob_of, is_readme, is_test, language_of, languages_of, suffix_of
+from drone.models.offline.material import Hit
+from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
+from drone.models.offline.survey import Survey
+
+HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
+EVERYTHING = "**/*"
+MOST_HITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join((f"## {self.title}", *self.lines))
+
+
+def report(known: Survey, focus: Focus) -> str:
+    """What an explorer answers; says so when there was nothing to find."""
+    return "\n\n".join([HONEST, *(str(section) for section in sections(known, focus))])
+
+
+def sections(known: Survey, focus: Focus) -> Sequence[Section]:
+    if not known.files and not known.pages:
+        return _kept([_nothing(known)])
+    found: list[Section] = []
+    if focus.content:
+        found.append(Section("Purpose", tuple(_purpose(known))))
+    if focus.structure:
+        found.append(Section("Layout", tuple(_layout(known))))
+        found.append(Section("Build", tuple(_build(known))))
+        found.append(Section("Entry points", tuple(_entries(known))))
+    if focus.content:
+        found.append(Section("Main modules", tuple(_modules(known))))
+        found.append(Section("Tests", tuple(_tests(known))))
+        found.append(Section("Documentation", tuple(_documentation(known))))
+    if focus.terms:
+        found.append(Section("Where it is mentioned", tuple(_mentions(known, focus.terms))))
+    found.append(Section("Not settled", tuple(_open(known))))
+    return _kept(found)
+
+
+def _kept(found: Iterable[Section]) -> list[Section]:
+    return [section for section in found if section.lines]
+
+
+def _nothing(known: Survey) -> Section:
+    told = [f"- {problem}" for problem in known.problems]
+    return Section("Layout", tuple(told) or ("- The workspace has no files that the tools would list.",))
+
+
+def _purpose(known: Survey) -> Iterator[str]:
+    for found in known.manifests:
+        if found.description:
+            yield f"- `{found.path}` calls it **{found.name or 'this project'}**: {found.description}"
+        elif found.name:
+            yield f"- `{found.path}` calls it **{found.name}**."
+    for path in presentations(known)[:1]:
+        if path in known.pages and (words := own_words(known.pages[path])):
+            yield f"- `{path}` presents itself: “{words}”"
+    for path in known.readmes:
+        if path in known.pages:
+            opening = opening_of_readme(known.pages[path])
+            yield f"- `{path}` opens: “{opening}”" if opening else f"- `{path}`: {title_of_readme(known.pages[path])}"
+
+
+def total_files(known: Survey) -> str:
+    """How many files there are, and whether that is all of them."""
+    count = known.environment.files or known.counted.get(EVERYTHING)
+    said = _plural(max(count or 0, len(known.files)), "file")
+    return f"at least {said}" if count is None else said
+
+
+def _layout(known: Survey) -> Iterator[str]:
+    folders = {path.rsplit("/", 1)[0] for path in known.files if "/" in path}
+    yield f"- {total_files(known)} in {_plural(len(folders), 'directory')}." if folders else f"- {total_files(known)}."
+    languages = languages_of(known.files)
+    if languages:
+        told = ", ".join(
+            f"{_language_count(known, language, count)} {language.name}" for language, count in languages[:5]
+        )
+        yield f"- Source files by language: {told}."
+    others = Counter(suffix_of(path) for path in known.files if language_of(path) is None and suffix_of(path))
+    if others:
+        yield "- Other files: " + ", ".join(f"{count} `{suffix}`" for suffix, count in _most(others, 5)) + "."
+    for directory, count in known.by_directory()[:8]:
+        yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
+    roots = [path for path in known.files if "/" not in path]
+    if roots:
+        yield f"- At the top: {_named(roots, 10)}."
+    yield from (f"- Environment: {line}." for line in known.environment.facts)
+
+
+def _language_count(known: Survey, language: Language, count: int) -> int:
+    return max(count, known.counted.get(f"**/{glob_of(language)}", 0))
+
+
+def _inside(known: Survey, directory: str) -> str:
+    below = [name for name, _ in known.by_directory(2) if name.startswith(directory + "/")]
+    return f", in it {_named([name + '/' for name in below], 6)}" if below else ""
+
+
+def _build(known: Survey) -> Iterator[str]:
+    for found in known.manifests:
+        told = "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts))
+        yield f"- `{found.path}`: {told}" if told else f"- `{found.path}` is there."
+    unread = [path for path in known.build_files if path not in known.pages]
+    if unread:
+        yield f"- Not read: {_named(unread, 6)}."
+
+
+def _entries(known: Survey) -> Iterator[str]:
+    started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts]
+    yield from started
+    told = "\n".join(started)
+    yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in told)
+    hits = _entry_hits(known)
+    yield from (_quoted(hit) for hit in hits[:MOST_HITS])
+    if not told and not known.environment.starts and not hits:
+        yield "- None was found, neither in build files nor by searching the sources for where programs begin."
+    if len(hits) > MOST_HITS:
+        yield f"- … and {len(hits) - MOST_HITS} more places like these."
+
+
+def _target_of(line: str) -> str:
+    """What a line about a start starts, between the marks after its arrow; the line itself without one."""
+    return line.split(" → ", 1)[1].split(" (", 1)[0].strip("`") if " → " in line else line
+
+
+def _entry_hits(known: Survey) -> list[Hit]:
+    files = entry_files(known)
+    patterns = {language.entry for language, _ in languages_of(known.sources)}
+    found = [hit for search in known.searches if search.pattern in patterns for hit in search.hits if hit.path in files]
+    return sorted(dict.fromkeys(found), key=lambda hit: (files.index(hit.path), hit.line))
+
+
+def _modules(known: Survey) -> Iterator[str]:
+    for path, page in known.pages.items():
+        if language_of(path) is None or path in known.build_files:
+            continue
+        words, names = own_words(page), known.names_in(path)
+        told = "; ".join(
+            part for part in (f"“{words}”" if words else "", f"defines {_named(names, 6)}" if names else "") if part
+        )
+        if told:
+            yield f"- `{path}`: {told}"
+    yield from _public_names(known)
+
+
+def _public_names(known: Survey) -> Iterator[str]:
+    publics = {language.public for language, _ in languages_of(known.sources)}
+    for search in known.searches:
+        names = (
+            names_defined((hit.text for hit in search.hits if not is_test(hit.path)), 8)
+            if search.pattern in publics
+            else ()
+        )
+        if names:
+            where = f"`{search.path}/`" if search.path else "the sources"
+            yield f"- Public names in {where}: {_named(names, 8)}."
+
+
+def _tests(known: Survey) -> Iterator[str]:
+    tests = known.tests
+    if not tests:
+        yield "- No test file was found by its name."
+        return
+    folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
+    where = _named([f"{folder}/" for folder, _ in _most(folders, 5)], 5)
+    least = "" if known.whole else "at least "
+    yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {_named(tests, 3)}."
+
+
+def _documentation(known: Survey) -> Iterator[str]:
+    others = documents(known)
+    for path, page in known.pages.items():
+        if is_readme(path) or path in others:
+            titles = headings(page)
+            about = f": “{title_of_readme(page)}”" if title_of_readme(page) else ""
+            yield f"- `{path}`{about}" + (f", with sections on {'; '.join(titles)}." if titles else ".")
+    further = [path for path in others if path not in known.pages]
+    if further:
+        yield f"- {_plural(len(further), 'further document')}: {_named(further, 6)}."
+
+
+def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
+    for term in terms:
+        hits = known.found(term)
+        if not hits:
+            yield f"- “{term}” was not found."
+            continue
+        files = Counter(hit.path for hit in hits)
+        least = "at least " if known.is_cut(term) else ""
+        extent = f"{least}{_plural(len(hits), 'line')} in {_plural(len(files), 'file')}"
+        yield f"- “{term}”: {extent}, most in {_named(_first(files), 4)}."
+        ranked = sorted(hits, key=lambda hit: (*_weight(hit, term), -files[hit.path]))
+        yield from (f"  {_quoted(hit)}" for hit in ranked[:5])
+    yield from _passages(known, terms)
+
+
+def _weight(hit: Hit, term: str) -> tuple[bool, bool]:
+    """Code before prose and tests, definitions before mentions."""
+    defines = any(term.lower() in name.lower() for name in names_defined([hit.text]))
+    return (is_test(hit.path) or language_of(hit.path) is None, not defines)
+
+
+def _passages(known: Survey, terms: Sequence[str]) -> Iterator[str]:
+    mentioned = {hit.path for term in terms for hit in known.found(term)}
+    read = [path for path in known.pages if path in mentioned]
+    if read:
+        yield f"- Read around these places: {_named(read, 6)}."
+
+
+def _open(known: Survey) -> Iterator[str]:
+    if not known.whole:
+        yield "- A listing was cut short, so counts are lower bounds."
+    yield from (f"- A tool refused: {problem}" for problem in known.problems[:3])
+
+
+def _quoted(hit: Hit) -> str:
+    text = hit.text.strip()
+    shown = text if len(text) <= 120 else text[:120] + " …"
+    return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _most(counts: Counter[str], most: int) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
+
+
+def _first(counts: Counter[str]) -> list[str]:
+    return [name for name, _ in _most(counts, len(counts))]
+
+
+def _plural(count: int, noun: str) -> str:
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"

@@ -1,0 +1,126 @@
+"""This room is for the survey: everything that the tool results of a turn say about a workspace, put in order."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drone.models.offline.conversation import Conversation, Done
+from drone.models.offline.environment import Environment, environment
+from drone.models.offline.languages import BUILD_FILES, depth_of, is_readme, is_source, is_test, language_of
+from drone.models.offline.manifests import Manifest, manifest
+from drone.models.offline.material import Hit, Listing, Page, hits, is_cut, listing, page, paths_in
+from drone.models.offline.prose import names_defined
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One `search_text` with what it found."""
+
+    pattern: str
+    path: str
+    hits: tuple[Hit, ...]
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`counted` says how many files each `find_files` pattern has; `whole` is False when some of them are not named."""
+
+    files: tuple[str, ...]
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    directories: tuple[str, ...]
+    counted: Mapping[str, int]
+    whole: bool
+    searches: tuple[Search, ...]
+    pages: Mapping[str, Page]
+    environment: Environment
+    problems: tuple[str, ...]
+
+    @property
+    def readmes(self) -> list[str]:
+        found = [path for path in self.files if is_readme(path) and depth_of(path) <= 1]
+        return sorted(found, key=lambda path: (depth_of(path), path))
+
+    @property
+    def build_files(self) -> list[str]:
+        rank = {name: index for index, name in enumerate(BUILD_FILES)}
+        found = [path for path in self.files if path.rsplit("/", 1)[-1] in rank]
+        return sorted(found, key=lambda path: (depth_of(path), rank[path.rsplit("/", 1)[-1]], path))
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The build files that were read."""
+        return [manifest(path, self.pages[path]) for path in self.build_files if path in self.pages]
+
+    def by_directory(self, levels: int = 1) -> list[tuple[str, int]]:
+        """Top directories (at most `levels` deep) with the number of files known below each, the fullest first."""
+        counts = Counter("/".join(path.split("/")[:-1][:levels]) for path in self.files if "/" in path)
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+    def names_in(self, path: str) -> tuple[str, ...]:
+        """Public names that a file defines, by the lines that were read of it or found in it."""
+        lines = self.pages[path].lines if path in self.pages else ()
+        return names_defined(lines) or names_defined(hit.text for hit in self.hits_in(path))
+
+    def hits_in(self, path: str) -> tuple[Hit, ...]:
+        """Hits of the searches for public names in one file."""
+        language = language_of(path)
+        return tuple(hit for hit in self.found(language.public) if hit.path == path) if language else ()
+
+    def is_cut(self, pattern: str) -> bool:
+        """There is more of `pattern` than the searches for it gave."""
+        return any(search.cut for search in self.searches if search.pattern == pattern)
+
+    def found(self, pattern: str) -> tuple[Hit, ...]:
+        """All hits of the searches for `pattern`, in order."""
+        return tuple(hit for search in self.searches if search.pattern == pattern for hit in search.hits)
+
+
+def survey(conversation: Conversation) -> Survey:
+    """Sort the results of a turn by the tool that brought them."""
+    lists = [(done, listing(done.content)) for name in _LISTS for done in conversation.results(name)]
+    files = tuple(dict.fromkeys(path for done, found in lists for path in _below(done, found)))
+    if not lists:
+        files = paths_in("\n".join(done.content for done in conversation.done if not done.is_error))
+    return Survey(
+        files=files,
+        sources=tuple(path for path in files if is_source(path)),
+        tests=tuple(path for path in files if is_test(path) and language_of(path)),
+        directories=tuple(dict.fromkeys(path for _, found in lists for path in found.directories)),
+        counted={
+            str(done.arguments["pattern"]): found.total or len(found.files)
+            for done, found in lists
+            if "pattern" in done.arguments and (found.total is not None or not found.cut)
+        },
+        whole=not any(found.cut for _, found in lists),
+        searches=tuple(_search(done) for done in conversation.results("search_text")),
+        pages={
+            str(done.arguments.get("path")): page(done.content, str(done.arguments.get("path")))
+            for done in conversation.results("read_file")
+        },
+        environment=environment("\n".join(done.content for done in conversation.results("environment_detect"))),
+        problems=tuple(f"{done.name}: {_first_line(done.content)}" for done in conversation.done if done.is_error),
+    )
+
+
+_LISTS = ("list_files", "find_files")
+
+
+def _below(done: Done, found: Listing) -> tuple[str, ...]:
+    """The files of a listing, as paths from the workspace's root even when a part of it was listed."""
+    asked = str(done.arguments.get("path") or "").strip("./")
+    if not asked or any(path.startswith(asked + "/") for path in found.files):
+        return found.files
+    return tuple(f"{asked}/{path}" for path in found.files)
+
+
+def _search(done: Done) -> Search:
+    arguments = done.arguments
+    return Search(
+        str(arguments.get("pattern", "")), str(arguments.get("path", "")), hits(done.content), is_cut(done.content)
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:200]

@@ -1,0 +1,138 @@
+"""This room is for OpenAI-compatible chat completions: what is asked, encoded once per message."""
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+from urllib.parse import urlsplit
+
+from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports import Ask
+from drone.models.json_text import write
+from drone.models.openai_reply import ChatReply
+from drone.models.remote import Endpoint, Remote
+from drone.models.tool_names import legal
+from drone.models.transport import Target, Wire
+from mcc.contracts.record import ToolCall
+
+BASE_URL = "https://api.openai.com/v1"
+
+_EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
+_UNREADABLE = "arguments_that_were_not_a_json_object"
+
+
+class ChatCompletions:
+    """The format. Thinking goes back with the calls it led to, except to OpenAI itself, which never sends any."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        strict = urlsplit(endpoint.base_url).hostname == "api.openai.com"
+        self._encode: Callable[[Message], bytes] = _encoded if strict else _encoded_with_thinking
+        self._cap = "max_completion_tokens" if strict else "max_tokens"
+        self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
+
+    def target(self) -> Target:
+        endpoint = self._endpoint
+        headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+        accept = "text/event-stream" if endpoint.stream else "application/json"
+        return Target.at(endpoint.name, f"{endpoint.base_url}/chat/completions", {**headers, "accept": accept})
+
+    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
+        messages = [encoded for message in ask.messages if (encoded := self._encode(message))]
+        if ask.system:
+            messages.insert(0, b'{"role":"system","content":' + write(ask.system) + b"}")
+        parts = [self._head, b',"messages":[', b",".join(messages), b"]"]
+        if ask.tools:
+            parts += (b',"tools":[', b",".join([_tool(tool) for tool in ask.tools]), b"]")
+        parts += [b',"%b":%b' % (name.encode(), write(value)) for name, value in self._options(ask, without).items()]
+        parts.append(b"}")
+        return b"".join(parts)
+
+    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        for name in self._options(ask, without):
+            if name in words and (name != "max_tokens" or "max_completion_tokens" in words):
+                return name
+        return None
+
+    def incoming(self) -> ChatReply:
+        return ChatReply(self._endpoint.name)
+
+    def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
+        """Parameters that some servers refuse, by name; those in `without` were refused already."""
+        cap = "max_completion_tokens" if "max_tokens" in without else self._cap
+        options: dict[str, object] = {}
+        if self._endpoint.stream:
+            options["stream_options"] = {"include_usage": True}
+        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        if most is not None:
+            options[cap] = most
+        if ask.temperature is not None:
+            options["temperature"] = ask.temperature
+        if effort := _EFFORT.get(ask.thinking):
+            options["reasoning_effort"] = effort
+        return {name: value for name, value in options.items() if name not in without} if without else options
+
+
+def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
+    """A model of any server that speaks OpenAI's chat completions; `base_url` ends where /chat/completions begins."""
+    return Remote(endpoint, ChatCompletions(endpoint), wire)
+
+
+def _encoded(message: Message) -> bytes:
+    known = message.encoded.get("openai")
+    if known is None:
+        known = message.encoded["openai"] = _fresh(message, with_thinking=False)
+    return known
+
+
+def _encoded_with_thinking(message: Message) -> bytes:
+    known = message.encoded.get("openai+thinking")
+    if known is None:
+        known = message.encoded["openai+thinking"] = _fresh(message, with_thinking=True)
+    return known
+
+
+def _fresh(message: Message, *, with_thinking: bool) -> bytes:
+    match message:
+        case UserMessage():
+            return write({"role": "user", "content": message.text})
+        case AssistantMessage():
+            return write(_assistant(message, with_thinking))
+        case ToolResults():
+            told = (
+                {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+                for result in message.results
+            )
+            return b",".join(map(write, told))
+        case _:
+            assert_never(message)
+
+
+def _assistant(message: AssistantMessage, with_thinking: bool) -> dict[str, object]:
+    if not message.tool_calls:
+        return {"role": "assistant", "content": message.text}
+    told: dict[str, object] = {
+        "role": "assistant",
+        "content": message.text or None,
+        "tool_calls": [_call(call) for call in message.tool_calls],
+    }
+    own = [thought.text for thought in message.thoughts if thought.signature is None and thought.sealed is None]
+    if with_thinking and own:
+        told["reasoning_content"] = "".join(own)
+    return told
+
+
+def _call(call: ToolCall) -> dict[str, object]:
+    """Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one."""
+    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": legal(call.name), "arguments": write(given).decode()},
+    }
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    known = tool.encoded.get("openai")
+    if known is None:
+        function = {"name": legal(tool.name), "description": tool.description, "parameters": tool.parameters}
+        known = tool.encoded["openai"] = write({"type": "function", "function": function})
+    return known

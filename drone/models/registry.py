@@ -1,0 +1,193 @@
+"""This room is for models by name: from configuration to a model that retries, falls back and knows its price."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.models.addresses import host_of, problem_with
+from drone.models.fallback import Fallback
+from drone.models.prices import Price
+from drone.models.providers import KNOWN, Provider, default_name, first_model_of_ollama, known_price, provider
+from drone.models.retry import Retrying
+from drone.settings import ModelConfig, Settings
+from mcc.contracts.drones import Capability
+
+if TYPE_CHECKING:
+    from drone.models.transport import Wire
+
+OFFLINE = "offline"
+
+
+class UnknownModel(LookupError):
+    """Nobody configured a model of this name; the message names the nearest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A model that is configured and cannot be asked; `problem` says what to do."""
+
+    name: str
+    problem: str
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        raise ModelError(self.problem)
+
+
+class Models:
+    """The models of one drone. Every name gives one model, made when it is first asked for."""
+
+    def __init__(self, settings: Settings, *, wire: Wire | None = None) -> None:
+        self._settings = settings
+        self._wire = wire
+        self._made: dict[str, Model] = {}
+
+    def get(self, name: str) -> Model:
+        """The model called `name` (alias, `provider/model`, or `offline`). Raises `UnknownModel`."""
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._with_fallbacks(name)
+        return made
+
+    @property
+    def default(self) -> Model:
+        """The configured default, else the first provider with a key, a reachable Ollama, or the offline model."""
+        return self.get(self.default_name)
+
+    @cached_property
+    def default_name(self) -> str:
+        return self._settings.defaults.model or default_name(self._settings, first_model_of_ollama) or OFFLINE
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        """Every model that has a name of its own, and the default; `problem` says why one cannot be used."""
+        names = dict.fromkeys((self.default_name, *self._settings.models, OFFLINE))
+        return tuple(map(self._capability, names))
+
+    async def aclose(self) -> None:
+        """Close the connections; models that were given out must not be asked any more."""
+        self._made.clear()
+        if self._wire is not None:
+            await self._wire.aclose()
+
+    def _road(self) -> Wire:
+        if self._wire is None:
+            from drone.models.transport import Wire
+
+            self._wire = Wire()
+        return self._wire
+
+    def _capability(self, name: str) -> Capability:
+        config = self._settings.models.get(name)
+        try:
+            made = self.get(name)
+        except UnknownModel as error:
+            return Capability(name=name, problem=str(error))
+        problem = made.problem if isinstance(made, Unusable) else None
+        return Capability(name=name, description=_description(config, made), problem=problem)
+
+    def _with_fallbacks(self, name: str) -> Model:
+        first = self._single(name)
+        config = self._settings.models.get(name)
+        if config is None or not config.fallback:
+            return first
+        return Fallback([first, *(self._single(other) for other in config.fallback if other != name)])
+
+    def _single(self, name: str) -> Model:
+        config = self._settings.models.get(name)
+        if config is not None:
+            return self._configured(name, config)
+        if name == OFFLINE:
+            return _offline()
+        prefix, _, model = name.partition("/")
+        known = provider(prefix, self._settings)
+        if known is not None and model:
+            return self._remote(name, ModelConfig(provider=known.form, model=model), known)
+        raise UnknownModel(self._unknown(name))
+
+    def _configured(self, name: str, config: ModelConfig) -> Model:
+        if config.provider == "offline":
+            return _offline()
+        if config.provider == "scripted":
+            return _scripted(name, Path(config.model))
+        known = provider(config.provider, self._settings)
+        if known is None:
+            raise UnknownModel(f"The model {name} names a provider that does not exist, {config.provider!r}.")
+        return self._remote(name, config, known)
+
+    def _remote(self, name: str, config: ModelConfig, known: Provider) -> Model:
+        """A key goes to the address it was configured for: a provider's own key never to another `base_url`."""
+        base_url = config.base_url or known.base_url
+        key_name = config.api_key_env or ("" if config.base_url else known.key_name)
+        key = (self._settings.key(key_name) or "").strip() if key_name else ""
+        effective = f"{known.name}/{config.model}"
+        problem = problem_with(base_url)
+        if problem is None and not key and key_name and _wants_key(config, base_url):
+            problem = f"it needs a key: set the environment variable {key_name}"
+        if problem is None and key and not (key.isascii() and key.isprintable()):
+            problem = f"the key in {key_name} has characters that no key has"
+        if problem is not None:
+            return Unusable(effective, f"The model {name} cannot be used: {problem}.")
+        price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
+        return self._asked_over(known.form, effective, config, base_url, key, key_name, price)
+
+    def _asked_over(
+        self, form: str, name: str, config: ModelConfig, base_url: str, key: str, key_name: str, price: Price | None
+    ) -> Model:
+        from drone.models.anthropic import anthropic_model
+        from drone.models.openai import openai_model
+        from drone.models.remote import Endpoint
+
+        endpoint = Endpoint(
+            name=name,
+            model=config.model,
+            base_url=base_url,
+            key=key,
+            key_name=key_name,
+            stream=config.stream,
+            max_output_tokens=config.max_output_tokens,
+            price=price,
+        )
+        make = anthropic_model if form == "anthropic" else openai_model
+        return Retrying(make(endpoint, self._road()))
+
+    def _unknown(self, name: str) -> str:
+        names = [*self._settings.models, OFFLINE]
+        near = difflib.get_close_matches(name, names, n=1)
+        forms = ", ".join(f"{one.name}/…" for one in KNOWN)
+        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
+        return f"There is no model {name!r}. {hint}"
+
+
+def _wants_key(config: ModelConfig, base_url: str) -> bool:
+    """Servers on this machine often need none; whoever named a variable expects a key in it."""
+    return bool(config.api_key_env) or (config.base_url is None and base_url.startswith("https://"))
+
+
+def _price(config: ModelConfig) -> Price | None:
+    said = config.price
+    return None if said is None else Price(said.input, said.output, said.cached_input)
+
+
+def _offline() -> Model:
+    from drone.models.offline import OfflineModel
+
+    return OfflineModel()
+
+
+def _scripted(name: str, path: Path) -> Model:
+    from drone.models.script_file import ScriptProblem, load
+    from drone.models.scripted import ScriptedModel
+
+    try:
+        return ScriptedModel(load(path), name=f"scripted/{name}", keep_asks=False)
+    except ScriptProblem as error:
+        return Unusable(f"scripted/{name}", str(error))
+
+
+def _description(config: ModelConfig | None, model: Model) -> str:
+    at = f" at {host_of(config.base_url)}" if config is not None and config.base_url else ""
+    return f"{model.name}{at}"

@@ -1,0 +1,209 @@
+"""This room is for asking a model over the network: one request, its answer read while it arrives, one deadline."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from drone.agent.ports import Ask, Listener, ModelError, Reply
+from drone.models.collected import Collected
+from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
+from drone.models.failures import parsed, refused
+from drone.models.prices import Price
+from drone.models.transport import Answer, Target, Unreachable, Wire
+
+STALL_SECONDS = 90.0
+"""Longest silence of a provider that streams, before the first byte as well as between two."""
+
+LAST_BYTES_SECONDS = 1.0
+"""Once the reply is whole its answer should end soon; a connection that does not is cut."""
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model at a provider. `name` is `provider/model` as people know it, `model` as the provider does.
+
+    `key_name` is the environment variable that holds the key, for sentences; `key` may be empty.
+    """
+
+    name: str
+    model: str
+    base_url: str
+    key: str = field(default="", repr=False)
+    key_name: str = ""
+    stream: bool = True
+    max_output_tokens: int | None = None
+    price: Price | None = None
+
+
+class Incoming(Protocol):
+    """A reply in one provider's format, on its way into `collected`."""
+
+    @property
+    def collected(self) -> Collected: ...
+
+    def event(self, name: bytes, data: bytes) -> None:
+        """One event of a stream. Raises `ModelError`."""
+
+    def body(self, value: object) -> None:
+        """A whole answer's JSON. Raises `ModelError`."""
+
+    def end(self) -> None:
+        """Nothing more will come."""
+
+
+class Format(Protocol):
+    """What differs between providers."""
+
+    def target(self) -> Target: ...
+
+    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
+        """The request, leaving out the optional parameters in `without`."""
+
+    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        """The optional parameter of this request that the provider's words complain about."""
+
+    def incoming(self) -> Incoming: ...
+
+
+class Remote:
+    """A model over the network. Parameters that its provider refuses once are not sent again."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        form: Format,
+        wire: Wire,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
+        self._endpoint = endpoint
+        self._format = form
+        self._wire = wire
+        self._clock = clock
+        self._wall = wall
+        self._stall_seconds = stall_seconds
+        self._target = form.target()
+        self._without: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        try:
+            async with asyncio.timeout(ask.seconds):
+                return await self._asked(ask, listener)
+        except TimeoutError as late:
+            raise ModelError(f"{self.name} did not finish within {ask.seconds:g} seconds.", retryable=True) from late
+
+    async def _asked(self, ask: Ask, listener: Listener) -> Reply:
+        while True:
+            without = self._without
+            try:
+                return await self._once(ask, listener, without)
+            except ModelError as error:
+                parameter = self._format.refuses(ask, without, str(error)) if error.status in (400, 422) else None
+                if parameter is None:
+                    raise
+                self._without |= {parameter}
+                await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
+
+    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
+        body = self._format.body(ask, without)
+        silence = min(ask.seconds, self._stall_seconds) if self._endpoint.stream else ask.seconds
+        asked_at = self._clock()
+        answer = await self._wire.post(self._target, body, silence)
+        try:
+            if answer.status != 200:
+                raise await self._refusal(answer)
+            first_token_at = await self._read(answer, incoming := self._format.incoming(), listener)
+        finally:
+            await answer.close()
+        return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
+
+    def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
+        incoming.end()
+        collected = incoming.collected
+        if not collected.complete:
+            raise ModelError(f"{self.name} ended its reply in the middle.", retryable=True)
+        first_ms = None if first_seconds is None else round(first_seconds * 1000, 3)
+        tools = [tool.name for tool in ask.tools] if collected.calls else ()
+        return collected.reply(tools, self._endpoint.price, request_bytes, first_ms)
+
+    async def _read(self, answer: Answer, incoming: Incoming, listener: Listener) -> float | None:
+        """Take the whole answer in; when its first token came, by the clock."""
+        kind = answer.headers.get("content-type", "")
+        if "html" in kind:
+            page = await self._whole(answer, MAX_ERROR_BYTES)
+            raise refused(self.name, answer.status, answer.headers, page, now=self._wall())
+        if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
+            return await self._events(answer, incoming, listener)
+        incoming.body(parsed(self.name, await self._whole(answer, MAX_BODY_BYTES)))
+        incoming.collected.tell(listener)
+        return self._clock()
+
+    async def _events(self, answer: Answer, incoming: Incoming, listener: Listener) -> float | None:
+        stream, collected = EventStream(), incoming.collected
+        first_token_at: float | None = None
+        try:
+            async for piece in answer:
+                self._take(stream.feed(piece), incoming)
+                collected.tell(listener)
+                if first_token_at is None and collected.begun:
+                    first_token_at = self._clock()
+                if collected.complete:
+                    await self._last(answer, stream, incoming)
+                    collected.tell(listener)
+                    break
+        except TooLarge as error:
+            limit = MAX_EVENT_BYTES >> 20
+            raise ModelError(f"{self.name} sent a single event of more than {limit} MB; it was cut off.") from error
+        return first_token_at
+
+    def _take(self, events: list[Event], incoming: Incoming) -> None:
+        for name, data in events:
+            if incoming.collected.closed:
+                return
+            incoming.event(name, data)
+
+    async def _last(self, answer: Answer, stream: EventStream, incoming: Incoming) -> None:
+        """Read a whole reply's answer to its end: usage may follow, and the connection can be used again."""
+        try:
+            async with asyncio.timeout(LAST_BYTES_SECONDS):
+                async for piece in answer:
+                    self._take(stream.feed(piece), incoming)
+        except (TimeoutError, Unreachable):
+            return
+
+    async def _whole(self, answer: Answer, limit: int) -> bytes:
+        """The body. Raises `ModelError` when it is larger than `limit` bytes."""
+        body = await _at_most(answer, limit)
+        if len(body) > limit:
+            raise ModelError(f"{self.name} sent an answer of more than {limit >> 10} KB; it was cut off.")
+        return body
+
+    async def _refusal(self, answer: Answer) -> ModelError:
+        try:
+            body = await _at_most(answer, MAX_ERROR_BYTES)
+        except ModelError:
+            body = b""
+        key, key_name = self._endpoint.key, self._endpoint.key_name
+        return refused(self.name, answer.status, answer.headers, body, now=self._wall(), key=key, key_name=key_name)
+
+
+async def _at_most(answer: Answer, limit: int) -> bytes:
+    """The body, or the beginning of it that passes `limit`."""
+    pieces, size = [], 0
+    async for piece in answer:
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            break
+    return b"".join(pieces)

@@ -1,0 +1,46 @@
+"""This room is for usage as providers tell it: checked, clamped, and estimated where it is missing or nonsense."""
+
+from dataclasses import dataclass
+
+from drone.models.prices import Price
+from mcc.contracts.usage import Usage
+
+MOST_TOKENS = 100_000_000
+"""No single call spends more; a provider that says so is not believed."""
+
+BYTES_PER_TOKEN = 4
+
+
+def count(value: object) -> int | None:
+    """A number of tokens, 0 for a negative one; None for what is no believable number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_TOKENS:
+        return None
+    return max(0, int(value))
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the provider said so far; None = nothing believable. `input` includes the cached tokens."""
+
+    input: int | None = None
+    cached: int = 0
+    output: int | None = None
+    reasoning: int = 0
+
+    def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
+        """The usage of one call. Unsaid tokens are counted at four bytes each, so that budgets hold all the same."""
+        taken = _estimated(request_bytes) if self.input is None else self.input
+        given = _estimated(reply_characters) if self.output is None else self.output
+        cached = min(self.cached, taken)
+        return Usage(
+            input_tokens=taken,
+            cached_input_tokens=cached,
+            output_tokens=given,
+            reasoning_tokens=min(self.reasoning, given),
+            model_calls=1,
+            cost_usd=None if price is None else price.cost(taken, cached, given),
+        )
+
+
+def _estimated(size: int) -> int:
+    return -(-size // BYTES_PER_TOKEN)

@@ -1,0 +1,164 @@
+"""This room is for the road to providers: httpx requests over one aiohttp session, and nothing of httpx leaves it."""
+
+import asyncio
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import aiohttp
+import certifi
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from drone.agent.ports import ModelError
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 60.0
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+"""A compressed answer may grow to this; what a reader keeps of it is bounded by the reader."""
+
+_NOT_HERE = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, aiohttp.ClientError, OSError)
+_BROKEN = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+
+
+class Unreachable(ModelError):
+    """The connection could not be made, was silent or broke; nothing that the provider said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a model's requests go: who is asked (for sentences), the address and the headers, made once."""
+
+    name: str
+    url: httpx.URL
+    headers: httpx.Headers = field(repr=False)
+
+    @classmethod
+    def at(cls, name: str, url: str, headers: Mapping[str, str]) -> "Target":
+        own = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "mcc-drone"}
+        return cls(name, httpx.URL(url), httpx.Headers({**own, **headers}))
+
+
+class Answer:
+    """A provider's answer whose body is still on its way. Close it in every case."""
+
+    def __init__(self, name: str, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._name = name
+        self._stream = cast(httpx.AsyncByteStream, response.stream)
+        self._pieces = aiter(self._stream)
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        self._unpack = None if encoding in ("", "identity") else _Unpack(name, encoding)
+
+    def __aiter__(self) -> "Answer":
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next piece of the body, unpacked. Raises `ModelError` when the connection fails."""
+        try:
+            piece = await anext(self._pieces)
+        except _NOT_HERE as error:
+            raise _told(self._name, error) from error
+        return piece if self._unpack is None else self._unpack(piece)
+
+    async def close(self) -> None:
+        """Give the connection back, or cut it when the body was not read to its end."""
+        try:
+            if isinstance(self._pieces, AsyncGenerator):
+                await self._pieces.aclose()
+            await self._stream.aclose()
+        except _NOT_HERE:
+            return
+
+
+class _Unpack:
+    """Undoes gzip and deflate within a bound: a few kilobytes may otherwise become gigabytes."""
+
+    def __init__(self, name: str, encoding: str) -> None:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise ModelError(f"{name} answered in the encoding {encoding[:40]!r}, although plain text was asked for.")
+        self._name = name
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._left = MAX_UNPACKED_BYTES
+
+    def __call__(self, piece: bytes) -> bytes:
+        try:
+            unpacked = self._inflate.decompress(piece, self._left)
+        except zlib.error as error:
+            raise ModelError(f"{self._name} sent a compressed answer that is broken.", retryable=True) from error
+        self._left -= len(unpacked)
+        if self._left <= 0:
+            limit = MAX_UNPACKED_BYTES >> 20
+            raise ModelError(f"{self._name} sent a compressed answer that unpacks to more than {limit} MB.")
+        return unpacked
+
+
+class Wire:
+    """One session for a whole process: all models share it. `transport` is for tests; it stays the caller's."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._given = transport
+        self._own: AiohttpTransport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def post(self, target: Target, body: bytes, read_seconds: float) -> Answer:
+        """Send `body`; answers as soon as the status is there. No silence may last longer than `read_seconds`.
+
+        Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along.
+        """
+        limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": read_seconds, "write": read_seconds}
+        request = httpx.Request(
+            "POST", target.url, headers=target.headers, content=body, extensions={"timeout": limits}
+        )
+        try:
+            response = await self._transport().handle_async_request(request)
+        except _NOT_HERE as error:
+            raise _told(target.name, error) from error
+        return Answer(target.name, response)
+
+    async def aclose(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            await own.aclose()
+
+    def _transport(self) -> httpx.AsyncBaseTransport:
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        if self._own is None or loop is not self._loop:
+            self._loop = loop
+            self._own = AiohttpTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=_session)
+        return self._own
+
+
+def _session() -> aiohttp.ClientSession:
+    trusted = ssl.create_default_context()
+    trusted.load_verify_locations(certifi.where())
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=trusted)
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+
+
+def _told(name: str, error: Exception) -> ModelError:
+    """What happened, as a sentence without the address: that may hold a key."""
+    cause = error.__cause__ or error
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return ModelError(f"{name} could not be reached: its certificate is not trusted on this machine.")
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL):
+        return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
+    return Unreachable(f"{name} {_happened(error, cause)}.", retryable=True)
+
+
+def _happened(error: Exception, cause: BaseException) -> str:
+    match cause:
+        case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
+            return f"could not be reached within {CONNECT_SECONDS:g} seconds"
+        case aiohttp.ClientConnectorDNSError():
+            return "could not be reached: its host name is not known"
+        case aiohttp.ClientConnectorError() | httpx.ConnectError():
+            return "could not be reached: the connection was refused or failed"
+        case aiohttp.SocketTimeoutError() | httpx.TimeoutException() | TimeoutError():
+            return "was silent for too long"
+    return "broke the connection"

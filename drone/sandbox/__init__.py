@@ -1,0 +1,1 @@
+"""This room is for the walls around what tools touch: path rules of a workspace."""

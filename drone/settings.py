@@ -1,0 +1,237 @@
+"""This room is for what an operator sets: the one reader of the environment and of mcc.toml in drones."""
+
+import os
+import socket
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from mcc.contracts.order import Name
+from mcc.contracts.shape import Closed
+
+SHARED = frozenset(
+    {
+        "database_url",
+        "redis_url",
+        "data_dir",
+        "prompts_dir",
+        "queues",
+        "workspace_roots",
+        "lease_seconds",
+        "renew_seconds",
+        "sweep_seconds",
+    }
+)
+"""What MCC and drones must agree on: also read from `MCC_*` and from the table [mcc]."""
+
+REDIS_ADDRESS = r"^(redis|rediss|redis\+socket|unix)://"
+
+PROVIDER_NAMES = {
+    "openai_base_url": "OPENAI_BASE_URL",
+    "anthropic_base_url": "ANTHROPIC_BASE_URL",
+    "ollama_base_url": "OLLAMA_BASE_URL",
+}
+
+
+class SettingsProblem(ValueError):
+    """The configuration cannot be used; the message says what to change."""
+
+
+def _listed(separators: str) -> BeforeValidator:
+    def split(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        for separator in separators[1:]:
+            value = value.replace(separator, separators[0])
+        return tuple(part.strip() for part in value.split(separators[0]) if part.strip())
+
+    return BeforeValidator(split)
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Price(Closed):
+    """US dollars per million tokens; `cached_input` None means the price of `input`."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    cached_input: Annotated[float, Field(ge=0)] | None = None
+
+
+class ModelConfig(Closed):
+    """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead."""
+
+    provider: Literal["openai", "anthropic", "offline", "scripted"]
+    base_url: str | None = None
+    model: str = ""
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    context_tokens: Annotated[int, Field(ge=1)] = 128_000
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    stream: bool = True
+    fallback: tuple[str, ...] = ()
+    price: Price | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _an_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value.rstrip("/") if value else value
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> "ModelConfig":
+        if self.provider in ("openai", "anthropic") and not self.model:
+            raise ValueError(f'provider {self.provider} needs model = "…", the name that the provider knows')
+        return self
+
+
+class Defaults(Closed):
+    """The table [defaults]: `model` is used where neither order nor agent file names one."""
+
+    model: str | None = None
+
+
+class _Environment(PydanticBaseSettingsSource):
+    """`DRONE_NAME`, then `MCC_NAME` for what is shared; an empty value counts as unset."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        names = [PROVIDER_NAMES.get(field_name, f"DRONE_{field_name.upper()}")]
+        if field_name in SHARED:
+            names.append(f"MCC_{field_name.upper()}")
+        found = next((os.environ[name] for name in names if os.environ.get(name)), None)
+        return found, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        names = set(self.settings_cls.model_fields) - {"models", "defaults", "keys"}
+        found = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class _File(PydanticBaseSettingsSource):
+    """mcc.toml: the tables [mcc] (what is shared), [drone], [models.*] and [defaults]."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        raise NotImplementedError("the file is read as a whole")
+
+    def __call__(self) -> dict[str, Any]:
+        path = config_file(Path(self.current_state.get("data_dir") or default_data_dir()))
+        if path is None:
+            return {}
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+            raise SettingsProblem(f"{path} cannot be read: {problem}") from problem
+        shared = {name: value for name, value in tables.get("mcc", {}).items() if name in SHARED}
+        whole = {name: tables[name] for name in ("models", "defaults") if name in tables}
+        return {**shared, **tables.get("drone", {}), **whole}
+
+
+class Settings(BaseSettings):
+    """Everything that a drone can be told: arguments, else the environment, else mcc.toml, else defaults."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+    data_dir: Path = Field(default_factory=lambda: default_data_dir())
+    database_url: str = ""
+    redis_url: Annotated[str, Field(pattern=REDIS_ADDRESS)] = "redis://127.0.0.1:6379/0"
+    prompts_dir: Path | None = None
+    queues: Annotated[tuple[Name, ...], _listed(","), Field(min_length=1)] = ("default",)
+    slots: Annotated[int, Field(ge=1, le=10_000)] = 200
+    name: Annotated[str, Field(max_length=100)] = ""
+    workspace_roots: Annotated[tuple[Path, ...], _listed("," + os.pathsep)] = ()
+
+    lease_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 12.0
+    renew_seconds: Positive = 1.0
+    sweep_seconds: Positive = 0.5
+    poll_seconds: Positive = 5.0
+    canary_seconds: Positive = 30.0
+    canary_patience_seconds: Positive = 20.0
+    drain_cancel_seconds: Annotated[float, Field(ge=0)] = 5.0
+    drain_hand_back_seconds: Annotated[float, Field(ge=0)] = 8.0
+    wedged_seconds: Positive = 30.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    openai_base_url: str | None = None
+    anthropic_base_url: str | None = None
+    ollama_base_url: str | None = None
+    models: Mapping[Name, ModelConfig] = {}
+    defaults: Defaults = Defaults()
+    keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Environment(settings_cls), _File(settings_cls)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derived(cls, given: Any) -> Any:
+        filled = dict(given)
+        data_dir = _whole(Path(filled.get("data_dir") or default_data_dir()))
+        filled["data_dir"] = data_dir
+        if not filled.get("database_url"):
+            filled["database_url"] = f"sqlite:///{data_dir / 'mcc.db'}"
+        if not filled.get("name"):
+            filled["name"] = f"{socket.gethostname()}-{os.getpid()}"
+        return filled
+
+    @field_validator("data_dir", "prompts_dir", "workspace_roots")
+    @classmethod
+    def _absolute(cls, value: Path | tuple[Path, ...] | None) -> Path | tuple[Path, ...] | None:
+        if isinstance(value, tuple):
+            return tuple(_whole(path) for path in value)
+        return None if value is None else _whole(value)
+
+    @model_validator(mode="after")
+    def _lease_outlives_its_renewals(self) -> "Settings":
+        if self.renew_seconds * 2 > self.lease_seconds:
+            raise ValueError("lease_seconds must be at least twice renew_seconds, or every lease would run out")
+        return self
+
+    def key(self, name: str) -> str | None:
+        """The secret that is called `name` (given to this object, else in the environment); None when there is none."""
+        given = self.keys.get(name)
+        return given.get_secret_value() if given else os.environ.get(name) or None
+
+
+def _whole(path: Path) -> Path:
+    return Path(os.path.abspath(path.expanduser()))
+
+
+def default_data_dir() -> Path:
+    """`MCC_DATA_DIR`, else `mcc` in `XDG_DATA_HOME`, else ~/.local/share/mcc."""
+    if named := os.environ.get("MCC_DATA_DIR"):
+        return Path(named)
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "mcc"
+
+
+def config_file(data_dir: Path) -> Path | None:
+    """The file that `MCC_CONFIG` names, else ./mcc.toml, else data_dir/mcc.toml; None when none of them is there."""
+    if named := os.environ.get("MCC_CONFIG"):
+        if not Path(named).is_file():
+            raise SettingsProblem(f"MCC_CONFIG names {named}, and there is no such file: correct it or unset it")
+        return Path(named)
+    return next((path for path in (Path("mcc.toml"), data_dir / "mcc.toml") if path.is_file()), None)
+
+
+def load(**given: Any) -> Settings:
+    """Settings from all sources; None among `given` counts as not given. Raises `SettingsProblem`."""
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise SettingsProblem(f"Setting {where}: {first['msg']}") from problem

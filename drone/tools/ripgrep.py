@@ -1,0 +1,108 @@
+"""This room is for ripgrep: which of many files can hold a match at all. What they hold is read by us."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+from drone.tools.pattern import Pattern
+from drone.tools.rust_syntax import widened
+
+_BATCH_BYTES = 500_000
+_OPTIONS = (
+    "--no-config",
+    "--no-messages",
+    "--files-with-matches",
+    "--null",
+    "--text",
+    "--encoding=none",
+    "--no-mmap",
+    "--no-ignore",
+    "--hidden",
+    "--color=never",
+    "--no-multiline",
+    "--engine=default",
+)
+_FOUND, _NOTHING = 0, 1
+_POLL_SECONDS = 0.05
+
+
+class Ripgrep:
+    """The program at `binary`. It only ever names files: their content comes through the workspace's own opens."""
+
+    def __init__(self, binary: str) -> None:
+        self._binary = binary
+
+    @classmethod
+    def found(cls, path: str | None = None) -> "Ripgrep | None":
+        """The `rg` of `path` (colon-separated, None = the environment's PATH), if there is one."""
+        binary = shutil.which("rg", path=path)
+        return None if binary is None else cls(binary)
+
+    def candidates(
+        self, pattern: Pattern, root: Path, paths: Sequence[str], stop: Event, until: float
+    ) -> Sequence[str]:
+        """Those of `paths` (relative to `root`) that may hold a match; all of them when ripgrep cannot tell.
+
+        `until`: when to give up, in seconds of `time.monotonic`.
+        """
+        expression = widened(pattern.source, case_sensitive=pattern.case_sensitive)
+        if expression is None:
+            return paths
+        named: set[bytes] = set()
+        for batch in _batches(paths):
+            found = self._matching(expression, root, batch, stop, until)
+            if found is None:
+                return paths
+            named.update(found)
+        return [path for path in paths if b"./" + os.fsencode(path) in named]
+
+    def _matching(
+        self, expression: str, root: Path, batch: Sequence[bytes], stop: Event, until: float
+    ) -> Iterable[bytes] | None:
+        try:
+            process = subprocess.Popen(
+                [self._binary, *_OPTIONS, "-e", expression, "--", *batch],
+                cwd=root,
+                env={"LC_ALL": "C.UTF-8"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return None
+        with process:
+            output = _output(process, stop, until)
+        if output is None or process.returncode not in (_FOUND, _NOTHING):
+            return None
+        return output.split(b"\0")
+
+
+def _output(process: "subprocess.Popen[bytes]", stop: Event, until: float) -> bytes | None:
+    """What the process wrote; None when it was killed because nobody waits or its time is over."""
+    while not stop.is_set() and time.monotonic() < until:
+        try:
+            return process.communicate(timeout=_POLL_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    process.communicate()
+    return None
+
+
+def _batches(paths: Iterable[str]) -> Iterator[list[bytes]]:
+    """Arguments for one run each, well below what the kernel takes."""
+    batch: list[bytes] = []
+    size = 0
+    for path in paths:
+        argument = b"./" + os.fsencode(path)
+        if size + len(argument) > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(argument)
+        size += len(argument) + 9
+    if batch:
+        yield batch

@@ -1,0 +1,246 @@
+"""This room is for searching the text of a workspace: the same lines in the same order, with or without ripgrep."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
+from drone.tools.naming import matcher, with_nearest, written
+from drone.tools.pattern import Pattern, PatternError
+from drone.tools.ripgrep import Ripgrep
+from drone.tools.terminal_text import plain
+from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.tools.walk import Found, Kind, Walk, normal, read_up_to
+from mcc.contracts.shape import Text
+
+SECONDS = 30.0
+"""How long one search may go on; what was found until then is given, and the result says so."""
+
+MAX_MATCHES = 2_000
+_MAX_OUTPUT = 200_000
+_LINE = 500
+_BEFORE = 100
+_SNIFFED = 8_192
+_BOM = b"\xef\xbb\xbf"
+
+Searcher = Callable[..., str]
+
+
+def search_tool(ripgrep: Ripgrep | None) -> Searcher:
+    """`search_text`, with this ripgrep to narrow down where to look; without one every file is read."""
+
+    @tool(group="workspace_read", idempotent=True, seconds=90, effects="read")
+    def search_text(
+        context: ToolContext,
+        pattern: Text,
+        path: Text = ".",
+        glob: Text | None = None,
+        literal: bool = False,
+        case_sensitive: bool = True,
+        context_lines: Annotated[int, Field(ge=0, le=20)] = 0,
+        limit: Annotated[int, Field(ge=1, le=MAX_MATCHES)] = 100,
+    ) -> str:
+        """Search the text of the workspace's files for a regular expression, line by line.
+
+        The first line counts matches and files, then come the matches, sorted by path and line, each as
+        `path:line:text`; lines around a match as `path-line-text`, with `--` between places that do not touch. What
+        .gitignore names and binary files are left out, dot files are searched. Use it to find where a name is defined
+        or used before you read files; use find_files to look for names of files.
+
+        Args:
+            pattern: RE2 syntax (no lookaround, no backreferences), for example `def \\w+_id\\(`; it sees one line.
+            path: The directory or file to search, relative to the workspace; the whole workspace when left out.
+            glob: Only files whose name fits, for example `*.py` or `src/**/*.{ts,tsx}`; with a leading `!` only others.
+            literal: Take the pattern as plain text.
+            case_sensitive: Set it to false to ignore upper and lower case.
+            context_lines: How many lines to show before and after each match.
+            limit: How many matching lines to show at most.
+        """
+        workspace = workspace_of(context)
+        try:
+            compiled = Pattern(pattern, literal=literal, case_sensitive=case_sensitive)
+        except PatternError as error:
+            raise ToolFailed(str(error)) from error
+        scope = Scope.of(workspace, path, glob, context)
+        search = Search(workspace, compiled, scope, context_lines, limit, ripgrep, context)
+        return search.report()
+
+    return search_text
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which files to search, in byte order of their paths, and what to say about those that are left out."""
+
+    files: Sequence[Found]
+    shown: str
+    notes: list[str]
+
+    @classmethod
+    def of(cls, workspace: Workspace, path: str, glob: str | None, context: ToolContext) -> "Scope":
+        fits = _glob(glob)
+        walk = Walk(workspace, path, None, context.stop)
+        try:
+            if (single := _single(workspace, path)) is not None:
+                found = [single]
+            else:
+                found = [one for one in walk.entries() if one.kind is Kind.FILE and fits(one)]
+        except PathMissing as missing:
+            raise with_nearest(workspace, missing, path) from missing
+        files = [one for one in found if one.size <= MAX_WHOLE_BYTES]
+        if len(files) < len(found):
+            walk.notes.append(f"{len(found) - len(files):,} files over {MAX_WHOLE_BYTES:,} bytes were not searched.")
+        return cls(files, written(path) + (f" with {written(glob)}" if glob else ""), walk.notes)
+
+
+def _single(workspace: Workspace, path: str) -> Found | None:
+    """The file at `path`, when it is one."""
+    try:
+        with workspace.open_file(path) as file:
+            return Found(os.fsdecode(normal(workspace, path)), Kind.FILE, file.seek(0, os.SEEK_END))
+    except PathError:
+        return None
+
+
+def _glob(glob: str | None) -> Callable[[Found], bool]:
+    if glob is None:
+        return lambda found: True
+    fits = matcher(glob.removeprefix("!"))
+    wanted = not glob.startswith("!")
+    return lambda found: (fits(found.path) or fits(found.below)) is wanted
+
+
+@dataclass
+class Search:
+    """One search on its way through the files."""
+
+    workspace: Workspace
+    pattern: Pattern
+    scope: Scope
+    context_lines: int
+    limit: int
+    ripgrep: Ripgrep | None
+    context: ToolContext
+    matches: int = 0
+    matching_files: int = 0
+    lines: list[str] = field(default_factory=list)
+    _size: int = 0
+    _cut: str = ""
+
+    def report(self) -> str:
+        until = time.monotonic() + SECONDS
+        for path in self._candidates(until):
+            if self.context.stop.is_set() or time.monotonic() > until:
+                self._cut = f"Stopped after {SECONDS:g} s; search a smaller part."
+            if self._cut:
+                break
+            self._search(path)
+        notes = [f"[{note}]" for note in (self._cut, *self.scope.notes) if note]
+        return "\n".join([self._head(), *self.lines, *notes])
+
+    def _head(self) -> str:
+        searched = f"{_plural(len(self.scope.files), 'file')} in {self.scope.shown}"
+        if not self.matches:
+            return f"No match in {searched}."
+        first = "the first " if self._cut else ""
+        found = f"{_plural(self.matches, 'matching line')} in {_plural(self.matching_files, 'file')}"
+        return f"{first}{found}, of {searched}"
+
+    def _candidates(self, until: float) -> Sequence[str]:
+        paths = [found.path for found in self.scope.files]
+        if self.ripgrep is None:
+            return paths
+        return self.ripgrep.candidates(self.pattern, self.workspace.root, paths, self.context.stop, until)
+
+    def _search(self, path: str) -> None:
+        data = self._text(path)
+        if data is None:
+            return
+        places: list[tuple[int, int, int]] = []
+        number, counted = 1, 0
+        for start, match in self.pattern.lines(data):
+            if self.matches == self.limit:
+                self._cut = f"Cut at {self.limit:,} matching lines; narrow the pattern, path or glob, or raise limit."
+                break
+            number += data.count(b"\n", counted, start)
+            counted = start
+            self.matches += 1
+            places.append((number, start, match))
+        self.matching_files += bool(places)
+        for line in _written_lines(written(path), data, places, self.context_lines):
+            self._size += len(line)
+            if self._size > _MAX_OUTPUT:
+                self._cut = f"Cut after {_MAX_OUTPUT:,} characters; narrow the pattern, path or glob."
+                break
+            self.lines.append(line)
+
+    def _text(self, path: str) -> bytes | None:
+        """What stands in the file, with plain line ends; None when it is binary or cannot be read any more."""
+        try:
+            with self.workspace.open_file(path) as file:
+                data = read_up_to(file.fileno(), MAX_WHOLE_BYTES)
+        except (PathError, OSError):
+            self.scope.notes.append(f"{written(path)} could not be read.")
+            return None
+        if b"\0" in data[:_SNIFFED]:
+            return None
+        return data.removeprefix(_BOM).replace(b"\r\n", b"\n")
+
+
+def _written_lines(path: str, data: bytes, places: Sequence[tuple[int, int, int]], around: int) -> Iterator[str]:
+    """`path:line:text` for each place (line number, where it begins, where its match does), with lines around it."""
+    if not around:
+        for number, start, match in places:
+            yield f"{path}:{number}:{_window(_line_at(data, start), match - start)}"
+        return
+    all_lines = data.split(b"\n")
+    if not all_lines[-1]:
+        all_lines.pop()
+    matching = {number: match - start for number, start, match in places}
+    previous = 0
+    for number in _numbers(matching, around, len(all_lines)):
+        if previous and number > previous + 1:
+            yield "--"
+        mark = ":" if number in matching else "-"
+        yield f"{path}{mark}{number}{mark}{_window(all_lines[number - 1], matching.get(number, 0))}"
+        previous = number
+
+
+def _numbers(matching: Iterable[int], around: int, last: int) -> Iterator[int]:
+    done = 0
+    for number in matching:
+        for shown in range(max(done + 1, number - around), min(last, number + around) + 1):
+            yield shown
+            done = shown
+
+
+def _line_at(data: bytes, start: int) -> bytes:
+    end = data.find(b"\n", start)
+    return data[start:] if end < 0 else data[start:end]
+
+
+def _window(line: bytes, match: int) -> str:
+    """A line for display; of a long one the part around the match."""
+    if len(line) <= _LINE:
+        return plain(line.decode("utf-8", "replace"))
+    begin = max(0, min(match - _BEFORE, len(line) - _LINE))
+    end = min(len(line), begin + _LINE)
+    begin, end = _character(line, begin), _character(line, end)
+    before, after = ("…" if begin else ""), ("…" if end < len(line) else "")
+    return f"{before}{plain(line[begin:end].decode('utf-8', 'replace'))}{after}"
+
+
+def _character(line: bytes, at: int) -> int:
+    """The first byte of the character that `at` falls into."""
+    while 0 < at < len(line) and line[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,228 @@
+"""This room is for functions as tools: declared by a decorator, checked, and never in the loop's way."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from threading import Event
+from typing import Any, Literal, TypeVar, overload
+
+from drone.agent.messages import ToolSpec
+from drone.agent.ports import Call, Fenced, Output, ToolSet
+from drone.sandbox.paths import PathDenied, PathError, Workspace
+from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
+from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.shape import to_json
+from mcc.definitions.groups import TOOL_GROUPS
+
+Function = TypeVar("Function", bound=Callable[..., object])
+Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
+"""The most that a call may do to the world outside the turn."""
+
+_DECLARED = "__tool__"
+_SAID = 2_000
+
+
+class ToolFailed(Exception):
+    """Raised by a tool to tell the model, in its own words, what is wrong and what to do instead."""
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.ERROR) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know beside its arguments; a parameter annotated with this type is filled in, never shown.
+
+    `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
+    """
+
+    call_id: str
+    origin: Origin
+    workspace: Workspace | None = None
+    stop: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What was said about a tool where it was written. `effects` of an undeclared tool: it may write."""
+
+    name: str | None = None
+    group: str = ""
+    idempotent: bool = False
+    seconds: float | None = None
+    effects: Effects = "write"
+
+
+@overload
+def tool(function: Function, /) -> Function: ...
+
+
+@overload
+def tool(
+    *,
+    group: str = "",
+    idempotent: bool = False,
+    seconds: float | None = None,
+    name: str | None = None,
+    effects: Effects = "write",
+) -> Callable[[Function], Function]: ...
+
+
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    group: str = "",
+    idempotent: bool = False,
+    seconds: float | None = None,
+    name: str | None = None,
+    effects: Effects = "write",
+) -> Any:
+    """Declare a function, sync or async, as a tool; it stays callable as it was.
+
+    Its name, signature and docstring are what the model sees (see `FunctionTools`). `group`: one of the tool groups;
+    `idempotent`: running it twice does no harm; `seconds`: its time limit, None = the turn's.
+    """
+    if group and group not in TOOL_GROUPS:
+        near = get_close_matches(group, TOOL_GROUPS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
+        raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
+    declaration = Declaration(name, group, idempotent, seconds, effects)
+
+    def declare(function: Function) -> Function:
+        setattr(function, _DECLARED, declaration)
+        return function
+
+    return declare if function is None else declare(function)
+
+
+def declaration_of(function: Callable[..., object]) -> Declaration:
+    """What `tool` was told about the function; the defaults for one that was never declared."""
+    declared = getattr(function, _DECLARED, None)
+    return declared if isinstance(declared, Declaration) else Declaration()
+
+
+class FunctionTool:
+    """One function as a tool: the schema to show, and a run that turns every mistake into a sentence."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.declaration = declaration_of(function)
+        texts = described(function)
+        self._function = function
+        self._arguments = Arguments(function, texts.arguments, ToolContext)
+        self.spec = ToolSpec(
+            name=self.declaration.name or function.__name__,
+            description=texts.description,
+            parameters=self._arguments.schema,
+            group=self.declaration.group,
+            idempotent=self.declaration.idempotent,
+            seconds=self.declaration.seconds,
+        )
+
+    async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
+        try:
+            wanted = self._arguments.checked(arguments)
+        except BadArguments as error:
+            return failure(str(error))
+        wanted.update(dict.fromkeys(self._arguments.injections, context))
+        if inspect.iscoroutinefunction(self._function):
+            return await self._awaited(wanted)
+        try:
+            return await asyncio.to_thread(self._called, wanted)
+        finally:
+            context.stop.set()
+
+    async def _awaited(self, arguments: Mapping[str, Any]) -> Output:
+        try:
+            return _output(await self._function(**arguments))  # type: ignore[misc]
+        except Fenced:
+            raise
+        except Exception as error:
+            return _told(error, self.spec.name)
+
+    def _called(self, arguments: Mapping[str, Any]) -> Output:
+        try:
+            return _output(self._function(**arguments))
+        except Exception as error:
+            return _told(error, self.spec.name)
+
+
+def _output(value: object) -> Output:
+    if isinstance(value, Output):
+        return value
+    return Output(value if isinstance(value, str) else to_json(value).decode())
+
+
+def _told(error: Exception, name: str) -> Output:
+    match error:
+        case ToolFailed():
+            return failure(str(error), error.outcome)
+        case PathDenied():
+            return failure(str(error), Outcome.DENIED)
+        case PathError():
+            return failure(str(error))
+        case _:
+            said = str(error)
+            cut = said if len(said) <= _SAID else f"{said[:_SAID]}…"
+            return failure(f"{name} broke: {type(error).__name__}: {cut}")
+
+
+def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
+    """The result that tells the model what went wrong."""
+    return Output(message, is_error=True, outcome=outcome)
+
+
+class FunctionTools:
+    """A tool set of functions; `workspace` is handed to those that ask for a `ToolContext`."""
+
+    def __init__(self, functions: Iterable[Callable[..., object]], *, workspace: Workspace | None = None) -> None:
+        tools = [FunctionTool(function) for function in functions]
+        _refuse_twins(tool.spec.name for tool in tools)
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._workspace = workspace
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    async def call(self, call: Call) -> Output:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return unknown_tool(call.name, self._tools)
+        return await tool.run(call.arguments, ToolContext(call.call_id, call.origin, self._workspace))
+
+
+class Joined:
+    """Several tool sets as one. What each of them has is asked anew, so a set may change while it is used."""
+
+    def __init__(self, *toolsets: ToolSet) -> None:
+        self._toolsets = toolsets
+        _refuse_twins(spec.name for toolset in toolsets for spec in toolset.specs())
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return tuple(spec for toolset in self._toolsets for spec in toolset.specs())
+
+    async def call(self, call: Call) -> Output:
+        for toolset in self._toolsets:
+            if any(spec.name == call.name for spec in toolset.specs()):
+                return await toolset.call(call)
+        return unknown_tool(call.name, [spec.name for spec in self.specs()])
+
+
+def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
+    """The result for a call of a tool that is not there: the nearest that is, and all of them."""
+    names = list(there)
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    listed = f"You have: {', '.join(names)}." if names else "You have no tools."
+    return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ToolDeclarationError(f"Two tools are called {name!r}; give one of them another name.")
+        seen.add(name)

@@ -1,0 +1,1 @@
+"""Worker: the one room of a drone with Celery, Redis and the database."""

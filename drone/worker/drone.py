@@ -1,0 +1,211 @@
+"""This room is for the drone: everything that a worker process needs, put together, started and ended."""
+
+import faulthandler
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+
+import structlog
+
+from drone.settings import Settings
+from drone.worker.keeper import Keeper
+from drone.worker.loop import SharedLoop
+from drone.worker.runner import Crew
+from drone.worker.slots import Slots
+from drone.worker.workshop import Workshop
+from mcc import __version__
+from mcc.contracts.drones import Registration
+from mcc.dispatch.hints import Hints
+from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.sweep import SweepLoop
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Store
+
+log = structlog.get_logger("drone")
+
+LOOK_SECONDS = 1.0
+START_SECONDS = 60.0
+
+
+class CannotStart(Exception):
+    """This drone cannot work here; the sentence says what to do."""
+
+
+class Drone:
+    """One worker process: a loop with orders at work, a lease that says so, a sweep, and an orderly end.
+
+    `wedged` is called when the loop has not turned for `wedged_seconds`; it should end the process.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        hire: Callable[[], Crew],
+        *,
+        wedged: Callable[[], None] = lambda: os._exit(1),
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._hire = hire
+        self._wedged = wedged
+        self._loop = SharedLoop()
+        self._slots = Slots(settings.slots)
+        self._nudger = Nudger(settings.redis_url, settings.queues)
+        self._hints = Hints(settings.redis_url)
+        self._bodies: dict[int, str] = {}
+        self._asked = False
+        self._asks: SimpleQueue[None] = SimpleQueue()
+        self.drained = threading.Event()
+        self._ending = threading.Thread(target=self._end, name="drain", daemon=True)
+        self._keeper: Keeper
+        self._workshop: Workshop
+        self._sweep: SweepLoop
+
+    def start(self) -> None:
+        """Register and begin to look for work. Raises `CannotStart`."""
+        try:
+            if problem := self._store.schema_problem():
+                raise CannotStart(f"This drone cannot use the database: {problem}.")
+            self._loop.start()
+            crew = self._loop.submit(self._hired()).result(START_SECONDS)
+            self._keeper = self._make_keeper(crew)
+            incarnation = self._keeper.register()
+        except StoreUnavailable as problem:
+            raise CannotStart(f"The database cannot be reached: {problem}") from problem
+        self._workshop = self._loop.submit(self._open(crew)).result(START_SECONDS)
+        self._loop.submit(self._workshop.run()).add_done_callback(self._workshop_ended)
+        self._sweep = SweepLoop(
+            self._store,
+            self._nudger,
+            self._hints,
+            sweeper=incarnation,
+            sweep_seconds=self._settings.sweep_seconds,
+        )
+        self._keeper.start()
+        self._sweep.start()
+        self._ending.start()
+
+    def work(self, order_id: str) -> None:
+        """Do this order if a slot is free and it can be claimed; returns when it is done, gone, or handed back."""
+        if self._asked or not self._slots.take():
+            return
+        thread = threading.get_ident()
+        self._bodies[thread] = order_id
+        try:
+            self._await(self._loop.submit(self._workshop.serve(order_id)))
+        finally:
+            self._bodies.pop(thread, None)
+            self._slots.release()
+
+    def cancel(self, thread: int, principal: str) -> None:
+        """Ask to cancel the order that this thread waits for; a drone that drains hands it back instead."""
+        order_id = self._bodies.get(thread)
+        if order_id is not None and not self._asked:
+            self._loop.submit(self._workshop.ask_to_cancel(order_id, "terminated as a Celery task", principal))
+
+    def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Begin to send canaries on `queue`."""
+        self._loop.submit(self._workshop.sing(queue, restart, give_up))
+
+    def canary_seen(self, token: str) -> None:
+        self._loop.submit(self._workshop.canary_seen(token))
+
+    def drain(self) -> None:
+        """Begin to end: claim nothing more, hand back what does not end soon. For signal handlers as well."""
+        self._asked = True
+        self._asks.put(None)
+
+    @property
+    def draining(self) -> bool:
+        return self._asked
+
+    def _await(self, serving: "Future[None]") -> None:
+        while not serving.done():
+            wait([serving], LOOK_SECONDS)
+            if self.drained.is_set() or not self._loop.alive:
+                serving.cancel()
+                return
+        if not serving.cancelled():
+            serving.result()
+
+    def _end(self) -> None:
+        self._asks.get()
+        log.info("draining", drone=self._settings.name, active=self._slots.active)
+        self._keeper.drain()
+        try:
+            seconds = self._settings.drain_hand_back_seconds + 2.0
+            self._loop.submit(self._workshop.wind_down()).result(seconds)
+        except Exception:
+            log.exception("orders could not be handed back; a sweep will find them")
+        self._leave()
+        self.drained.set()
+        log.info("drained", drone=self._settings.name)
+
+    def _leave(self) -> None:
+        self._sweep.stop(1.0)
+        self._keeper.stop(1.0)
+        try:
+            self._keeper.leave()
+        except StoreUnavailable as problem:
+            log.warning("the drone left without a word", problem=str(problem))
+
+    def close(self) -> None:
+        """Free what is left after `drained`."""
+        try:
+            self._loop.submit(self._workshop.close()).result(2.0)
+        except Exception:
+            log.exception("the crew did not go in good order")
+        self._loop.stop()
+        self._nudger.close()
+        self._hints.close()
+        self._store.close()
+
+    async def _hired(self) -> Crew:
+        return self._hire()
+
+    async def _open(self, crew: Crew) -> Workshop:
+        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger)
+
+    def _workshop_ended(self, ended: "Future[None]") -> None:
+        if not ended.cancelled() and (problem := ended.exception()) is not None:
+            log.critical("the drone is broken and ends", exc_info=problem)
+            self._wedged()
+
+    def _make_keeper(self, crew: Crew) -> Keeper:
+        return Keeper(
+            self._store.leases,
+            registration(self._settings, crew),
+            self._slots,
+            lease_seconds=self._settings.lease_seconds,
+            renew_seconds=self._settings.renew_seconds,
+            on_lost=lambda incarnation: self._loop.call(lambda: self._workshop.fence(incarnation)),
+            watch=self._watch,
+        )
+
+    def _watch(self) -> None:
+        if self._loop.age_seconds > self._settings.wedged_seconds:
+            log.critical("the event loop hangs; this process ends", age_seconds=round(self._loop.age_seconds, 1))
+            faulthandler.dump_traceback(sys.__stderr__ or 2, all_threads=True)
+            self._wedged()
+
+
+def registration(settings: Settings, crew: Crew) -> Registration:
+    """What this process says of itself; the incarnation is filled in with each registration."""
+    return Registration(
+        incarnation="",
+        name=settings.name,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        version=__version__,
+        queues=settings.queues,
+        slots=settings.slots,
+        agents=crew.agents(),
+        tools=crew.tools(),
+        models=crew.models(),
+        workspace_roots=tuple(str(root) for root in settings.workspace_roots),
+    )

@@ -1,0 +1,50 @@
+"""This room is for logs: one structured line per event on standard error, Celery's included."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+from celery.app.log import Logging
+
+QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "alembic", "httpx", "httpcore")
+
+
+def set_up(level: str, *, terminal: bool | None = None) -> None:
+    """Lines of JSON, or coloured ones for people on a terminal."""
+    on_terminal = sys.stderr.isatty() if terminal is None else terminal
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if on_terminal
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+class DroneLogging(Logging):  # type: ignore[misc]
+    """Celery asks here for its logging; a drone has set up its own."""
+
+    def setup(self, *_: Any, **__: Any) -> bool:
+        set_up(self.app.settings.log_level)
+        return True

@@ -1,0 +1,159 @@
+"""This room is for one order: claim it, run it, finish it."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from drone.agent.ports import Fenced, Journal
+from drone.worker.ending import Finisher, cancelled
+from drone.worker.journal import OrderJournal
+from drone.worker.runs import Run, Runs, Stop
+from drone.worker.told import Teller
+from drone.worker.writer import Writer, patiently
+from mcc.contracts.drones import Capability
+from mcc.contracts.fold import Fold
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import Entry
+from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.wire import Hint
+from mcc.store.offload import Offload
+from mcc.store.ports import Claim, Store
+
+log = structlog.get_logger("drone.runner")
+
+UNWIND_SECONDS = 5.0
+"""A turn that was told to stop has this long to unwind; what it does after that is no longer waited for."""
+
+PAGE = 1_000
+
+
+class Crew(Protocol):
+    """Who does the work of an order."""
+
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome: ...
+
+    def agents(self) -> tuple[Capability, ...]: ...
+
+    def tools(self) -> tuple[Capability, ...]: ...
+
+    def models(self) -> tuple[Capability, ...]: ...
+
+    async def close(self) -> None: ...
+
+
+class Holder(Protocol):
+    """Under which incarnation orders are claimed."""
+
+    @property
+    def incarnation(self) -> str | None: ...
+
+
+class Runner:
+    """Carries out orders, each from its claim to its end."""
+
+    def __init__(
+        self, store: Store, offload: Offload, crew: Crew, holder: Holder, runs: Runs, writer: Writer, teller: Teller
+    ) -> None:
+        self._store = store
+        self._offload = offload
+        self._crew = crew
+        self._holder = holder
+        self._runs = runs
+        self._writer = writer
+        self._teller = teller
+        self._finisher = Finisher(store, offload, teller)
+
+    async def work(self, order_id: str, *, drone: str) -> WorkOrder | None:
+        """Claim, run, finish. Answers the order that was ended here; None when there was none or it went elsewhere."""
+        run = self._runs.enter(order_id)
+        if run is None:
+            return None
+        try:
+            claim = await self._claim(run, drone)
+            if claim is None:
+                return None
+            return claim.order if await self._carry_out(run, claim) else None
+        finally:
+            self._runs.leave(run)
+
+    async def _claim(self, run: Run, drone: str) -> Claim | None:
+        incarnation = self._holder.incarnation
+        if incarnation is None:
+            return None
+        run.incarnation = incarnation
+        claim = partial(
+            self._store.claims.claim, run.order_id, incarnation=incarnation, claim_token=fresh_id(), drone=drone
+        )
+        return await patiently(self._offload, claim)
+
+    async def _carry_out(self, run: Run, claim: Claim) -> bool:
+        fold = await self._fold(claim)
+        journal = self._writer.open(run.order_id, claim.epoch, fold)
+        run.hold(claim, journal)
+        self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))
+        log.info("order claimed", order_id=run.order_id, attempt=claim.attempt, epoch=claim.epoch)
+        outcome = await self._turn(run, claim, journal)
+        await journal.quiet()
+        if outcome is None or run.stop is Stop.FENCED:
+            log.info(
+                "order let go", order_id=run.order_id, epoch=claim.epoch, why=run.stop.name if run.stop else "fenced"
+            )
+            return False
+        return await self._finisher.finish(run, outcome)
+
+    async def _fold(self, claim: Claim) -> Fold:
+        """The journal so far; of a first attempt only the number matters, no agent has worked yet."""
+        fold = Fold(claim.order.id, claim.order.session_id)
+        if claim.attempt == 1:
+            fold.last_seq, fold.attempt = claim.last_seq, 1
+            return fold
+        while fold.last_seq < claim.last_seq:
+            for entry in await self._page(claim.order.id, fold.last_seq):
+                fold.add(entry)
+        return fold
+
+    async def _page(self, order_id: str, after: int) -> Sequence[Entry]:
+        return await patiently(self._offload, lambda: self._store.journal.read(order_id, after=after, limit=PAGE))
+
+    async def _turn(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome | None:
+        """How the turn ended; None when it is not ours to end it."""
+        turn = asyncio.create_task(self._attempt(claim, journal), name=f"order {run.order_id}")
+        try:
+            both: set[asyncio.Future[Any]] = {turn, run.stopping}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            turn.cancel()
+        if not turn.done():
+            await asyncio.wait({turn}, timeout=UNWIND_SECONDS)
+        return outcome_of(run, turn)
+
+    async def _attempt(self, claim: Claim, journal: OrderJournal) -> Outcome:
+        """What an earlier attempt left open is closed first."""
+        left_open = journal.fold.closing(now(), RecordStatus.FAILED, "The drone that ran this was lost.")
+        await journal.append(left_open)
+        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal)
+
+
+def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:
+    """Read a turn that ended or was told to; None = the order is another's, or goes back."""
+    if run.stop is Stop.CANCEL:
+        return cancelled(run.cancel)
+    if not turn.done():
+        log.error("a turn did not stop in time", order_id=run.order_id)
+        return None
+    problem = None if turn.cancelled() else turn.exception()
+    if problem is None and not turn.cancelled():
+        return turn.result()
+    if run.stop is not None or isinstance(problem, Fenced):
+        return None
+    log.error("a turn broke", order_id=run.order_id, exc_info=problem)
+    detail = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"[:500]
+    return Outcome(
+        status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=f"The drone met an error of its own: {detail}"
+    )

@@ -1,0 +1,106 @@
+"""This room is for the orders that a drone works on right now, and for why one of them must stop."""
+
+import asyncio
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from drone.worker.journal import OrderJournal
+from mcc.contracts.control import Control
+from mcc.store.ports import Claim
+
+
+class Stop(Enum):
+    """Why a run ends before its turn does."""
+
+    CANCEL = auto()  # someone asked; the run writes the end
+    HAND_BACK = auto()  # the process ends; the order goes back to the queue
+    FENCED = auto()  # the lease is lost; nothing may be written
+
+
+class Run:
+    """One order from before its claim to after its end. Use on one event loop only."""
+
+    def __init__(self, order_id: str) -> None:
+        self.order_id = order_id
+        self.incarnation = ""
+        self.seen = 0
+        self.stop: Stop | None = None
+        self.cancel: Control | None = None
+        self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held: tuple[Claim, OrderJournal] | None = None
+
+    @property
+    def held(self) -> tuple[Claim, OrderJournal] | None:
+        """The claim with its journal; None before."""
+        return self._held
+
+    def hold(self, claim: Claim, journal: OrderJournal) -> None:
+        self._held = (claim, journal)
+        self.seen = claim.control_seq
+        if self.stop is not None:
+            journal.seal()
+
+    def halt(self, stop: Stop, cancel: Control | None = None) -> None:
+        """Start nothing more; the first reason counts, except that a lost lease beats all."""
+        if self.stop is None or stop is Stop.FENCED:
+            self.stop, self.cancel = stop, cancel
+        if self._held is not None:
+            self._held[1].seal()
+        if not self.stopping.done():
+            self.stopping.set_result(None)
+
+
+class Runs:
+    """All runs by order; refuses new ones once closed. Use on one event loop only."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._closed = False
+        self._changed = asyncio.Event()
+        self.left_over: list[tuple[str, int]] = []
+        """Order and epoch of runs that stopped to be handed back."""
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def enter(self, order_id: str) -> Run | None:
+        """A new run; None when this drone works on the order already, or takes no more."""
+        if self._closed or order_id in self._runs:
+            return None
+        run = self._runs[order_id] = Run(order_id)
+        return run
+
+    def leave(self, run: Run) -> None:
+        if run.stop is Stop.HAND_BACK and run.held is not None:
+            self.left_over.append((run.order_id, run.held[0].epoch))
+        del self._runs[run.order_id]
+        self._changed.set()
+
+    def get(self, order_id: str) -> Run | None:
+        return self._runs.get(order_id)
+
+    def listening(self) -> dict[str, int]:
+        """Order and highest control number seen, of the runs that can still be told something."""
+        return {run.order_id: run.seen for run in self if run.held is not None and run.stop is None}
+
+    def close(self) -> None:
+        self._closed = True
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until no run is left, at most `seconds`; whether that came true."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._runs:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def to_hand_back(self) -> list[tuple[str, int]]:
+        """Order and epoch of all that this drone holds still or gave up."""
+        still = [(run.order_id, run.held[0].epoch) for run in self if run.held is not None]
+        return [*self.left_over, *still]

@@ -1,0 +1,104 @@
+"""This room is for the step of Celery's worker that starts a drone and ends it in order."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery import bootsteps, signals
+from celery.apps.worker import install_worker_term_handler
+from celery.worker import state
+
+from drone.settings import Settings
+from drone.worker.canary import canary_queue
+from drone.worker.drone import CannotStart, Drone
+from drone.worker.runner import Crew
+from mcc.contracts.ids import fresh_id
+
+log = structlog.get_logger("drone.step")
+
+UNREACHABLE = 3
+GONE_SECONDS = 5.0
+"""A process that has handed everything back and does not end by itself is ended after this long."""
+
+
+class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Starts after the pool and before the consumer, so that a drone polls even when there never was a Redis."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, worker: Any) -> None:
+        drone = open_drone(effective(worker), worker.app.hire)
+        try:
+            drone.start()
+        except CannotStart as problem:
+            print(problem, file=sys.stderr)
+            raise SystemExit(UNREACHABLE) from problem
+        worker.app.drone = drone
+        self._drain_on_signals(worker, drone)
+        queue = f"canary.{fresh_id()}"
+        worker.app.amqp.queues.select_add(canary_queue(queue))
+        drone.sing(queue, restart=lambda: restart_consumer(worker), give_up=lambda: give_up(drone))
+        threading.Thread(target=see_off, args=(drone,), name="see-off", daemon=True).start()
+
+    def stop(self, worker: Any) -> None:
+        drone: Drone | None = worker.app.drone
+        if drone is not None:
+            drone.drain()
+            drone.drained.wait()
+            drone.close()
+            worker.app.drone = None
+
+    terminate = stop
+
+    def _drain_on_signals(self, worker: Any, drone: Drone) -> None:
+        def shutting_down(**_: Any) -> None:
+            drone.drain()
+
+        signals.worker_shutting_down.connect(shutting_down, sender=worker.hostname, weak=False)
+        for name in ("SIGTERM", "SIGINT", "SIGQUIT"):
+            install_worker_term_handler(worker, sig=name, verbose=False)
+
+
+def effective(worker: Any) -> Settings:
+    """The settings with what Celery's own command line said: `-c` is the number of slots, `-Q` the queues."""
+    queues = tuple(worker.app.amqp.queues.consume_from)
+    settings: Settings = worker.app.settings
+    return settings.model_copy(update={"slots": worker.concurrency, "queues": queues})
+
+
+def open_drone(settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+    """The one place where a worker's store is named."""
+    from mcc.store.sql import open_store
+
+    try:
+        store = open_store(settings.database_url)
+    except ValueError as problem:
+        print(f"MCC_DATABASE_URL: {problem}", file=sys.stderr)
+        raise SystemExit(UNREACHABLE) from problem
+    return Drone(settings, store, lambda: hire(settings))
+
+
+def restart_consumer(worker: Any) -> None:
+    """Let Celery's consumer connect anew, by failing inside its loop as a lost connection would."""
+
+    def break_off() -> None:
+        raise ConnectionResetError("the drone's canary did not come back")
+
+    worker.hub.call_soon(break_off)
+
+
+def give_up(drone: Drone) -> None:
+    """End this process in good order, with a code that tells a supervisor to start another."""
+    state.should_stop = os.EX_SOFTWARE
+    drone.drain()
+
+
+def see_off(drone: Drone) -> None:
+    """Once everything is handed back, the process ends even if Celery hangs on a broker that does not answer."""
+    drone.drained.wait()
+    threading.Event().wait(GONE_SECONDS)
+    log.warning("Celery did not end in time")
+    os._exit(int(state.should_stop or 0))

@@ -1,0 +1,171 @@
+"""This room is for what lives on the shared loop: the orders at work, and the loops that serve them."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from drone.settings import Settings
+from drone.worker.canary import Canary, RedisBird
+from drone.worker.control import ControlListener
+from drone.worker.keeper import Keeper
+from drone.worker.poll import Poll
+from drone.worker.runner import Crew, Runner
+from drone.worker.runs import Runs, Stop
+from drone.worker.slots import Slots
+from drone.worker.told import Teller
+from drone.worker.writer import Writer
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import Hint
+from mcc.dispatch.errors import DispatchError
+from mcc.dispatch.hints import AsyncHints
+from mcc.dispatch.nudge import Nudger
+from mcc.store.errors import Refused, StoreUnavailable
+from mcc.store.offload import Offload
+from mcc.store.ports import Store
+
+log = structlog.get_logger("drone.workshop")
+
+NEXT_TURNS = 50
+
+
+class Workshop:
+    """Everything that an order needs while it is here. Make and use it on the shared loop only."""
+
+    def __init__(
+        self, settings: Settings, store: Store, crew: Crew, keeper: Keeper, slots: Slots, nudger: Nudger
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._crew = crew
+        self._slots = slots
+        self._nudger = nudger
+        self._offload = Offload(4, "store")
+        self._sends = Offload(1, "nudges")
+        self._hints = AsyncHints(settings.redis_url)
+        self._runs = Runs()
+        self._teller = Teller(self._hints)
+        self._writer = Writer(store, keeper, self._teller)
+        self._runner = Runner(store, self._offload, crew, keeper, self._runs, self._writer, self._teller)
+        self._control = ControlListener(store.controls, self._offload, settings.redis_url, keeper, self._runs)
+        self._poll = Poll(
+            store,
+            self._offload,
+            slots,
+            settings.queues,
+            self._start,
+            poll_seconds=settings.poll_seconds,
+            connected=lambda: self._control.connected,
+        )
+        self._canary: Canary | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._seeking: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Commit, tell and listen until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._seeking.append(group.create_task(self._poll.run()))
+            group.create_task(self._writer.run())
+            group.create_task(self._teller.run())
+            group.create_task(self._control.run())
+
+    async def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Send canaries on `queue` until this drone drains."""
+        self._canary = Canary(
+            RedisBird(self._settings.redis_url, queue),
+            self._slots,
+            every_seconds=self._settings.canary_seconds,
+            patience_seconds=self._settings.canary_patience_seconds,
+            restart=restart,
+            give_up=give_up,
+        )
+        self._seeking.append(asyncio.create_task(self._canary.run()))
+
+    async def canary_seen(self, token: str) -> None:
+        if self._canary is not None:
+            self._canary.seen(token)
+
+    async def serve(self, order_id: str) -> None:
+        """Do this order if it is there to be claimed; then see to the next turn of its session."""
+        order = await self._runner.work(order_id, drone=self._settings.name)
+        if order is not None:
+            await self._nudge_next(order)
+
+    async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
+        """Place a cancel as anybody could, with a receipt, and see to it at once."""
+        asked = NewControl(reason=reason)
+        try:
+            await self._offload(self._store.controls.request, order_id, ControlKind.CANCEL, asked, principal=principal)
+        except (Refused, StoreUnavailable) as problem:
+            log.warning("order could not be cancelled", order_id=order_id, problem=str(problem))
+        self._control.poke()
+
+    def fence(self, incarnation: str) -> None:
+        """This incarnation is lost: whatever runs under it stops and writes nothing more."""
+        for run in self._runs:
+            if run.incarnation == incarnation:
+                run.halt(Stop.FENCED)
+
+    async def wind_down(self) -> None:
+        """Take nothing more; let turns end, then stop them, then hand back what is left, all in time."""
+        self._runs.close()
+        for task in self._seeking:
+            task.cancel()
+        cancel_seconds = self._settings.drain_cancel_seconds
+        if not await self._runs.emptied(cancel_seconds):
+            for run in self._runs:
+                run.halt(Stop.HAND_BACK)
+            await self._runs.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
+        held = self._runs.to_hand_back()
+        try:
+            if held:
+                await self._hand_back(held)
+        finally:
+            for task in self._serving:
+                task.cancel()
+            await self._teller.flush()
+
+    async def close(self) -> None:
+        """Free what is held outside of this process."""
+        await self._crew.close()
+        await self._hints.close()
+        self._writer.close()
+        self._offload.close()
+        self._sends.close()
+
+    def _start(self, order_id: str) -> None:
+        task = asyncio.create_task(self._serve_in_slot(order_id))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve_in_slot(self, order_id: str) -> None:
+        try:
+            await self.serve(order_id)
+        except Exception:
+            log.exception("an order could not be served", order_id=order_id)
+        finally:
+            self._slots.release()
+
+    async def _hand_back(self, held: list[tuple[str, int]]) -> None:
+        message = f"drone {self._settings.name} was told to stop"
+        returned = await self._offload(self._store.claims.hand_back, held, drone=self._settings.name, message=message)
+        log.info("orders handed back", orders=list(returned))
+        for order_id, reached in (await self._offload(self._store.journal.reached, returned)).items():
+            self._teller.hint(Hint(order_id=order_id, seq=reached.seq, status=reached.status.value))
+
+    async def _nudge_next(self, order: WorkOrder) -> None:
+        """The next turn of a session could not be claimed before; nobody else has told the drones of it yet."""
+        try:
+            page = await self._offload(
+                self._store.orders.list,
+                status=OrderStatus.QUEUED,
+                session_id=order.session_id,
+                limit=NEXT_TURNS,
+            )
+            if page.items:
+                following = min(page.items, key=lambda item: item.session_seq)
+                await self._sends(self._nudger.nudge, following.id, queue=following.queue, priority=following.priority)
+        except (DispatchError, StoreUnavailable) as problem:
+            log.debug("the next turn waits for a sweep", session_id=order.session_id, problem=str(problem))

@@ -1,0 +1,90 @@
+"""This room is for requests to an order under way: each is a row with a receipt, and a wake-up for whom it concerns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from mcc.api.problems import Unacceptable
+from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, answer, answers, whole
+from mcc.contracts.answers import Listing
+from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
+from mcc.contracts.drones import DroneStatus
+from mcc.contracts.order import WorkOrder
+from mcc.store.errors import StoreError
+from mcc.store.ports import Store
+
+router = APIRouter(prefix=API, tags=["controls"])
+
+RECEIPT = answers(Receipt, 202)
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A control that is kept. `order` and `incarnations` (of the drone that runs it) are empty when unknown."""
+
+    control: Control
+    order: WorkOrder | None
+    incarnations: Sequence[str]
+
+
+@router.post("/orders/{order_id}/cancel", status_code=202, responses=RECEIPT)
+async def cancel(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+    """Stop the order, or with a `record_id` one agent of it."""
+    return await _request(service, order_id, ControlKind.CANCEL, asked)
+
+
+@router.post("/orders/{order_id}/pause", status_code=202, responses=RECEIPT)
+async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+    """Begin no further model or tool call until it is resumed."""
+    return await _request(service, order_id, ControlKind.PAUSE, asked)
+
+
+@router.post("/orders/{order_id}/resume", status_code=202, responses=RECEIPT)
+async def resume(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
+    """Go on after a pause."""
+    return await _request(service, order_id, ControlKind.RESUME, asked)
+
+
+@router.post("/orders/{order_id}/steer", status_code=202, responses=RECEIPT)
+async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
+    """Say something to the running agent, before its next model call."""
+    if not (asked.message or "").strip():
+        raise Unacceptable("message", "a steer needs a message: what should the agent be told?")
+    return await _request(service, order_id, ControlKind.STEER, asked)
+
+
+@router.get("/orders/{order_id}/controls", responses=answers(Listing[Control]))
+async def controls(order_id: OrderId, service: ServiceHere) -> Response:
+    """What was requested of this order and what became of it."""
+    return whole(await service.offload(service.store.controls.of_order, order_id))
+
+
+async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
+    requested = await service.offload(_keep, service.store, order_id, kind, asked or NewControl())
+    announce(service, requested)
+    control = requested.control
+    return answer(Receipt(id=control.id, requested_at=control.requested_at, order_id=order_id), 202)
+
+
+def announce(service: Service, requested: Requested) -> None:
+    """Wake the drone, and tell viewers in case that the request itself ended the order."""
+    service.notices.controlled(requested.control.order_id, requested.control.number, requested.incarnations)
+    if requested.order is not None:
+        service.notices.moved(requested.order)
+
+
+def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> Requested:
+    return traced(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
+
+
+def traced(store: Store, control: Control) -> Requested:
+    """Who must hear of a kept control; that this cannot be found out now does not undo it."""
+    try:
+        order = store.orders.get(control.order_id)
+        drones = store.leases.drones() if order.drone else ()
+    except StoreError:
+        return Requested(control, None, ())
+    live = (drone for drone in drones if drone.status is not DroneStatus.SILENT)
+    return Requested(control, order, [drone.incarnation for drone in live if drone.name == order.drone])

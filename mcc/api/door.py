@@ -1,0 +1,94 @@
+"""This room is for the door: which requests may come in at all, decided on their head alone."""
+
+import hashlib
+import hmac
+from urllib.parse import urlsplit
+
+from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from starlette.requests import Request
+
+from mcc.api.problems import Refusal
+from mcc.settings import Settings
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/api/docs", "/api/docs.css", "/api/v1/openapi.json"})
+"""Answered without a token: they tell nothing that is kept."""
+
+WRONG_TOKENS = RateLimitItemPerMinute(20)
+REQUESTS = RateLimitItemPerSecond(1_000, 10)
+"""On average 100 requests a second per token, counted over ten seconds so that bursts pass."""
+
+
+class Door:
+    """Checks of host, origin, token and kind of content; `let_in` raises `Refusal` with the answer."""
+
+    def __init__(self, settings: Settings, token: str) -> None:
+        self._hosts = {"localhost", "127.0.0.1", "::1", *(host.lower() for host in settings.allowed_hosts)}
+        if settings.host not in {"0.0.0.0", "::"}:
+            self._hosts.add(settings.host.lower())
+        self._token = _hashed(token)
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+
+    def let_in(self, request: Request) -> None:
+        self._check_host(request)
+        if request.method not in SAFE_METHODS or request.url.path.endswith("/events"):
+            self._check_origin(request)
+        if request.url.path not in OPEN_PATHS:
+            self._check_token(request)
+        if request.method not in SAFE_METHODS:
+            _check_content(request)
+
+    def _check_host(self, request: Request) -> None:
+        """A page elsewhere whose name was pointed at this machine shows itself by the Host it sends."""
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1:
+            raise Refusal(400, "A request needs exactly one Host header.")
+        if (name := _host_name(hosts[0])) not in self._hosts:
+            raise Refusal(421, f"This service does not answer as {name!r}; its operator can add it to allowed_hosts.")
+
+    def _check_origin(self, request: Request) -> None:
+        site = request.headers.get("sec-fetch-site")
+        if site is not None and site not in {"same-origin", "none"}:
+            raise Refusal(403, "Requests from other sites are refused.")
+        origin = request.headers.get("origin")
+        if origin is None:
+            return
+        parts = urlsplit(origin)
+        if parts.scheme not in {"http", "https"} or parts.netloc.lower() != request.headers["host"].lower():
+            raise Refusal(403, "Requests from other origins are refused.")
+
+    def _check_token(self, request: Request) -> None:
+        """The token is looked at before the count, so that a guesser beside the operator cannot lock them out."""
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(_hashed(value.strip()), self._token)
+        if scheme.lower() == "bearer" and right:
+            if not self._limiter.hit(REQUESTS, "requests"):
+                raise Refusal(429, "More than 100 requests a second: slow down.", {"Retry-After": "1"})
+            return
+        caller = request.client.host if request.client else "unknown"
+        if value and not self._limiter.hit(WRONG_TOKENS, "wrong", caller):
+            raise Refusal(429, "Too many wrong tokens: wait a minute.", {"Retry-After": "60"})
+        raise Refusal(
+            401, "Send the operator's token as 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
+        )
+
+
+def _hashed(value: str) -> bytes:
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).digest()
+
+
+def _host_name(host: str) -> str:
+    """Name or address of a Host header without its port, brackets off."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower().rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _check_content(request: Request) -> None:
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if has_body and kind != "application/json":
+        raise Refusal(415, "Send the body as JSON, with 'Content-Type: application/json'.")

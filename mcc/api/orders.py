@@ -1,0 +1,104 @@
+"""This room is for orders over HTTP: placing, reading, their record and journal."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+
+from mcc.api.controls import Requested, announce, traced
+from mcc.api.problems import Refusal
+from mcc.api.service import API, PRINCIPAL, Cursor, Limit, OrderId, Service, ServiceHere, answer, answers, page
+from mcc.api.submission import checked
+from mcc.contracts.answers import Listing, SteeredOrder
+from mcc.contracts.journal import Entry
+from mcc.contracts.order import Identifier, Label, NewOrder, WorkOrder
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+from mcc.store.errors import StoreError
+from mcc.store.ports import Page, Placed, Store
+
+JOURNAL_LIMIT = 1_000
+
+router = APIRouter(prefix=API, tags=["orders"])
+
+IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+
+
+@router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder, 200))
+async def place(new: NewOrder, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+    """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on."""
+    placed, requested = await service.offload(_place, service, new, idempotency_key)
+    order = placed.order
+    if placed.created:
+        service.notices.placed(order)
+    for one in requested:
+        announce(service, one)
+    if placed.receipt is not None:
+        return answer(SteeredOrder(**dict(order), receipt=placed.receipt))
+    return answer(order, 201 if placed.created else 200, {"Location": f"/api/v1/orders/{order.id}"})
+
+
+@router.get("/orders", responses=answers(Listing[WorkOrder]))
+async def list_orders(
+    service: ServiceHere,
+    status: OrderStatus | None = None,
+    session_id: Identifier | None = None,
+    label: Label | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """Orders, newest first."""
+    orders = service.store.orders
+    return page(
+        await service.offload(
+            orders.list, status=status, session_id=session_id, label=label, cursor=cursor, limit=limit
+        )
+    )
+
+
+@router.get("/orders/{order_id}", responses=answers(WorkOrder))
+async def show(order_id: OrderId, service: ServiceHere) -> Response:
+    """One order as it is now."""
+    return answer(await service.offload(service.store.orders.get, order_id))
+
+
+@router.get("/orders/{order_id}/record", responses=answers(ChatRecord))
+async def record(order_id: OrderId, service: ServiceHere) -> Response:
+    """The chat record as a tree, also while the order runs; 404 before its first agent has started."""
+    found = await service.records.of(order_id)
+    if found is None:
+        raise Refusal(404, "This order has no record: none of its agents has started.")
+    return answer(found)
+
+
+@router.get("/orders/{order_id}/journal", responses=answers(Listing[Entry]))
+async def journal(
+    order_id: OrderId,
+    service: ServiceHere,
+    after: Annotated[int, Query(ge=0, le=10**15)] = 0,
+    limit: Annotated[int, Query(ge=1, le=JOURNAL_LIMIT)] = JOURNAL_LIMIT,
+    cursor: Annotated[int, Query(ge=0, le=10**15)] = 0,
+) -> Response:
+    """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page."""
+    start = max(after, cursor)
+    entries = await service.offload(service.store.journal.read, order_id, after=start, limit=limit)
+    more = str(entries[-1].seq) if len(entries) == limit else None
+    return page(Page(entries, more))
+
+
+def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tuple[Placed, Sequence[Requested]]:
+    store = service.store
+    accepted = checked(new, service.settings, store.leases.registrations(), now())
+    placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key)
+    return placed, list(_requested(store, placed))
+
+
+def _requested(store: Store, placed: Placed) -> Iterator[Requested]:
+    """What placing asked of running orders: an interruption, or a steer."""
+    for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):
+        if order_id is not None:
+            with contextlib.suppress(StoreError):
+                yield traced(store, store.controls.of_order(order_id)[-1])

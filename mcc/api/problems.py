@@ -1,0 +1,113 @@
+"""This room is for errors on their way out: every one is problem JSON, a sentence, never a trace."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from mcc.contracts.answers import Problem
+from mcc.contracts.shape import to_json
+from mcc.store import errors
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_SECONDS = 2
+"""What a caller is told to wait when the database is away."""
+
+STATUS_OF: Mapping[type[errors.StoreError], int] = {
+    errors.UnknownOrder: 404,
+    errors.UnknownSession: 404,
+    errors.BadCursor: 400,
+    errors.IdempotencyConflict: 409,
+    errors.SessionBusy: 409,
+    errors.OrderIsFinal: 409,
+    errors.Fenced: 409,
+    errors.ControlsPending: 409,
+    errors.BadEntry: 422,
+    errors.Refused: 422,
+    errors.StoreUnavailable: 503,
+    errors.StoreError: 500,
+}
+"""The nearest class counts; a test holds this against the store's tree of errors."""
+
+
+class Unacceptable(Exception):
+    """What was asked cannot be done as asked; `field` names the part, the message says what would do. Answered 422."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Refusal(Exception):
+    """A request that is answered with this problem and goes no further."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = headers
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    errors: Sequence[dict[str, Any]] | None = None,
+    headers: Mapping[str, str] | None = None,
+    id: str | None = None,
+) -> Response:
+    told = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        errors=tuple(errors) if errors is not None else None,
+        id=id,
+    )
+    body = to_json(told.model_dump(exclude_none=True))
+    return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error that the endpoints and the framework raise."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(errors.StoreError, _store)
+    app.add_exception_handler(Unacceptable, _unacceptable)
+    app.add_exception_handler(Refusal, _refusal)
+
+
+def _error(where: Sequence[Any], message: str) -> dict[str, Any]:
+    return {"field": ".".join(str(part) for part in where), "message": message.removeprefix("Value error, ")}
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """What the caller sent is never sent back: it may be large, and it may be secret."""
+    assert isinstance(error, RequestValidationError)
+    found = [_error([part for part in one["loc"] if part != "body"], one["msg"]) for one in error.errors()]
+    first = found[0]
+    detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+    return problem(422, detail, errors=found[:50])
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    details = {404: "There is nothing at this address.", 405: f"{request.method} is not possible at this address."}
+    return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+
+
+async def _store(_: Request, error: Exception) -> Response:
+    status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+    return problem(status, str(error), headers={"Retry-After": str(RETRY_SECONDS)} if status == 503 else None)
+
+
+async def _unacceptable(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Unacceptable)
+    return problem(422, f"{error.field}: {error}", errors=[_error([error.field], str(error))])
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return problem(error.status, str(error), headers=error.headers)

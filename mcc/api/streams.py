@@ -1,0 +1,118 @@
+"""This room is for server-sent events over HTTP: where a stream starts, and when it is ended."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mcc.api.problems import Refusal
+from mcc.api.service import API, OrderId, ServiceHere
+from mcc.contracts.answers import Problem
+from mcc.contracts.status import FINAL
+from mcc.feed.frames import retry_frame
+from mcc.store.errors import UnknownOrder
+
+MOST_VIEWERS = 1_000
+RETRY_MILLISECONDS = 1_000
+SEND_SECONDS = 20.0
+"""A viewer that takes nothing for so long is let go; it comes back with the number that it reached."""
+
+router = APIRouter(prefix=API, tags=["events"])
+
+STREAM: dict[int | str, dict[str, object]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events"},
+    204: {"description": "The order is over and everything was seen"},
+    400: {"model": Problem},
+}
+
+
+class EventStream(Response):
+    """Sends `events` as they come, until they end, the viewer goes, or it takes nothing for `send_seconds`."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], send_seconds: float = SEND_SECONDS) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._events = events
+        self._send_seconds = send_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.create_task(self._pour(send))
+        leaving = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.wait({sending, leaving})
+        if not sending.cancelled():
+            sending.result()
+
+    async def _pour(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        try:
+            await self._within(send, start)
+            await self._part(send, retry_frame(RETRY_MILLISECONDS))
+            async for chunk in self._events:
+                await self._part(send, chunk)
+            await self._part(send, b"", more=False)
+        except TimeoutError:
+            return
+        finally:
+            await self._events.aclose()  # type: ignore[attr-defined]
+
+    async def _part(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        await self._within(send, {"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _within(self, send: Send, message: dict[str, object]) -> None:
+        async with asyncio.timeout(self._send_seconds):
+            await send(message)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@router.get("/orders/{order_id}/events", responses=STREAM)
+async def order_events(
+    order_id: OrderId,
+    service: ServiceHere,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+    last_event_id: Annotated[str | None, Header(max_length=100)] = None,
+) -> Response:
+    """The order's journal as it grows: entries with ids, `model.delta`, `thinking.delta`, `tool.progress` and `ping`
+    without. Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource."""
+    start = _number(last_event_id or after or "0")
+    there = await service.feed.reached(order_id)
+    if there is None:
+        raise UnknownOrder("There is no such order.")
+    if there.status in FINAL and start >= there.seq:
+        return Response(status_code=204)
+    if start > there.seq:
+        raise Refusal(400, f"This order's journal has {there.seq} entries so far; there is no entry {start}.")
+    _check_room(service.feed.viewers)
+    return EventStream(service.feed.stream(order_id, start))
+
+
+@router.get("/events", responses={200: STREAM[200]})
+async def all_events(service: ServiceHere) -> Response:
+    """Status changes of all orders: first `snapshot`, then `order.status` for each; a new connection begins anew."""
+    _check_room(service.feed.viewers)
+    return EventStream(service.feed.board.stream())
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise Refusal(400, "The place to resume from (Last-Event-ID, or after) is the number of an entry.")
+    return int(text)
+
+
+def _check_room(viewers: int) -> None:
+    if viewers >= MOST_VIEWERS:
+        raise Refusal(503, f"{MOST_VIEWERS:,} event streams are open already.", {"Retry-After": "5"})

@@ -1,0 +1,98 @@
+"""This room is for looking at an order before it is accepted: can this version, and can anyone here, do it at all?"""
+
+import os.path
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from mcc.api.problems import Unacceptable
+from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.order import NewOrder, OrderKind
+from mcc.settings import Settings, nearest
+
+NOT_YET = ("ref", "document_id", "blueprint", "result_schema", "rules", "webhook_url")
+"""Parts of an order that this version cannot honour; it says so instead of leaving them out."""
+
+PROVIDERS = frozenset({"anthropic", "ollama", "openai", "openrouter"})
+"""Drones can ask these without an alias, as `provider/model`."""
+
+
+def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], now: datetime) -> NewOrder:
+    """`new` with its workspace normalised. Raises `Unacceptable`.
+
+    Form is checked here; whether the workspace exists is seen by the drone.
+    """
+    _refuse_what_is_not_there_yet(new)
+    _check_times(new, now)
+    if new.queue not in settings.queues:
+        known = ", ".join(settings.queues)
+        raise Unacceptable(
+            "queue",
+            f"there is no queue {new.queue!r}{nearest(new.queue, settings.queues)}; "
+            f"declared are {known} (MCC_QUEUES adds others).",
+        )
+    if drones:
+        _check_known("agent", new.agent, (agent for drone in drones for agent in drone.agents))
+        _check_model(new.model, drones)
+    if new.workspace is None:
+        return new
+    return new.model_copy(update={"workspace": workspace_under(new.workspace, roots_of(settings, drones))})
+
+
+def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:
+    """The directories under which a workspace may be, those of this service and of the drones that are there."""
+    found = dict.fromkeys(str(root) for root in settings.workspace_roots)
+    for drone in drones:
+        found |= dict.fromkeys(os.path.normpath(root) for root in drone.workspace_roots)
+    return tuple(found)
+
+
+def workspace_under(workspace: str, roots: Sequence[str]) -> str:
+    """The normalised path; compared by components, so that /work/app-evil is not under /work/app."""
+    if "://" in workspace or workspace.startswith("git@"):
+        raise Unacceptable("workspace", "git addresses are not available in this version; name a directory.")
+    if not workspace.startswith("/"):
+        raise Unacceptable("workspace", "name the directory by its absolute path, beginning with /.")
+    path = PurePosixPath(os.path.normpath(workspace))
+    if not any(path.is_relative_to(root) for root in roots):
+        allowed = f"allowed are {', '.join(roots)}" if roots else "none is allowed yet"
+        raise Unacceptable(
+            "workspace",
+            f"{path} is not under an allowed directory; {allowed}. Add one with MCC_WORKSPACE_ROOTS "
+            "(or DRONE_WORKSPACE_ROOTS where the drone runs, or workspace_roots in mcc.toml).",
+        )
+    return str(path)
+
+
+def _refuse_what_is_not_there_yet(new: NewOrder) -> None:
+    for name in NOT_YET:
+        if getattr(new, name) not in (None, ()):
+            raise Unacceptable(name, f"{name} is not available in this version; leave it out.")
+    if new.kind is not OrderKind.CHAT:
+        raise Unacceptable("kind", f"kind {new.kind.value!r} is not available in this version; use 'chat'.")
+
+
+def _check_times(new: NewOrder, now: datetime) -> None:
+    if new.expires_at is None:
+        return
+    if new.expires_at <= now:
+        raise Unacceptable("expires_at", "this time has passed; name a later one.")
+    if new.not_before is not None and new.not_before >= new.expires_at:
+        raise Unacceptable("not_before", "the order would expire before it may begin; name an earlier time.")
+
+
+def _check_known(what: str, name: str, known: Iterable[Capability]) -> None:
+    names = {one.name for one in known}
+    if names and name not in names:
+        listed = ", ".join(sorted(names)[:20])
+        raise Unacceptable(what, f"there is no {what} {name!r}{nearest(name, names)}; the drones here have {listed}.")
+
+
+def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
+    """An alias must be known; `provider/model` is the provider's to know, so only the provider must be."""
+    if model is None or model == "inherit":
+        return
+    known = [one for drone in drones for one in drone.models]
+    if "/" in model and model.partition("/")[0] in PROVIDERS | {one.name.partition("/")[0] for one in known}:
+        return
+    _check_known("model", model, known)

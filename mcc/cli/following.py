@@ -1,0 +1,96 @@
+"""This room is for following an order on this terminal: a live tree, plain lines, or JSON lines."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from mcc.cli.options import DONE, FAILED, say
+from mcc.cli.printing import print_json, print_markdown
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.contracts.journal import Entry
+    from mcc.contracts.order import WorkOrder
+
+
+class Screen(Protocol):
+    def add(self, entry: "Entry") -> None: ...
+
+
+class JsonLines:
+    def add(self, entry: "Entry") -> None:
+        print_json(entry)
+
+
+class PlainLines:
+    def add(self, entry: "Entry") -> None:
+        from mcc.view.lines import line_of
+
+        if line := line_of(entry):
+            print(line, flush=True)
+
+
+@contextmanager
+def screen(as_json: bool) -> "Iterator[Screen]":
+    """What fits where stdout goes."""
+    if as_json:
+        yield JsonLines()
+    elif sys.stdout.isatty():
+        with _live_tree() as tree:
+            yield tree
+    else:
+        yield PlainLines()
+
+
+@contextmanager
+def _live_tree() -> "Iterator[Screen]":
+    """Redraws itself several times a second; the last picture stays."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from mcc.contracts.shape import now
+    from mcc.view.story import Story
+    from mcc.view.tree import FRAMES_PER_SECOND, tree
+
+    story = Story()
+    console = Console(highlight=False)
+    with Live(
+        console=console,
+        refresh_per_second=FRAMES_PER_SECOND,
+        get_renderable=lambda: tree(story, now()),
+        transient=True,
+    ):
+        yield story
+    console.print(tree(story, now()))
+
+
+def follow(client: "MCC", order_id: str, as_json: bool, after: int = 0) -> None:
+    """Show every entry until the order ends. Raises `ClientError`; KeyboardInterrupt passes."""
+    with screen(as_json) as shown:
+        for entry in client.orders.watch(order_id, after):
+            shown.add(entry)
+
+
+def conclude(order: "WorkOrder", as_json: bool) -> int:
+    """Print how the order ended; answers the exit code."""
+    from mcc.contracts.status import OrderStatus
+    from mcc.view import figures
+
+    succeeded = order.status is OrderStatus.SUCCEEDED
+    if as_json:
+        print_json(order)
+        return DONE if succeeded else FAILED
+    if order.answer:
+        print()
+        print_markdown(order.answer)
+    if not succeeded:
+        reason = f" ({order.reason})" if order.reason else ""
+        say(f"order {order.id} {order.status}{reason}: {order.detail or 'no reason was given'}")
+    elif sys.stdout.isatty():
+        say(f"order {order.id} · {figures.spent(order.usage)}")
+    return DONE if succeeded else FAILED
+
+
+def detached(order_id: str) -> None:
+    say(f"\nThe order goes on. Watch it again: mcc orders watch {order_id}   Stop it: mcc orders cancel {order_id}")

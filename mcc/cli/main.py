@@ -1,0 +1,34 @@
+"""This room is for the door of the command line: every command by name."""
+
+import typer
+
+from mcc.cli import config, db, doctor, listings, orders, run, serve, sessions, up
+
+app = typer.Typer(
+    name="mcc",
+    help="MCC keeps work orders for AI agents; drones do them.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no service reached. Start with: mcc up",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.up)
+app.command("serve")(serve.serve)
+app.command("run")(run.run)
+app.add_typer(orders.app, name="orders")
+app.add_typer(sessions.app, name="sessions")
+app.command("drones")(listings.drones)
+app.command("agents")(listings.agents)
+app.command("models")(listings.models)
+app.add_typer(db.app, name="db")
+app.add_typer(config.app, name="config")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""This room is for `mcc orders`: looking at orders, following them, and speaking to them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcc.cli.options import AsJson, DataDir, Url
+from mcc.cli.printing import clock, print_json, print_markdown, print_pairs, print_table
+from mcc.cli.server import served
+
+if TYPE_CHECKING:
+    from mcc.contracts.control import Receipt
+    from mcc.contracts.order import WorkOrder
+
+app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
+
+OrderId = Annotated[str, typer.Argument(help="The order's id.")]
+Record = Annotated[str | None, typer.Option(help="One node of the tree, by its record's id; all of it if left out.")]
+Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
+
+
+@app.command("list")
+def list_orders(
+    status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
+    session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
+    limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Orders, newest first.
+
+    Example: mcc orders list --status running
+    """
+    with served(url, data_dir) as client:
+        page = client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
+    if as_json:
+        print_json(page)
+        return
+    rows = [
+        (one.id, one.status, clock(one.created_at), one.agent, one.drone or "", one.prompt[:200]) for one in page.items
+    ]
+    print_table(("ID", "STATUS", "CREATED", "AGENT", "DRONE", "PROMPT"), rows, empty="No order.")
+
+
+@app.command()
+def show(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """One order as it is now, with its answer when there is one.
+
+    Example: mcc orders show 0190c9a2-0000-7000-8000-000000000000
+    """
+    with served(url, data_dir) as client:
+        order = client.orders.get(order_id)
+    if as_json:
+        print_json(order)
+        return
+    print_pairs(_facts(order))
+    if order.answer:
+        print()
+        print_markdown(order.answer)
+
+
+@app.command()
+def watch(
+    order_id: OrderId,
+    after: Annotated[int, typer.Option(help="Begin after this entry.", min=0)] = 0,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Follow an order until it ends. Ctrl-C stops following, not the order.
+
+    Example: mcc orders watch 0190c9a2-0000-7000-8000-000000000000
+    """
+    from mcc.cli.following import conclude, detached, follow
+
+    with served(url, data_dir) as client:
+        try:
+            follow(client, order_id, as_json, after)
+        except KeyboardInterrupt:
+            detached(order_id)
+            return
+        raise typer.Exit(conclude(client.orders.get(order_id), as_json))
+
+
+@app.command()
+def record(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """The chat record: who was asked what, what it did, what it answered. Always JSON.
+
+    Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
+    """
+    with served(url, data_dir) as client:
+        print_json(client.orders.record(order_id))
+
+
+@app.command()
+def cancel(
+    order_id: OrderId,
+    record_id: Record = None,
+    reason: Reason = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop an order, or one agent of it.
+
+    Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
+    """
+    with served(url, data_dir) as client:
+        _receipt("cancel", client.orders.cancel(order_id, record_id=record_id, reason=reason), as_json)
+
+
+@app.command()
+def pause(
+    order_id: OrderId,
+    record_id: Record = None,
+    reason: Reason = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let an order rest after the step it is at.
+
+    Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
+    """
+    with served(url, data_dir) as client:
+        _receipt("pause", client.orders.pause(order_id, record_id=record_id, reason=reason), as_json)
+
+
+@app.command()
+def resume(
+    order_id: OrderId,
+    record_id: Record = None,
+    reason: Reason = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a paused order go on.
+
+    Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
+    """
+    with served(url, data_dir) as client:
+        _receipt("resume", client.orders.resume(order_id, record_id=record_id, reason=reason), as_json)
+
+
+@app.command()
+def steer(
+    order_id: OrderId,
+    message: Annotated[str, typer.Argument(help="What its agent shall hear before its next step.")],
+    record_id: Record = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say something to a running order.
+
+    Example: mcc orders steer 0190c9a2-0000-7000-8000-000000000000 "Leave the tests out"
+    """
+    with served(url, data_dir) as client:
+        _receipt("steer", client.orders.steer(order_id, message, record_id=record_id), as_json)
+
+
+def _receipt(what: str, receipt: "Receipt", as_json: bool) -> None:
+    if as_json:
+        print_json(receipt)
+    else:
+        print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
+
+
+def _facts(order: "WorkOrder") -> list[tuple[str, object]]:
+    from mcc.view import figures
+
+    status = f"{order.status} ({order.reason})" if order.reason else str(order.status)
+    return [
+        ("id", order.id),
+        ("status", status),
+        ("detail", order.detail),
+        ("session", f"{order.session_id}, turn {order.session_seq}"),
+        ("agent", order.agent),
+        ("model", order.model),
+        ("workspace", order.workspace),
+        ("drone", order.drone),
+        ("attempt", order.attempt),
+        ("position", order.queue_position),
+        ("blocked by", order.blocked_by),
+        ("created", clock(order.created_at)),
+        ("started", clock(order.started_at) or None),
+        ("finished", clock(order.finished_at) or None),
+        ("spent", figures.spent(order.usage)),
+        ("prompt", order.prompt),
+    ]

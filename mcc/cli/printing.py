@@ -1,0 +1,65 @@
+"""This room is for what commands print: JSON as the API says it, tables whose cells cannot harm a terminal."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+
+def print_json(value: object) -> None:
+    """`value` (contracts included) as one line of JSON."""
+    from mcc.contracts.shape import to_json
+
+    sys.stdout.buffer.write(to_json(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """Rows under headings; `empty` is said when there are none. Wide cells are cut only on a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from mcc.view.clean import one_line
+
+    rows = list(rows)
+    if not rows:
+        print(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(one_line(str(cell), 200)) for cell in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=1_000)
+    console.print(table)
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """A name and its value per line; what is None is left out."""
+    from mcc.view.clean import clean
+
+    shown = [(name, clean(str(value))) for name, value in pairs if value is not None]
+    width = max(len(name) for name, _ in shown)
+    for name, value in shown:
+        print(f"{name:<{width}}  {value}")
+
+
+def print_markdown(text: str) -> None:
+    """An answer: rendered on a terminal, as it is elsewhere; nothing in it is obeyed by the terminal."""
+    from mcc.view.clean import clean
+
+    safe = clean(text)
+    if not sys.stdout.isatty():
+        print(safe)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(highlight=False).print(Markdown(safe, hyperlinks=False))
+
+
+def clock(moment: datetime | None) -> str:
+    """A time as this machine's clock shows it."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""

@@ -1,0 +1,132 @@
+"""This room is for `mcc run`: one order, submitted and followed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcc.cli.options import FAILED, UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
+from mcc.cli.printing import print_json
+from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.contracts.order import WorkOrder
+    from mcc.settings import Settings
+
+
+def run(
+    prompt: Annotated[str, typer.Argument(help="What to do.")],
+    workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
+    agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
+    model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
+    session: Annotated[str | None, typer.Option(help="Session to go on with, by its id.")] = None,
+    limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None,
+    queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default",
+    detach: Annotated[bool, typer.Option(help="Print the order's id and go.")] = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit one work order and follow it to its end.
+
+    Where no service runs and none is named, one is started for this order alone. Ctrl-C stops following, not the
+    order, unless it was started so: then there is nobody left to do it.
+
+    Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
+    """
+    from mcc.settings import load
+
+    order: dict[str, Any] = {
+        "agent": agent,
+        "model": model,
+        "session_id": session,
+        "limits": _limits(limit or []),
+        "labels": label or None,
+        "queue": queue,
+        "workspace": str((workspace or Path()).resolve()),
+    }
+    with plain_errors():
+        settings = load(data_dir=data_dir)
+        _check(prompt, order)
+        server = find_server(settings, url)
+        if server is None and detach:
+            fail(NONE_FOUND, UNREACHABLE)
+        with _serving(settings, server) as (there, here_only), refusals(), _client(there) as client:
+            submitted = client.orders.submit(prompt, **order)
+            raise typer.Exit(_end(client, submitted, detach, here_only, as_json))
+
+
+def _end(client: "MCC", order: "WorkOrder", detach: bool, here_only: bool, as_json: bool) -> int:
+    """Follow `order` to its end, or leave it; answers the exit code."""
+    from mcc.cli.following import conclude, detached, follow
+
+    if detach:
+        print_json(order) if as_json else print(order.id)
+        return 0
+    try:
+        follow(client, order.id, as_json)
+    except KeyboardInterrupt:
+        if not here_only:
+            detached(order.id)
+            return 0
+        return _cancelled(client, order.id)
+    return conclude(client.orders.get(order.id), as_json)
+
+
+def _cancelled(client: "MCC", order_id: str) -> int:
+    say("\nNo service stays to go on with this order: cancelling it, then stopping.")
+    client.orders.cancel(order_id, reason="stopped from the keyboard")
+    for _ in client.orders.watch(order_id):
+        pass
+    return FAILED
+
+
+@contextmanager
+def _serving(settings: "Settings", server: Server | None) -> Iterator[tuple[Server, bool]]:
+    """The service to talk to, and whether it is there for this order only."""
+    if server is not None:
+        yield server, False
+        return
+    from mcc.local.family import Family
+    from mcc.local.housed import housed
+    from mcc.local.programs import Staff
+
+    say("No service runs here: starting one for this order (mcc up keeps one).")
+    own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
+    with housed(Family(own, Staff(flower=False), purpose="run", tell=say)) as family:
+        yield Server(family.url, family.token), True
+
+
+@contextmanager
+def _client(server: Server) -> "Iterator[MCC]":
+    from mcc.client import MCC
+
+    with MCC(server.url, token=server.token) as client:
+        yield client
+
+
+def _limits(pairs: list[str]) -> dict[str, str] | None:
+    split = [pair.partition("=") for pair in pairs]
+    for key, equals, value in split:
+        if not key or not equals or not value:
+            fail(f"--limit takes key=value, for example rounds=10; {key!r} is not that.", USAGE)
+    return {key.strip(): value.strip() for key, _, value in split} or None
+
+
+def _check(prompt: str, order: dict[str, Any]) -> None:
+    """See to it that nothing is started for an order that no service would take."""
+    from pydantic import ValidationError
+
+    from mcc.contracts.order import NewOrder
+
+    try:
+        new = NewOrder.model_validate({"prompt": prompt} | {name: value for name, value in order.items() if value})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        fail(f"{where}: {first['msg'].removeprefix('Value error, ')}.", USAGE)
+    order["limits"] = new.limits.model_dump() if new.limits else None

@@ -1,0 +1,38 @@
+"""This room is for `mcc serve`: API and page in this process, nothing else."""
+
+import socket
+from typing import Annotated
+
+import typer
+
+from mcc.cli.options import AsJson, DataDir, plain_errors
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 if left out.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 8420 if left out.", min=0, max=65535)] = None,
+    data_dir: DataDir = None,
+    descriptor: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve API and page alone. Redis, database and drones run elsewhere; `mcc up` starts all of them.
+
+    Example: MCC_DATABASE_URL=postgresql://mcc@db/mcc MCC_REDIS_URL=redis://redis:6379 mcc serve --port 8420
+    """
+    from mcc.settings import load
+
+    with plain_errors():
+        settings = load(host=host, port=port, data_dir=data_dir)
+        from mcc.api.serve import serve as serve_api
+
+        listening = None if descriptor is None else socket.socket(fileno=descriptor)
+        if as_json:
+            _announce(settings.host, settings.port)
+        raise typer.Exit(serve_api(settings, listening=listening))
+
+
+def _announce(host: str, port: int) -> None:
+    import json
+    import os
+
+    print(json.dumps({"host": host, "port": port, "pid": os.getpid()}), flush=True)

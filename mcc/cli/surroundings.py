@@ -1,0 +1,128 @@
+"""This room is for the doctor's look at this machine: directory, disk, sandbox, search, keys, prices."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mcc.cli.findings import Finding, Patient
+
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+FREE = ("offline", "scripted")
+LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
+SANDBOX_TRIAL = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--", "true")
+
+
+def look_at_data_dir(patient: Patient) -> Iterable[Finding]:
+    directory = patient.settings.data_dir
+    if not directory.exists():
+        return [Finding("data dir", "ok", f"{directory} is not there yet; mcc up makes it")]
+    if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+        return [
+            Finding(
+                "data dir", "broken", f"{directory} cannot be written", "correct its permissions, or set MCC_DATA_DIR"
+            )
+        ]
+    open_ones = [
+        name for name in ("token", "family.json", "flower.auth", "mcc.db") if _others_may_read(directory / name)
+    ]
+    if open_ones and _others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
+        detail = f"others on this machine can read {', '.join(open_ones)} in {directory}"
+        return [Finding("data dir", "warning", detail, f"chmod 700 {directory}")]
+    return [Finding("data dir", "ok", f"{directory} can be written, and its secrets are yours alone")]
+
+
+def look_at_disk(patient: Patient) -> Iterable[Finding]:
+    from mcc.view import figures
+
+    directory = patient.settings.data_dir
+    while not directory.exists():
+        directory = directory.parent
+    free = shutil.disk_usage(directory).free
+    detail = f"{figures.bytes_(free)} free under {directory}"
+    if free < TOO_LITTLE_BYTES:
+        return [Finding("disk", "broken", detail, "make room: journals cannot be written without it")]
+    if free < LITTLE_BYTES:
+        return [Finding("disk", "warning", detail, "make room soon")]
+    return [Finding("disk", "ok", detail)]
+
+
+def look_at_sandbox(patient: Patient) -> Iterable[Finding]:
+    """Whether bubblewrap is there and can make the namespaces it needs."""
+    program = shutil.which("bwrap")
+    if program is None:
+        detail = "bubblewrap is not installed: tools that run commands are off"
+        return [Finding("sandbox", "warning", detail, "install it (Debian and Ubuntu: apt-get install bubblewrap)")]
+    try:
+        tried = subprocess.run(
+            [program, *SANDBOX_TRIAL], capture_output=True, text=True, timeout=patient.seconds, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [Finding("sandbox", "warning", f"{program} does not work: {error}", "allow user namespaces")]
+    if tried.returncode:
+        detail = f"{program} cannot make a sandbox here: {tried.stderr.strip()}"
+        return [
+            Finding("sandbox", "warning", detail, "allow user namespaces; until then tools that run commands are off")
+        ]
+    return [Finding("sandbox", "ok", f"{program} works")]
+
+
+def look_at_search(patient: Patient) -> Iterable[Finding]:
+    if program := shutil.which("rg"):
+        return [Finding("search", "ok", f"{program} searches")]
+    advice = "install ripgrep (Debian and Ubuntu: apt-get install ripgrep)"
+    return [
+        Finding("search", "warning", "ripgrep is not installed: Python searches, with the same results, slower", advice)
+    ]
+
+
+def look_at_keys(patient: Patient) -> Iterator[Finding]:
+    """Names only; a key's value is never looked at beyond whether there is one."""
+    wanted = {name: str(model["api_key_env"]) for name, model in _models(patient).items() if model.get("api_key_env")}
+    for name, key in wanted.items():
+        if not patient.environment.get(key):
+            yield Finding(
+                "keys", "warning", f"model {name} needs {key}, which is not set", f"set {key} where the drone runs"
+            )
+    there = [key for key in dict.fromkeys((*KEYS, *wanted.values())) if patient.environment.get(key)]
+    if there:
+        yield Finding("keys", "ok", f"set here: {', '.join(there)}")
+    elif not _models(patient):
+        detail = f"none of {', '.join(KEYS)} is set: a local Ollama is used when there is one, else the offline model"
+        yield Finding("keys", "ok", detail)
+
+
+def look_at_prices(patient: Patient) -> Iterator[Finding]:
+    """Whether the cost of every configured model can be told."""
+    listed = find_spec("genai_prices") is not None
+    unknown = [name for name, model in _models(patient).items() if not _has_price(model, listed)]
+    for name in unknown:
+        advice = f"write [models.{name}.price] with input and output, in dollars per million tokens, into mcc.toml"
+        yield Finding(
+            "prices", "warning", f"the price of model {name} is not known: its cost is shown as unknown", advice
+        )
+    if not unknown:
+        source = "the list of genai-prices" if listed else "mcc.toml alone (the extra `cost` adds a list)"
+        yield Finding("prices", "ok", f"every configured model has one; prices come from {source}")
+
+
+def _has_price(model: Mapping[str, Any], listed: bool) -> bool:
+    """As drones find it: their own list counts only for a provider's own address."""
+    return bool(model.get("price")) or model.get("provider") in FREE or (listed and not model.get("base_url"))
+
+
+def _models(patient: Patient) -> Mapping[str, Mapping[str, Any]]:
+    from mcc.settings import config_file
+
+    file = config_file(patient.environment, Path.cwd(), patient.settings.data_dir)
+    models = tomllib.loads(file.read_text("utf-8")).get("models", {}) if file else {}
+    return {name: model for name, model in models.items() if isinstance(model, dict)}
+
+
+def _others_may_read(path: Path, bits: int = stat.S_IRGRP | stat.S_IROTH) -> bool:
+    return path.exists() and bool(path.stat().st_mode & bits)

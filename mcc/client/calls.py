@@ -1,0 +1,198 @@
+"""This room is for what each call sends and how its answer is read, without doing either."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+from mcc.client.errors import Unreachable, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcc.contracts.answers import Listing, Offer
+    from mcc.contracts.control import Control, Receipt
+    from mcc.contracts.drones import Drone
+    from mcc.contracts.journal import Entry
+    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.record import ChatRecord
+
+T = TypeVar("T")
+
+API = "/api/v1"
+AGAIN = frozenset({429, 502, 503, 504})
+"""Answers after which a repeatable call is tried again."""
+TRIES = 4
+"""Every call may be repeated: reading changes nothing, orders carry a key, a second control asks for the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request; `read` makes the answer's JSON into what the caller gets."""
+
+    method: str
+    path: str
+    read: "Callable[[Any], T]"
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+
+def answered(call: Call[T], status: int, content: bytes) -> T:
+    """Raises `Refused` for an error, `Unreachable` for something that is no answer of this service."""
+    try:
+        body = json.loads(content) if content else None
+    except ValueError:
+        body = None
+    if status >= 400:
+        raise refusal(status, body)
+    try:
+        return call.read(body)
+    except (ValueError, TypeError, KeyError) as error:
+        raise Unreachable(f"{call.path} was not answered as a control service would: {error}") from error
+
+
+def headers(call: Call[Any]) -> dict[str, str]:
+    return {**call.headers, "Content-Type": "application/json"} if call.body is not None else dict(call.headers)
+
+
+def unreachable(url: str, error: Exception) -> Unreachable:
+    why = str(error) or type(error).__name__
+    return Unreachable(f"The control service at {url} does not answer ({why}): is it running there?")
+
+
+def stream_ends(status: int, content: bytes) -> bool:
+    """What an answer other than 200 to a watcher means: True at 204, the order is over and all was seen.
+
+    Raises `Unreachable` for what may pass, `Refused` for what will not.
+    """
+    if status == 204:
+        return True
+    if status in AGAIN or status >= 500:
+        raise Unreachable(f"The control service answered with status {status}.")
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = None
+    raise refusal(status, body)
+
+
+def query(**values: object) -> dict[str, str | int]:
+    """The arguments that were given."""
+    return {
+        name: value if isinstance(value, int) else str(value) for name, value in values.items() if value is not None
+    }
+
+
+def retry_wait(attempt: int, retry_after: str | None) -> float:
+    """Seconds before the next try: what the service asked for (at most 10), else longer each time."""
+    if retry_after is not None and retry_after.isdigit():
+        return min(float(retry_after), 10.0)
+    return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
+
+
+def events_path(order_id: str) -> str:
+    return f"{API}{_order_path(order_id)}/events"
+
+
+def _order_path(order_id: str) -> str:
+    return f"/orders/{quote(order_id, safe='')}"
+
+
+def submit(prompt: str, fields: Mapping[str, Any], idempotency_key: str | None) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import to_json
+
+    body = to_json({"prompt": prompt} | {name: _plain(value) for name, value in fields.items() if value is not None})
+    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    return Call("POST", "/orders", _order, body=body, headers=headers)
+
+
+def _plain(value: Any) -> Any:
+    from pathlib import PurePath
+
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def _order(body: Any) -> "WorkOrder":
+    from mcc.contracts.order import WorkOrder
+
+    return WorkOrder.model_validate({name: value for name, value in body.items() if name != "receipt"})
+
+
+def get_order(order_id: str) -> "Call[WorkOrder]":
+    return Call("GET", _order_path(order_id), _order)
+
+
+def list_orders(**filters: object) -> "Call[Listing[WorkOrder]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.order import WorkOrder
+
+    return Call("GET", "/orders", Listing[WorkOrder].model_validate, query(**filters))
+
+
+def record(order_id: str) -> "Call[ChatRecord]":
+    from mcc.contracts.record import ChatRecord
+
+    return Call("GET", f"{_order_path(order_id)}/record", ChatRecord.model_validate)
+
+
+def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.journal import Entry
+
+    path = f"{_order_path(order_id)}/journal"
+    return Call("GET", path, Listing[Entry].model_validate, query(after=after, limit=limit))
+
+
+def control(order_id: str, kind: str, **asked: str | None) -> "Call[Receipt]":
+    from mcc.contracts.control import Receipt
+    from mcc.contracts.shape import to_json
+
+    body = to_json({name: value for name, value in asked.items() if value is not None})
+    return Call(
+        "POST", f"{_order_path(order_id)}/{kind}", Receipt.model_validate, body=body, repeatable=kind != "steer"
+    )
+
+
+def controls(order_id: str) -> "Call[tuple[Control, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.control import Control
+
+    return Call("GET", f"{_order_path(order_id)}/controls", lambda body: Listing[Control].model_validate(body).items)
+
+
+def open_session(title: str) -> "Call[Session]":
+    from mcc.contracts.order import Session
+    from mcc.contracts.shape import to_json
+
+    return Call("POST", "/sessions", Session.model_validate, body=to_json({"title": title}), repeatable=False)
+
+
+def get_session(session_id: str) -> "Call[SessionWithTurns]":
+    from mcc.contracts.order import SessionWithTurns
+
+    return Call("GET", f"/sessions/{quote(session_id, safe='')}", SessionWithTurns.model_validate)
+
+
+def list_sessions(**filters: object) -> "Call[Listing[Session]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.order import Session
+
+    return Call("GET", "/sessions", Listing[Session].model_validate, query(**filters))
+
+
+def list_drones() -> "Call[tuple[Drone, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.drones import Drone
+
+    return Call("GET", "/drones", lambda body: Listing[Drone].model_validate(body).items)
+
+
+def list_offers(what: str) -> "Call[tuple[Offer, ...]]":
+    from mcc.contracts.answers import Listing, Offer
+
+    return Call("GET", f"/{what}", lambda body: Listing[Offer].model_validate(body).items)

@@ -1,0 +1,70 @@
+"""This room is for what can go wrong when a service is called.
+
+ClientError
+├── Unreachable       start the service, or correct the address; or it did not answer as one
+├── NoToken           say which token to use
+└── Refused           the service said no: `status` and `detail` are its own words
+    ├── Unauthorized  401, 403: another token
+    ├── NotFound      404: no such order, session or record
+    ├── Conflict      409: the order is final, the session busy, the idempotency key used
+    └── Invalid       400, 413, 415, 422: ask differently; `errors` names the fields
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class ClientError(Exception):
+    """The message is a sentence for people."""
+
+
+class Unreachable(ClientError):
+    pass
+
+
+class NoToken(ClientError):
+    pass
+
+
+class Refused(ClientError):
+    def __init__(self, status: int, detail: str, errors: Sequence[dict[str, Any]] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+
+
+class Unauthorized(Refused):
+    pass
+
+
+class NotFound(Refused):
+    pass
+
+
+class Conflict(Refused):
+    pass
+
+
+class Invalid(Refused):
+    pass
+
+
+KINDS: dict[int, type[Refused]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Unauthorized,
+    404: NotFound,
+    409: Conflict,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+}
+
+
+def refusal(status: int, body: object) -> Refused:
+    """The error for an answer with this status; `body` is its JSON, a problem if the service wrote it."""
+    told = body if isinstance(body, dict) else {}
+    detail = str(told.get("detail") or f"the service answered with status {status}")
+    errors = told.get("errors")
+    return KINDS.get(status, Refused)(status, detail, errors if isinstance(errors, list) else ())

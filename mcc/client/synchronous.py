@@ -1,0 +1,220 @@
+"""This room is for the client of ordinary code: every call blocks until it is answered."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+
+from mcc.client import address, calls
+from mcc.client.calls import Call
+from mcc.client.errors import ClientError, Unreachable
+from mcc.client.event_stream import EventParser
+from mcc.client.watching import READ_SECONDS, LostEntry, Place
+
+if TYPE_CHECKING:
+    import httpx
+
+    from mcc.contracts.answers import Listing, Offer
+    from mcc.contracts.control import Control, Receipt
+    from mcc.contracts.drones import Drone
+    from mcc.contracts.journal import Entry
+    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.record import ChatRecord
+    from mcc.contracts.wire import Delta
+
+T = TypeVar("T")
+
+
+class _Send(Protocol):
+    def __call__(self, call: Call[T]) -> T: ...
+
+
+class MCC:
+    """A control service. Without `url` and `token` it is found by environment or by this machine's family.
+
+    Calls raise `ClientError`; those that can be repeated without harm are, a few times.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        timeout_seconds: float = 30.0,
+        transport: "httpx.BaseTransport | None" = None,
+    ) -> None:
+        import httpx
+
+        there = address.find(url, token)
+        self.url = there.url
+        self._http = httpx.Client(
+            base_url=there.url,
+            headers={"Authorization": f"Bearer {there.token}"},
+            timeout=timeout_seconds,
+            transport=transport,
+        )
+        self.orders = Orders(self._send, self._http)
+        self.sessions = Sessions(self._send)
+        self.drones = Drones(self._send)
+        self.agents = Offers(self._send, "agents")
+        self.tools = Offers(self._send, "tools")
+        self.models = Offers(self._send, "models")
+
+    def __enter__(self) -> "MCC":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _send(self, call: Call[T]) -> T:
+        import httpx
+
+        for attempt in range(calls.TRIES if call.repeatable else 1):
+            last = attempt == calls.TRIES - 1 or not call.repeatable
+            try:
+                answer = self._http.request(
+                    call.method,
+                    calls.API + call.path,
+                    params=call.query,
+                    content=call.body,
+                    headers=calls.headers(call),
+                )
+            except httpx.HTTPError as error:
+                if last:
+                    raise calls.unreachable(self.url, error) from error
+                time.sleep(calls.retry_wait(attempt, None))
+                continue
+            if last or answer.status_code not in calls.AGAIN:
+                return calls.answered(call, answer.status_code, answer.content)
+            time.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
+        raise AssertionError("the last try answers or raises")
+
+
+class Orders:
+    def __init__(self, send: _Send, http: "httpx.Client") -> None:
+        self._send = send
+        self._http = http
+
+    def submit(self, prompt: str, *, idempotency_key: str | None = None, **fields: Any) -> "WorkOrder":
+        """Place an order; `fields` are those of `NewOrder`. A key is made when none is given, so that a repeated
+        request cannot make a second order."""
+        return self._send(calls.submit(prompt, fields, idempotency_key))
+
+    def get(self, order_id: str) -> "WorkOrder":
+        return self._send(calls.get_order(order_id))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        session_id: str | None = None,
+        label: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[WorkOrder]":
+        """One page, newest first."""
+        return self._send(
+            calls.list_orders(status=status, session_id=session_id, label=label, cursor=cursor, limit=limit)
+        )
+
+    def record(self, order_id: str) -> "ChatRecord":
+        """The chat record as a tree, also while the order runs; `NotFound` before its first agent has started."""
+        return self._send(calls.record(order_id))
+
+    def journal(self, order_id: str, *, after: int = 0, limit: int = 1000) -> "Sequence[Entry]":
+        """Entries after number `after`, at most `limit` (≤ 1,000)."""
+        return self._send(calls.journal(order_id, after, limit)).items
+
+    @overload
+    def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "Iterator[Entry]": ...
+    @overload
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]": ...
+    def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "Iterator[Entry | Delta]":
+        """Every entry after number `after`, once and in order, until the final one, over any number of connections.
+
+        With `deltas`, also text on its way. Raises `Unreachable` when the service stays away, `Refused`.
+        """
+        place = Place(after, deltas)
+        while not place.over:
+            problem: ClientError | None = None
+            try:
+                yield from self._follow(order_id, place)
+            except (Unreachable, LostEntry) as error:
+                problem = error if isinstance(error, Unreachable) else None
+            if not place.over:
+                time.sleep(place.next_wait(problem))
+
+    def _follow(self, order_id: str, place: Place) -> "Iterator[Entry | Delta]":
+        """One connection. Raises `Unreachable` when it breaks or cannot be made."""
+        import httpx
+
+        parser = EventParser()
+        timeout = httpx.Timeout(10.0, read=READ_SECONDS)
+        with contextlib.ExitStack() as stack:
+            try:
+                answer = stack.enter_context(
+                    self._http.stream("GET", calls.events_path(order_id), headers=place.headers, timeout=timeout)
+                )
+                if answer.status_code != 200:
+                    place.over = calls.stream_ends(answer.status_code, answer.read())
+                    return
+                for chunk in answer.iter_bytes():
+                    for event in parser.feed(chunk):
+                        told = place.take(event)
+                        if told is not None:
+                            yield told
+            except httpx.HTTPError as error:
+                raise calls.unreachable(str(self._http.base_url), error) from error
+
+    def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
+        return self._send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
+
+    def pause(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
+        return self._send(calls.control(order_id, "pause", record_id=record_id, reason=reason))
+
+    def resume(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
+        return self._send(calls.control(order_id, "resume", record_id=record_id, reason=reason))
+
+    def steer(self, order_id: str, message: str, *, record_id: str | None = None) -> "Receipt":
+        return self._send(calls.control(order_id, "steer", message=message, record_id=record_id))
+
+    def controls(self, order_id: str) -> "Sequence[Control]":
+        return self._send(calls.controls(order_id))
+
+
+class Sessions:
+    def __init__(self, send: _Send) -> None:
+        self._send = send
+
+    def open(self, title: str = "") -> "Session":
+        return self._send(calls.open_session(title))
+
+    def get(self, session_id: str) -> "SessionWithTurns":
+        return self._send(calls.get_session(session_id))
+
+    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+        """One page, newest first."""
+        return self._send(calls.list_sessions(cursor=cursor, limit=limit))
+
+
+class Drones:
+    def __init__(self, send: _Send) -> None:
+        self._send = send
+
+    def list(self) -> "Sequence[Drone]":
+        return self._send(calls.list_drones())
+
+
+class Offers:
+    """Agents, tools or models that drones have."""
+
+    def __init__(self, send: _Send, what: str) -> None:
+        self._send = send
+        self._what = what
+
+    def list(self) -> "Sequence[Offer]":
+        return self._send(calls.list_offers(self._what))

@@ -1,0 +1,1 @@
+"""This room is for agent files: their text read, checked and turned into definitions. No I/O."""

@@ -1,0 +1,34 @@
+"""This room is for what is wrong with an agent file, told to the person who wrote it."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class DefinitionError(ValueError):
+    """An agent file that cannot be used: `source` labels the file, `line` counts from 1 (None when unknown).
+
+    `sentence` says what is wrong and what to do; `str()` joins all three.
+    """
+
+    def __init__(self, source: str, sentence: str, line: int | None = None) -> None:
+        super().__init__(f"{source}{'' if line is None else f', line {line}'}: {sentence}")
+        self.source = source
+        self.sentence = sentence
+        self.line = line
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `word` was probably meant to be; None when nothing is near."""
+    by_lower = {name.lower().replace("-", "_"): name for name in sorted(known)}
+    found = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """`; did you mean 'x'?`, or, when nothing is near, what there is: `listed`, else all of `known`."""
+    names = sorted(known)
+    near = nearest(word, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    shown = sorted(names if listed is None else listed)
+    return f"; there is: {', '.join(shown)}" if shown else "; there is none"

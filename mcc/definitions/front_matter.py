@@ -1,0 +1,48 @@
+"""This room is for taking an agent file apart: front matter between two lines of ---, then the prompt."""
+
+from dataclasses import dataclass
+
+from mcc.definitions.errors import DefinitionError
+
+FILE_BYTES = 256 * 1024
+"""Largest agent file that is read."""
+
+_FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`front` begins on line 2 of the file; `prompt` has neither blank lines around it nor carriage returns."""
+
+    front: str
+    prompt: str
+
+
+def decoded(content: bytes, source: str) -> str:
+    """The text of a file of at most `FILE_BYTES` in UTF-8, a byte order mark left out. Raises `DefinitionError`."""
+    if len(content) > FILE_BYTES:
+        raise DefinitionError(
+            source, f"an agent file may have {FILE_BYTES // 1024} KB at most; make the prompt shorter"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DefinitionError(source, f"byte {error.start} is not UTF-8; save the file as UTF-8", line) from error
+
+
+def split(text: str, source: str) -> Parts:
+    """Front matter and prompt of an agent file's text, whichever line endings it has. Raises `DefinitionError`."""
+    if len(text.encode("utf-8", "surrogatepass")) > FILE_BYTES:
+        raise DefinitionError(
+            source, f"an agent file may have {FILE_BYTES // 1024} KB at most; make the prompt shorter"
+        )
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if lines[0].rstrip() != _FENCE:
+        raise DefinitionError(source, "there is no front matter: the first line must be --- and nothing else", 1)
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == _FENCE:
+            return Parts("\n".join(lines[1:index]), "\n".join(lines[index + 1 :]).strip())
+    raise DefinitionError(
+        source, "the front matter that line 1 opens is never closed; write --- on a line of its own", 1
+    )

@@ -1,0 +1,1 @@
+"""Dispatch: nudges drones through Celery and Redis, and sweeps what was left behind."""

@@ -1,0 +1,87 @@
+"""This room is for the Celery application's settings, the same ones for MCC and for drones."""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from celery import Celery
+from kombu.entity import Queue
+
+from mcc.contracts.wire import KEY_PREFIX
+from mcc.dispatch.connection import celery_url
+
+PRIORITY_STEPS = (0, 3, 6, 9)
+PRIORITY_SEPARATOR = "\x06\x16"
+"""Kombu keeps one Redis list for each queue and step; step 0 has the queue's own name."""
+
+TRANSPORT: Mapping[str, object] = {
+    "visibility_timeout": 86_400,
+    "socket_timeout": 15,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+    "retry_on_timeout": True,
+    "global_keyprefix": KEY_PREFIX,
+    "queue_order_strategy": "priority",
+    "priority_steps": list(PRIORITY_STEPS),
+    "sep": PRIORITY_SEPARATOR,
+}
+"""`socket_timeout` turns a silent hang into a reconnect that may lose one message; sweeps make that safe."""
+
+
+def declared(queue: str | Queue) -> Queue:
+    return Queue(queue, routing_key=queue) if isinstance(queue, str) else queue  # type: ignore[no-untyped-call]
+
+
+def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, object]:
+    """Celery's configuration for this broker and these queues; no other queue can be sent to or consumed."""
+    settings: dict[str, object] = {
+        "broker_url": celery_url(redis_url),
+        "broker_transport_options": dict(TRANSPORT),
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "event_serializer": "json",
+        "task_acks_late": False,
+        "task_ignore_result": True,
+        "result_backend": None,
+        "task_create_missing_queues": False,
+        "task_queues": [declared(queue) for queue in queues],
+        "task_default_queue": declared(queues[0]).name,
+        "task_default_priority": 5,
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": True,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "worker_send_task_events": True,
+        "task_send_sent_event": True,
+    }
+    address = urlsplit(redis_url)
+    if address.scheme == "rediss" and "ssl_cert_reqs" not in address.query:
+        settings["broker_use_ssl"] = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    return settings
+
+
+def make_app(
+    redis_url: str, queues: Sequence[str | Queue], *, name: str = "mcc", seconds: float | None = None
+) -> Celery:
+    """A Celery application that is not made the process's current one.
+
+    `seconds`: give up on the broker that soon, for senders; None keeps the patience of a worker.
+    """
+    app = Celery(name, set_as_current=False)
+    app.conf.update(celery_settings(redis_url, queues))
+    if seconds is not None:
+        impatient = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
+        app.conf.update(
+            broker_transport_options={**TRANSPORT, **impatient, "max_retries": 1},
+            broker_connection_timeout=seconds,
+        )
+    return app
+
+
+def queue_keys(queue: str) -> list[str]:
+    """The Redis lists that hold the messages of `queue`."""
+    tails = ["" if step == 0 else f"{PRIORITY_SEPARATOR}{step}" for step in PRIORITY_STEPS]
+    return [f"{KEY_PREFIX}{queue}{tail}" for tail in tails]

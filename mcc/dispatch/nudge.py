@@ -1,0 +1,147 @@
+"""This room is for nudges: messages that name an order which some drone should look at."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager
+from threading import Lock
+from typing import Protocol
+
+from celery import Celery
+
+from mcc.contracts.drones import Drone, DroneStatus
+from mcc.contracts.wire import RUN_ORDER_TASK
+from mcc.dispatch.broker import make_app, queue_keys
+from mcc.dispatch.connection import connect
+from mcc.dispatch.errors import DispatchUnavailable, UnknownQueue, translated
+from mcc.store.ports import Claims, Leases
+
+AWAY_SECONDS = 2.0
+"""After a failure nothing is tried for this long, so that callers are refused at once."""
+
+SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
+
+
+class Known(Protocol):
+    """The part of a store that says what waits and who could take it."""
+
+    @property
+    def claims(self) -> Claims: ...
+    @property
+    def leases(self) -> Leases: ...
+
+
+class Nudger:
+    """Sends nudges from a thread of its own, so that a broker that hangs costs a caller `seconds` at most.
+
+    Safe for several threads.
+    """
+
+    def __init__(
+        self,
+        redis_url: str,
+        queues: Sequence[str],
+        *,
+        seconds: float = 2.0,
+        repeat_seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queues = tuple(queues)
+        self._seconds = seconds
+        self._repeat_seconds = repeat_seconds
+        self._clock = clock
+        self._app: Celery = make_app(redis_url, queues, name="mcc.nudger", seconds=seconds / 2)
+        self._redis = connect(redis_url, seconds=seconds / 2)
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")
+        self._lock = Lock()
+        self._away_until = float("-inf")
+        self._sent: dict[str, float] = {}
+
+    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5) -> None:
+        """Tell the drones of `queue` that this order waits. Raises `DispatchUnavailable`, `UnknownQueue`."""
+        if queue not in self._queues:
+            raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
+        with self._trying():
+            self._within_time(self._sender.submit(self._send, order_id, queue, priority))
+        self._remember(order_id)
+
+    def round(self, known: Known, *, limit: int = 200) -> int:
+        """Nudge again for claimable orders, at most one for each live free slot that no message is meant for yet.
+
+        Answers how many were sent. Raises `DispatchUnavailable`, `StoreUnavailable`.
+        """
+        waiting = [
+            item for item in known.claims.claimable(self._queues, limit) if not self._nudged_lately(item.order_id)
+        ]
+        if not waiting:
+            return 0
+        room = room_of(known.leases.drones(), self.lengths())
+        chosen = []
+        for item in waiting:
+            if room[item.queue] > 0:
+                room[item.queue] -= 1
+                chosen.append(item)
+        for item in chosen:
+            self.nudge(item.order_id, queue=item.queue, priority=item.priority)
+        return len(chosen)
+
+    def lengths(self) -> dict[str, int]:
+        """Messages that wait in each queue. Raises `DispatchUnavailable`."""
+        keys = {queue: queue_keys(queue) for queue in self._queues}
+        with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
+            for key in (key for of_queue in keys.values() for key in of_queue):
+                pipeline.llen(key)
+            found = iter(pipeline.execute())
+        return {queue: sum(int(next(found)) for _ in of_queue) for queue, of_queue in keys.items()}
+
+    def close(self) -> None:
+        self._sender.shutdown(wait=False, cancel_futures=True)
+        self._redis.close()
+        self._app.close()
+
+    def _send(self, order_id: str, queue: str, priority: int) -> None:
+        self._app.send_task(
+            RUN_ORDER_TASK, args=[order_id], queue=queue, priority=priority, retry=False, ignore_result=True
+        )
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        if self._clock() < self._away_until:
+            raise DispatchUnavailable(SILENT)
+        try:
+            with translated():
+                yield
+        except DispatchUnavailable:
+            self._away_until = self._clock() + AWAY_SECONDS
+            raise
+
+    def _within_time(self, sending: Future[None]) -> None:
+        try:
+            sending.result(self._seconds)
+        except NotYet:
+            sending.cancel()
+            raise DispatchUnavailable(SILENT) from None
+
+    def _remember(self, order_id: str) -> None:
+        now = self._clock()
+        with self._lock:
+            if len(self._sent) > 10_000:
+                self._sent = {key: at for key, at in self._sent.items() if now - at < self._repeat_seconds}
+            self._sent[order_id] = now
+
+    def _nudged_lately(self, order_id: str) -> bool:
+        at = self._sent.get(order_id)
+        return at is not None and self._clock() - at < self._repeat_seconds
+
+
+def room_of(drones: Iterable[Drone], lengths: dict[str, int]) -> Counter[str]:
+    """Free slots of the drones that are up, for each queue they serve, less the messages that wait there already."""
+    room: Counter[str] = Counter()
+    for drone in drones:
+        if drone.status is DroneStatus.UP:
+            for queue in drone.queues:
+                room[queue] += max(drone.slots - drone.active, 0)
+    room.subtract(lengths)
+    return room

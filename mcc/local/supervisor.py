@@ -1,0 +1,94 @@
+"""This room is for keeping children: started in stages, ended in the reverse order, their logs kept small."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from mcc.local.child import Backoff, Child, Command, Tell
+from mcc.local.errors import StartFailed
+from mcc.local.logfile import LogFile
+
+LOOK_SECONDS = 0.05
+HOUSEKEEPING_SECONDS = 5.0
+FAILED_STARTS = 3
+"""A child that ended so often in a row will not come up by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Children that start together, and end together within `grace_seconds`."""
+
+    children: tuple[Child, ...]
+    grace_seconds: float
+
+
+class Supervisor:
+    """All children of one family. Leaving it ends them, the last stage first."""
+
+    def __init__(self, logs: Path, tell: Tell, backoff: Backoff | None = None) -> None:
+        self._logs = logs
+        self._tell = tell
+        self._backoff = backoff or Backoff()
+        self._stages: list[Stage] = []
+        self._housekeeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Supervisor":
+        self._housekeeping = asyncio.create_task(self._keep_house())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+        for stage in reversed(self._stages):
+            await asyncio.gather(*(child.stop(stage.grace_seconds) for child in stage.children))
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        return tuple(child for stage in self._stages for child in stage.children)
+
+    def start(self, commands: Mapping[str, Callable[[], Command]], grace_seconds: float) -> tuple[Child, ...]:
+        """Start a stage of named programs; what earlier ones of these names logged is set aside."""
+        stage = Stage(tuple(self._child(name, command) for name, command in commands.items()), grace_seconds)
+        self._stages.append(stage)
+        for child in stage.children:
+            child.start()
+        return stage.children
+
+    def kill(self) -> None:
+        """End everything at once; leaving afterwards takes no time."""
+        for child in self.children:
+            child.kill()
+
+    async def until(self, true: Callable[[], Awaitable[object]], needed: Iterable[Child], seconds: float) -> None:
+        """Wait until `true` is. Raises `StartFailed` when one of `needed` does not stay up, or after `seconds`."""
+        needed, end = tuple(needed), time.monotonic() + seconds
+        while not await true():
+            for child in needed:
+                if child.failures >= FAILED_STARTS:
+                    raise StartFailed(f"{child.name} does not stay up. {_why(child)}")
+            if time.monotonic() > end:
+                raise StartFailed(f"Not ready after {seconds:g} s.\n" + "\n".join(_why(child) for child in needed))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _child(self, name: str, command: Callable[[], Command]) -> Child:
+        log = LogFile(self._logs / f"{name}.log")
+        log.rotate()
+        return Child(name, command, log, self._tell, self._backoff)
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            for child in self.children:
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(child.log.bound)
+
+
+def _why(child: Child) -> str:
+    lines = child.log.tail()
+    return f"The end of {child.log.path}:\n{lines}" if lines else f"{child.log.path} is empty."

@@ -1,0 +1,238 @@
+"""This room is for settings: the only reader of the environment in mcc.
+
+In this order, the first that says something wins: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+PREFIX = "MCC_"
+TABLES = ("mcc", "drone", "models", "defaults")
+"""Tables of mcc.toml; this module reads the first, drones read the others."""
+
+ELSEWHERE = ("config", "url")
+"""`MCC_CONFIG` names the file, `MCC_URL` the service that clients call; neither is a setting of the service."""
+
+SHORTEST_TOKEN = 32
+
+
+class BadSettings(Exception):
+    """A setting that cannot be used; the message is a sentence that says which one and what it may be."""
+
+
+def _listed(value: Any) -> Any:
+    """Lists are written with commas in the environment; paths with a colon (`os.pathsep`) as well."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _paths(value: Any) -> Any:
+    return _listed(value.replace(os.pathsep, ",") if isinstance(value, str) else value)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path.expanduser()))
+
+
+def _own_database(settings: Mapping[str, Any]) -> str:
+    return f"sqlite:///{settings['data_dir'] / 'mcc.db'}"
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
+Roots = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_paths)]
+Seconds = Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """What an MCC process is told. Paths are absolute; `redis_url` None = no Redis was named.
+
+    `allowed_hosts` are names (without port) under which the API may be called besides loopback and `host`;
+    `workspace_roots` the directories under which orders may name a workspace, besides those that drones offer.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=PREFIX, env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    data_dir: Path
+    database_url: str = Field(default_factory=_own_database)
+    redis_url: str | None = None
+    host: Annotated[str, Field(min_length=1, max_length=253)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8420
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    prompts_dir: Path | None = None
+    queues: Annotated[Names, Field(min_length=1)] = ("default",)
+    workspace_roots: Roots = ()
+    allowed_hosts: Names = ()
+    lease_seconds: Seconds = 12.0
+    renew_seconds: Seconds = 1.0
+    sweep_seconds: Seconds = 0.5
+
+    @field_validator("data_dir", "token_file", "prompts_dir")
+    @classmethod
+    def _whole_path(cls, path: Path | None) -> Path | None:
+        return None if path is None else _absolute(path)
+
+    @field_validator("workspace_roots")
+    @classmethod
+    def _whole_paths(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(_absolute(path) for path in paths)
+
+    @field_validator("queues")
+    @classmethod
+    def _queue_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", name):
+                raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
+        return names
+
+    @field_validator("token")
+    @classmethod
+    def _long_token(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
+            raise ValueError(f"a token has at least {SHORTEST_TOKEN} characters")
+        return token
+
+    @property
+    def has_own_database(self) -> bool:
+        """True when no database was named and the SQLite file in the data dir is used."""
+        return self.database_url == _own_database({"data_dir": self.data_dir})
+
+    @property
+    def family_file(self) -> Path:
+        """Where a running family writes its address, for clients on this machine."""
+        return self.data_dir / "family.json"
+
+    def shown(self) -> dict[str, str]:
+        """Every setting as text for people, passwords and the token masked."""
+        return {name: _masked(getattr(self, name)) for name in type(self).model_fields}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments alone: `load` decides what else counts."""
+        return (init_settings,)
+
+
+class _Environment(EnvSettingsSource):
+    """The environment as an argument, so that a test need not change its own."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = {name.lower(): value for name, value in environ.items() if value}
+        super().__init__(Settings)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return self._environ
+
+
+def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = None, **arguments: object) -> Settings:
+    """Settings from `arguments` (None = not given), `environ` (the process's own by default) and mcc.toml.
+
+    The file is `MCC_CONFIG`, else mcc.toml in `directory` (the current one), else the one in the data dir.
+    Raises `BadSettings`.
+    """
+    environ = os.environ if environ is None else environ
+    given = {name: value for name, value in arguments.items() if value is not None}
+    _refuse_misspelt(environ)
+    said = dict(_Environment(environ)()) | given
+    data_dir = Path(str(said.get("data_dir") or default_data_dir(environ)))
+    file = config_file(environ, directory or Path.cwd(), data_dir)
+    written = _table(file) if file else {}
+    values = {"data_dir": data_dir, **written, **said}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise BadSettings(_sentence(error, given, environ, file)) from None
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """`$XDG_DATA_HOME/mcc`, by default `~/.local/share/mcc`."""
+    home = environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "mcc"
+
+
+def config_file(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Path | None:
+    """The mcc.toml that counts, None when there is none. Raises `BadSettings` when the named one is missing."""
+    if named := environ.get("MCC_CONFIG"):
+        if not Path(named).is_file():
+            raise BadSettings(f"MCC_CONFIG names {named}, which is no file: correct the path or unset MCC_CONFIG.")
+        return Path(named)
+    return next((file for file in (directory / "mcc.toml", data_dir / "mcc.toml") if file.is_file()), None)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean "…"?)` for the closest of `known`, or nothing."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _refuse_misspelt(environ: Mapping[str, str]) -> None:
+    """A near miss of a known name is an error; other `MCC_` names belong to someone else and are let be."""
+    known = {PREFIX + name.upper() for name in (*Settings.model_fields, *ELSEWHERE)}
+    for name in environ:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+        if close and name.startswith(PREFIX) and name not in known:
+            raise BadSettings(f"{name} is not known: did you mean {close[0]}?")
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        whole = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadSettings(f"{file} cannot be read: {error}.") from error
+    for name, value in whole.items():
+        if name in Settings.model_fields and not isinstance(value, dict):
+            raise BadSettings(f"{file}: {name!r} belongs under [mcc].")
+        if name not in TABLES:
+            raise BadSettings(f"{file}: there is no table [{name}]{nearest(name, TABLES)}.")
+    table = whole.get("mcc", {})
+    if not isinstance(table, dict):
+        raise BadSettings(f"{file}: [mcc] must be a table.")
+    for name in table:
+        if name not in Settings.model_fields:
+            raise BadSettings(f"{file}: [mcc] has no setting {name!r}{nearest(name, Settings.model_fields)}.")
+    return table
+
+
+def _sentence(
+    error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None
+) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "settings"
+    if name in given:
+        where = name
+    elif PREFIX + name.upper() in environ:
+        where = PREFIX + name.upper()
+    else:
+        where = f"{name} in {file}"
+    if first["type"] == "extra_forbidden":
+        return f"There is no setting {name!r}{nearest(name, Settings.model_fields)}."
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}."
+
+
+def _masked(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value)
+    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", "" if value is None else str(value))

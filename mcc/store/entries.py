@@ -1,0 +1,174 @@
+"""This room is for what every store decides alike: the entries it writes itself, and the rules about controls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import (
+    ORDER,
+    ControlApplied,
+    Draft,
+    Entry,
+    Fact,
+    ModelReplied,
+    OrderFinished,
+    OrderQueued,
+    ToolFinished,
+)
+from mcc.contracts.order import NewOrder, Outcome
+from mcc.contracts.record import AgentEnd, RecordStatus
+from mcc.contracts.status import FINAL, FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.usage import Usage
+from mcc.store.ports import Ending
+
+TITLE_CHARACTERS = 60
+IDEMPOTENCY_HOURS = 24
+WAITING_HOURS = 24
+"""A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""
+
+TAKEOVERS = 10
+"""A drone may be lost under an order so often; the next loss ends the order as poison."""
+
+POSITIONS = 200
+"""So far is counted when an order is told its place in the queue."""
+
+ENDED = "the order had ended"
+
+WAKES = frozenset(
+    {
+        WaitingReason.PAUSED,
+        WaitingReason.NOT_BEFORE,
+        WaitingReason.RATE_LIMIT,
+        WaitingReason.WORKSPACE,
+        WaitingReason.DISK,
+    }
+)
+"""What a `resume` ends; an approval or a question needs its answer."""
+
+_ONE_TOOL_CALL = Usage(tool_calls=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the store itself ends an order, and the cancel that asked for it, if one did."""
+
+    status: OrderStatus
+    reason: FailureReason | None
+    detail: str
+    control: Control | None = None
+
+
+def title_of(prompt: str) -> str:
+    """The first characters of a prompt on one line."""
+    return " ".join(prompt.split())[:TITLE_CHARACTERS]
+
+
+def queued(new: NewOrder, session_id: str, session_seq: int, at: datetime) -> Draft:
+    fact = OrderQueued(
+        session_id=session_id,
+        session_seq=session_seq,
+        agent=new.agent,
+        queue=new.queue,
+        priority=new.priority,
+        model=new.model,
+        workspace=new.workspace,
+        not_before=new.not_before,
+    )
+    return Draft(at=at, origin=ORDER, data=fact)
+
+
+def told(at: datetime, fact: Fact) -> Draft:
+    """An entry of the order's own."""
+    return Draft(at=at, origin=ORDER, data=fact)
+
+
+def applied(control: Control, at: datetime) -> Draft:
+    fact = ControlApplied(
+        control_id=control.id, control=control.kind.value, message=control.message, reason=control.reason
+    )
+    return told(at, fact)
+
+
+def cancelled_by(control: Control) -> Verdict:
+    return Verdict(OrderStatus.CANCELLED, None, control.reason or "cancelled on request", control)
+
+
+def expired() -> Verdict:
+    return Verdict(OrderStatus.FAILED, FailureReason.EXPIRED, "the order was not done before it expired")
+
+
+def poisoned(takeovers: int) -> Verdict:
+    detail = f"{takeovers + 1} drones were lost while they ran this order"
+    return Verdict(OrderStatus.FAILED, FailureReason.POISON, detail)
+
+
+def ended_by_store(fold: Fold, seen: int, verdict: Verdict, at: datetime) -> tuple[list[Draft], Outcome]:
+    """Entries after number `seen` that close what is open and end the order, with the outcome to keep."""
+    drafts = [applied(verdict.control, at)] if verdict.control else []
+    end: AgentEnd = RecordStatus.FAILED
+    if verdict.status is OrderStatus.CANCELLED:
+        end = RecordStatus.CANCELLED
+    drafts += fold.closing(at, end, verdict.detail)
+    for number, draft in enumerate(drafts, start=seen + 1):
+        fold.add(draft.numbered(fold.order_id, number))
+    finished = OrderFinished.model_validate(
+        {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": fold.usage}
+    )
+    drafts.append(told(at, finished))
+    outcome = Outcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=fold.usage)
+    return drafts, outcome
+
+
+def checked(ending: Ending) -> None:
+    """ValueError unless the last entry, and only that one, ends the order, and says the same as the outcome."""
+    ends = [draft.data for draft in ending.drafts if isinstance(draft.data, OrderFinished)]
+    if len(ends) != 1 or ending.drafts[-1].data is not ends[0] or ends[0].status != ending.outcome.status:
+        raise ValueError("the drafts of an ending close with one order.finished that has the status of the outcome")
+
+
+def cancel_first(control: Control, ending: Ending) -> bool:
+    """True when this control is a cancel of the whole order that the ending does not honour."""
+    if ending.outcome.status is OrderStatus.CANCELLED:
+        return False
+    return stops_all(control) and control.id not in applied_in(ending.drafts)
+
+
+def stops_all(control: Control) -> bool:
+    return control.open and control.kind is ControlKind.CANCEL and control.record_id is None
+
+
+def nobody_there(control: Control) -> str | None:
+    """Why a control of one record is refused while no drone runs the order; None for one of the whole order."""
+    return "no drone runs this order, so none of its records can be addressed" if control.record_id else None
+
+
+def applied_in(drafts: Sequence[Draft | Entry]) -> frozenset[str]:
+    return frozenset(draft.data.control_id for draft in drafts if isinstance(draft.data, ControlApplied))
+
+
+def spent(fact: Fact) -> Usage | None:
+    """What an entry adds to the usage of its order, as `Fold` counts it."""
+    if isinstance(fact, ModelReplied):
+        return fact.usage
+    return _ONE_TOOL_CALL if isinstance(fact, ToolFinished) else None
+
+
+def waiting_expiry(new: NewOrder, due: int) -> int | None:
+    """Microseconds at which an order that waits until `due` expires, if it names no time of its own."""
+    return None if new.expires_at else due + WAITING_HOURS * 3_600_000_000
+
+
+def busy_sentence(session_id: str, order_id: str, status: OrderStatus) -> str:
+    return f"session {session_id} is busy: order {order_id} is {status.value}; wait for it, or choose another when_busy"
+
+
+def final_sentence(order_id: str, status: OrderStatus) -> str:
+    assert status in FINAL
+    return f"order {order_id} is {status.value} already; nothing can be asked of it any more"
+
+
+def unsettled(controls: Sequence[Control], number: int) -> int:
+    """The highest control number up to which all are settled; `number` is that of the newest control."""
+    return min((control.number - 1 for control in controls if control.open), default=number)

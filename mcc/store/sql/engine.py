@@ -1,0 +1,197 @@
+"""This room is for connections: how SQLite and PostgreSQL are opened, and how a piece of work becomes a transaction."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.pool import QueuePool
+
+from mcc.store.clock import Clock, SystemClock, micros
+from mcc.store.errors import StoreUnavailable
+from mcc.store.sql.failures import ConnectionLost, translated
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 5.0
+POSTGRES_SETTINGS = {
+    "idle_in_transaction_session_timeout": "5s",
+    "statement_timeout": "15s",
+    "lock_timeout": "5s",
+    "default_transaction_isolation": "read\\ committed",
+}
+POSTGRES_ARGUMENTS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
+
+class DatabaseTime:
+    """The database's clock as SQL: `now` in microseconds since 1970, `uptime` in microseconds for leases, `boot`.
+
+    PostgreSQL answers with its own clock and SQLite with this machine's, unless a clock is given.
+    """
+
+    def __init__(self, dialect: str, clock: Clock | None) -> None:
+        self.now: sa.ColumnElement[int]
+        self.uptime: sa.ColumnElement[int]
+        self.boot: sa.ColumnElement[str]
+        if dialect == "sqlite":
+            self.now = sa.func.mcc_now(type_=sa.BigInteger)
+            self.uptime = sa.func.mcc_uptime(type_=sa.BigInteger)
+            self.boot = sa.func.mcc_boot(type_=sa.String)
+        elif clock is None:
+            seconds = sa.literal_column("extract(epoch from clock_timestamp())", sa.Numeric)
+            self.now = self.uptime = sa.cast(seconds * 1_000_000, sa.BigInteger)
+            self.boot = sa.literal_column("''", sa.String)
+        else:
+            self.now = _asked(lambda: micros(clock.now()), sa.BigInteger())
+            self.uptime = _asked(lambda: int(clock.uptime() * 1_000_000), sa.BigInteger())
+            self.boot = _asked(clock.boot, sa.String())
+
+
+def _asked(answer: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
+    return sa.bindparam(None, callable_=answer, type_=kind, unique=True)
+
+
+class Database:
+    """One database seen through a pool of its own. `clock` None: the real one."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
+        self.url = normal_url(url)
+        self.clock = clock or SystemClock()
+        self.engine = _engine(self.url, self.clock, connections)
+        self.dialect = self.engine.dialect.name
+        self.time = DatabaseTime(self.dialect, clock)
+        self._turn: AbstractContextManager[Any] = Lock() if self.dialect == "sqlite" else nullcontext()
+
+    def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
+        """`work` in one transaction, done again once when the database was away before the commit.
+
+        `repeatable`: `work` recognises what it did before, so it is also done again after a commit of unknown outcome.
+        """
+        try:
+            return self._write(work)
+        except ConnectionLost as lost:
+            if lost.committing and not repeatable:
+                raise
+            return self._write(work)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        done = False
+        try:
+            with self._turn, self.engine.begin() as connection:
+                answer = work(connection)
+                done = True
+            return answer
+        except Exception as error:
+            own = translated(error, committing=done)
+            if own is error:
+                raise
+            raise own from error
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """`work` without a transaction: each of its statements sees what is committed then."""
+        try:
+            return self._read(work)
+        except ConnectionLost:
+            return self._read(work)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self.engine.connect() as connection:
+                return work(_unbegun(connection))
+        except Exception as error:
+            own = translated(error)
+            if own is error:
+                raise
+            raise own from error
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def normal_url(url: str) -> URL:
+    """PostgreSQL is spoken to by psycopg 3, however the address is spelled. ValueError for other databases."""
+    try:
+        made = make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise ValueError(
+            "the database address is not one: write sqlite:///PATH or postgresql://USER@HOST/NAME"
+        ) from error
+    kind = made.get_backend_name()
+    if kind in ("postgresql", "postgres"):
+        return made.set(drivername="postgresql+psycopg")
+    if kind == "sqlite":
+        return made.set(drivername="sqlite+pysqlite")
+    raise ValueError(f"{kind} is not supported: write sqlite:///PATH or postgresql://USER@HOST/NAME")
+
+
+def _unbegun(connection: Connection) -> Connection:
+    if connection.dialect.name == "sqlite":
+        return connection.execution_options(mcc_read=True)
+    return connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+def _engine(url: URL, clock: Clock, connections: int) -> Engine:
+    return _sqlite(url, clock, connections) if url.get_backend_name() == "sqlite" else _postgres(url, connections)
+
+
+def _postgres(url: URL, connections: int) -> Engine:
+    given = str(url.query.get("options", ""))
+    options = " ".join([*(f"-c {name}={value}" for name, value in POSTGRES_SETTINGS.items()), given]).strip()
+    try:
+        return sa.create_engine(
+            url.difference_update_query(["options"]),
+            pool_size=connections,
+            max_overflow=connections,
+            pool_timeout=BUSY_SECONDS,
+            connect_args={**POSTGRES_ARGUMENTS, "options": options, "application_name": "mcc"},
+        )
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
+
+
+def _sqlite(url: URL, clock: Clock, connections: int) -> Engine:
+    memory = url.database in (None, "", ":memory:")
+    if not memory:
+        _make_directory(Path(str(url.database)).parent)
+    engine = sa.create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=1 if memory else connections,
+        max_overflow=0 if memory else connections,
+        pool_timeout=BUSY_SECONDS,
+        connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(raw: sqlite3.Connection, _: object) -> None:
+        raw.isolation_level = None
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA foreign_keys=ON")
+        raw.create_function("mcc_now", 0, lambda: micros(clock.now()), deterministic=True)
+        raw.create_function("mcc_uptime", 0, lambda: int(clock.uptime() * 1_000_000), deterministic=True)
+        raw.create_function("mcc_boot", 0, clock.boot, deterministic=True)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if not connection.get_execution_options().get("mcc_read"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine

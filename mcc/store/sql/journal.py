@@ -1,0 +1,177 @@
+"""This room is for the journal: batches of many orders in one transaction, each fenced by its order's row."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.journal import Entry
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.usage import Usage
+from mcc.store.clock import micros
+from mcc.store.errors import BadEntry
+from mcc.store.ports import Appended, Batch, Reached
+from mcc.store.sql.engine import Database
+from mcc.store.sql.orders import is_identifier, known, unknown_order
+from mcc.store.sql.receipts import settle_applied
+from mcc.store.sql.rows import ENTRY_COLUMNS, USAGE, entries_after, entry_row, keep_blobs, spent_in
+from mcc.store.sql.tables import STATE
+
+_SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
+_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
+_SQLITE_COLUMNS = ("order_id", "epoch", "old_seq", "new_seq", *USAGE)
+_SQLITE_BATCH = ", ".join(f"json_extract(value, '$[{at}]') AS {name}" for at, name in enumerate(_SQLITE_COLUMNS))
+
+ADVANCE = {
+    # PostgreSQL locks rows in the order of their ids first, so that two writers never wait for each other.
+    "postgresql": f"""
+        WITH b AS MATERIALIZED (
+            SELECT * FROM unnest(%s::text[], %s::int[], %s::int[], %s::int[],
+                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::float8[])
+                AS t(order_id, epoch, old_seq, new_seq, {", ".join(USAGE)})
+        ), held AS MATERIALIZED (
+            SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
+        )
+        UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
+        FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
+    "sqlite": f"""
+        UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
+        FROM (SELECT {_SQLITE_BATCH} FROM json_each(?)) AS b WHERE {_HELD} RETURNING order_id""",
+}
+INSERT = f"INSERT INTO journal ({', '.join(ENTRY_COLUMNS)}) VALUES ({', '.join(['{}'] * len(ENTRY_COLUMNS))})"
+
+_REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
+    STATE.c.order_id.in_(sa.bindparam("ids", expanding=True))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch ready for the database: rows encoded once, however often they are sent."""
+
+    batch: Batch
+    rows: list[tuple[Any, ...]]
+    blobs: Mapping[str, str]
+    spent: Usage
+
+    @property
+    def new_seq(self) -> int:
+        return self.batch.last_seq + len(self.rows)
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Written":
+        """ValueError when the entries are not numbered on from `last_seq`."""
+        blobs: dict[str, str] = {}
+        rows = [entry_row(entry, batch.epoch, blobs) for entry in batch.entries]
+        numbers = [entry.seq for entry in batch.entries]
+        if numbers != list(range(batch.last_seq + 1, batch.last_seq + 1 + len(rows))):
+            raise ValueError(f"entries of order {batch.order_id} must be numbered on from {batch.last_seq + 1}")
+        return cls(batch, rows, blobs, spent_in(batch.entries))
+
+
+@dataclass(slots=True)
+class _Tally:
+    written: list[Written] = field(default_factory=list)
+    fenced: set[str] = field(default_factory=set)
+    culprits: dict[str, str] = field(default_factory=dict)
+
+    def encode(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            try:
+                self.written.append(Written.of(batch))
+            except (BadEntry, ValueError) as error:
+                self.culprits[batch.order_id] = str(error)
+
+
+class SqlJournal:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._advance = ADVANCE[database.dialect]
+        mark = "?" if database.dialect == "sqlite" else "%s"
+        self._insert = INSERT.format(*[mark] * len(ENTRY_COLUMNS))
+
+    def append(self, batches: Sequence[Batch]) -> Appended:
+        if len({batch.order_id for batch in batches}) != len(batches):
+            raise ValueError("one append holds at most one batch of an order")
+        tally = _Tally()
+        tally.encode(batches)
+        try:
+            tally.fenced |= self._append(tally.written)
+        except BadEntry:
+            self._append_apart(tally)
+        return Appended(frozenset(tally.fenced), tally.culprits)
+
+    def _append(self, written: Sequence[Written]) -> set[str]:
+        return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
+
+    def _append_apart(self, tally: _Tally) -> None:
+        for one in tally.written:
+            try:
+                tally.fenced |= self._append([one])
+            except BadEntry as error:
+                tally.culprits[one.batch.order_id] = str(error)
+
+    def _together(self, connection: Connection, written: Sequence[Written]) -> set[str]:
+        """All of them in this transaction; answers the orders that are fenced."""
+        if not written:
+            return set()
+        held = set(connection.exec_driver_sql(self._advance, self._parameters(written)).scalars())
+        accepted = [one for one in written if one.batch.order_id in held]
+        self._insert_all(connection, accepted)
+        missed = [one for one in written if one.batch.order_id not in held]
+        return _fenced(connection, missed) if missed else set()
+
+    def _insert_all(self, connection: Connection, accepted: Sequence[Written]) -> None:
+        blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
+        keep_blobs(connection, blobs, micros(self._database.clock.now()))
+        rows = [row for one in accepted for row in one.rows]
+        if rows:
+            connection.exec_driver_sql(self._insert, rows)
+        for one in accepted:
+            settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
+
+    def _parameters(self, written: Sequence[Written]) -> tuple[Any, ...]:
+        rows = [
+            (one.batch.order_id, one.batch.epoch, one.batch.last_seq, one.new_seq, *_figures(one.spent))
+            for one in written
+        ]
+        if self._database.dialect == "sqlite":
+            return (json.dumps(rows),)
+        return tuple(list(column) for column in zip(*rows, strict=True))
+
+    def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+
+        def entries(connection: Connection) -> Sequence[Entry]:
+            found = entries_after(connection, order_id, after, limit)
+            if not found:
+                known(connection, order_id)
+            return found
+
+        return self._database.read(entries)
+
+    def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
+        asked = [order_id for order_id in order_ids if is_identifier(order_id)]
+        rows = (
+            self._database.read(lambda connection: connection.execute(_REACHED, {"ids": asked}).all()) if asked else []
+        )
+        return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
+
+
+def _figures(spent: Usage) -> Iterable[int | float | None]:
+    return (getattr(spent, name) for name in USAGE)
+
+
+def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:
+    """Those that did not advance, except when they had before: a commit of unknown outcome that was one."""
+    rows = connection.execute(_REACHED, {"ids": [one.batch.order_id for one in missed]})
+    reached = {row.order_id: (row.epoch, row.last_seq, row.status) for row in rows}
+    return {
+        one.batch.order_id
+        for one in missed
+        if reached.get(one.batch.order_id) != (one.batch.epoch, one.new_seq, OrderStatus.RUNNING.value)
+    }

@@ -1,0 +1,119 @@
+"""This room is for leases: one row per drone process, renewed by its own thread, on the database's clock."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from mcc.contracts.drones import Drone, DroneStatus, Registration
+from mcc.contracts.shape import to_json
+from mcc.store.clock import moment
+from mcc.store.errors import BadEntry
+from mcc.store.large import parsed
+from mcc.store.sql.engine import Database, DatabaseTime
+from mcc.store.sql.tables import DRONES
+
+LIVE, LOST, LEFT = "live", "lost", "left"
+SHOWN_SECONDS = 86_400
+"""A drone that was not heard of for so long is not shown any more."""
+
+
+def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
+    """The lease has not run out; uptimes of another boot mean nothing, so such a lease has."""
+    return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
+
+
+def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """This incarnation may hold orders now."""
+    holder = sa.select(DRONES.c.incarnation)
+    return holder.where(DRONES.c.incarnation == incarnation, DRONES.c.state == LIVE, in_time(time)).exists()
+
+
+class SqlLeases:
+    """`database` should have connections of its own: nothing else may keep a renewal waiting."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        time = database.time
+        until = time.uptime + sa.bindparam("lease", type_=sa.BigInteger)
+        self._register = sa.insert(DRONES).values(
+            lease_until=until, boot=time.boot, started_at=time.now, heartbeat_at=time.now
+        )
+        self._renew = (
+            sa.update(DRONES)
+            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+            .values(
+                lease_until=until,
+                boot=time.boot,
+                heartbeat_at=time.now,
+                active=sa.bindparam("busy"),
+                draining=sa.bindparam("leaving"),
+            )
+        )
+        self._leave = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted")).values(state=LEFT)
+        self._seen = (
+            sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
+            .where(DRONES.c.state != LEFT, DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000)
+            .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+        )
+
+    def register(self, registration: Registration, *, lease_seconds: float) -> None:
+        row = {
+            "incarnation": registration.incarnation,
+            "name": registration.name,
+            "registration_json": to_json(registration).decode(),
+            "state": LIVE,
+            "lease": _micros(lease_seconds),
+        }
+        try:
+            self._database.write(lambda connection: connection.execute(self._register, row))
+        except BadEntry as error:
+            raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
+
+    def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
+        row = {"wanted": incarnation, "lease": _micros(lease_seconds), "busy": active, "leaving": draining}
+        renewed = self._database.write(
+            lambda connection: connection.execute(self._renew, row).rowcount, repeatable=True
+        )
+        return renewed == 1
+
+    def leave(self, incarnation: str) -> None:
+        self._database.write(
+            lambda connection: connection.execute(self._leave, {"wanted": incarnation}), repeatable=True
+        )
+
+    def drones(self) -> Sequence[Drone]:
+        return [_drone(row) for row in self._rows()]
+
+    def registrations(self) -> Sequence[Registration]:
+        return [_registration(row) for row in self._rows() if row["up"]]
+
+    def _rows(self) -> Sequence[sa.RowMapping]:
+        return self._database.read(lambda connection: connection.execute(self._seen).mappings().all())
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _registration(row: sa.RowMapping) -> Registration:
+    return Registration.model_validate(parsed(row["registration_json"]))
+
+
+def _drone(row: sa.RowMapping) -> Drone:
+    registration = _registration(row)
+    up = DroneStatus.DRAINING if row["draining"] else DroneStatus.UP
+    return Drone(
+        name=registration.name,
+        pid=registration.pid,
+        host=registration.host,
+        version=registration.version,
+        queues=registration.queues,
+        slots=registration.slots,
+        active=row["active"],
+        status=up if row["up"] else DroneStatus.SILENT,
+        sandbox=registration.sandbox,
+        started_at=moment(row["started_at"]),
+        last_heartbeat_at=moment(row["heartbeat_at"]),
+        incarnation=registration.incarnation,
+    )

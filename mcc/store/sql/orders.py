@@ -1,0 +1,116 @@
+"""This room is for orders: placing them, finding them, and the records that they left."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, Receipt
+from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.status import OrderStatus
+from mcc.store.errors import BadCursor, BadEntry, UnknownOrder
+from mcc.store.ports import Page, Placed
+from mcc.store.sql.endings import stored_record
+from mcc.store.sql.engine import Database
+from mcc.store.sql.placing import Accepted, Placing
+from mcc.store.sql.tables import LABELS, ORDERS, STATE
+from mcc.store.sql.views import ORDER, Views, is_any
+
+_IDENTIFIER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
+_EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
+_COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
+RACES = 3
+"""Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
+
+
+def is_identifier(text: str) -> bool:
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+def unknown_order(order_id: str) -> UnknownOrder:
+    return UnknownOrder(f"there is no order {order_id!r}")
+
+
+def known(connection: Connection, order_id: str) -> None:
+    """Raises `UnknownOrder`."""
+    if not is_identifier(order_id) or connection.execute(_EXISTS, {"wanted": order_id}).first() is None:
+        raise unknown_order(order_id)
+
+
+def receipt_of(control: Control) -> Receipt:
+    return Receipt(id=control.id, requested_at=control.requested_at, order_id=control.order_id)
+
+
+class SqlOrders:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._views = Views(database.time)
+
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        database = self._database
+        placing = Placing(new, principal, idempotency_key, database.clock.now(), database.time)
+        accepted = self._raced(placing) if idempotency_key is not None else database.write(placing.place)
+        receipt = receipt_of(accepted.steer) if accepted.steer else None
+        return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
+
+    def _raced(self, placing: Placing) -> Accepted:
+        for _ in range(RACES - 1):
+            try:
+                return self._database.write(placing.place, repeatable=True)
+            except BadEntry:
+                continue
+        return self._database.write(placing.place, repeatable=True)
+
+    def get(self, order_id: str) -> WorkOrder:
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        return self._database.read(lambda connection: self._get(connection, order_id))
+
+    def _get(self, connection: Connection, order_id: str) -> WorkOrder:
+        rows = connection.execute(_ONE, {"wanted": order_id}).mappings().all()
+        if not rows:
+            raise unknown_order(order_id)
+        return self._views.whole(connection, rows)[0]
+
+    def list(
+        self,
+        *,
+        status: OrderStatus | None = None,
+        session_id: str | None = None,
+        label: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[WorkOrder]:
+        if cursor is not None and not is_identifier(cursor):
+            raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
+        if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
+            return Page(())
+        statement = ORDER.order_by(ORDERS.c.id.desc()).limit(limit + 1)
+        if status is not None:
+            statement = statement.where(is_any(STATE.c.status, frozenset({status})))
+        if session_id is not None:
+            statement = statement.where(ORDERS.c.session_id == session_id)
+        if label is not None:
+            statement = statement.join(LABELS, LABELS.c.order_id == ORDERS.c.id).where(LABELS.c.label == label)
+        if cursor is not None:
+            statement = statement.where(ORDERS.c.id < cursor)
+        return self._database.read(lambda connection: self._page(connection, statement, limit))
+
+    def _page(self, connection: Connection, statement: sa.Select[tuple[object, ...]], limit: int) -> Page[WorkOrder]:
+        rows: Sequence[sa.RowMapping] = connection.execute(statement).mappings().all()
+        items = self._views.whole(connection, rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def counts(self) -> Mapping[OrderStatus, int]:
+        rows = self._database.read(lambda connection: connection.execute(_COUNTS).all())
+        return {OrderStatus(row.status): row.orders for row in rows}
+
+    def record(self, order_id: str) -> ChatRecord | None:
+        def stored(connection: Connection) -> ChatRecord | None:
+            known(connection, order_id)
+            return stored_record(connection, order_id)
+
+        return self._database.read(stored)

@@ -1,0 +1,208 @@
+"""This room is for an order's row: locking it, and writing entries under that lock."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import Draft, Entry, Fact, fact_of
+from mcc.contracts.shape import to_json
+from mcc.contracts.status import OrderStatus, Reason
+from mcc.contracts.usage import Usage
+from mcc.store.clock import micros, moment
+from mcc.store.entries import spent
+from mcc.store.errors import BadEntry
+from mcc.store.large import cut, digests, parsed, whole
+from mcc.store.sql.tables import BLOBS, JOURNAL, STATE
+
+USAGE = tuple(Usage.model_fields)
+ENTRY_COLUMNS = (
+    "order_id",
+    "seq",
+    "epoch",
+    "at",
+    "kind",
+    "record_id",
+    "parent_id",
+    "agent",
+    "depth",
+    "call_id",
+    "data_json",
+    "large_json",
+)
+_BLOB = sa.text(
+    "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
+    " ON CONFLICT (digest) DO NOTHING"
+)
+_ENTRY = sa.insert(JOURNAL)
+_LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
+_LOCK = _LOCKED.with_for_update()
+_LOCK_FREE = _LOCKED.with_for_update(skip_locked=True)
+_ENTRIES = (
+    sa.select(JOURNAL)
+    .where(JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq > sa.bindparam("after"))
+    .order_by(JOURNAL.c.seq)
+    .limit(sa.bindparam("most"))
+)
+_KEPT = sa.select(BLOBS.c.digest, BLOBS.c.text_json).where(BLOBS.c.digest.in_(sa.bindparam("digests", expanding=True)))
+
+
+def text_json(text: str | None) -> str | None:
+    """Free text as a column holds it."""
+    return None if text is None else to_json(text).decode()
+
+
+def text_of(column: str | None) -> str | None:
+    return None if column is None else str(parsed(column))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An order's hot row as it was when it was locked."""
+
+    order_id: str
+    session_id: str
+    session_seq: int
+    status: OrderStatus
+    reason: str | None
+    epoch: int
+    last_seq: int
+    control_seq: int
+    attempt: int
+    takeovers: int
+    incarnation: str | None
+    claim_token: str | None
+    not_before: int | None
+    expires_at: int | None
+    waits_until: int | None
+
+    @classmethod
+    def of(cls, row: sa.RowMapping) -> "State":
+        return cls(**{name: row[name] for name in cls.__slots__ if name != "status"}, status=OrderStatus(row["status"]))
+
+
+def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State | None:
+    """The order's row, locked until the transaction ends; `skip`: None when someone else has it locked."""
+    statement = _LOCK_FREE if skip else _LOCK
+    row = connection.execute(statement, {"wanted": order_id}).mappings().first()
+    return State.of(row) if row else None
+
+
+def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
+    """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`."""
+    fact = entry.data
+    data, large = _document(fact, blobs)
+    return (
+        entry.order_id,
+        entry.seq,
+        epoch,
+        micros(entry.at),
+        fact.kind,
+        entry.record_id,
+        entry.parent_id,
+        entry.agent,
+        entry.depth,
+        getattr(fact, "call_id", None),
+        data,
+        large,
+    )
+
+
+def _document(fact: Fact, blobs: dict[str, str]) -> tuple[str, str | None]:
+    try:
+        return cut(to_json(fact), blobs)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
+
+
+def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
+    total = Usage()
+    for entry in entries:
+        used = spent(entry.data)
+        if used is not None:
+            total = total.plus(used)
+    return total
+
+
+def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
+    """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other."""
+    if blobs:
+        rows = [{"digest": key, "text_json": text_json(blobs[key]), "created_at": at} for key in sorted(blobs)]
+        connection.execute(_BLOB, rows)
+
+
+def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    listed = sorted(wanted)
+    for start in range(0, len(listed), 500):
+        rows = connection.execute(_KEPT, {"digests": listed[start : start + 500]})
+        found.update({digest: str(parsed(text)) for digest, text in rows})
+    return found
+
+
+def write(
+    connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
+) -> State:
+    """Number and insert `drafts`, and change the locked row; answers the row as it is then.
+
+    `changes` are columns of the row. The caller holds the lock, so nothing can have moved.
+    """
+    new_seq = state.last_seq + len(drafts)
+    values = {**changes, "last_seq": new_seq, **_usage_changes(spent_in(drafts))}
+    if status is not None:
+        values["status"] = status.value
+    connection.execute(sa.update(STATE).where(STATE.c.order_id == state.order_id).values(values))
+    kept = {name: value for name, value in changes.items() if name in State.__slots__}
+    changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
+    insert_entries(connection, changed, drafts, first=state.last_seq + 1)
+    return changed
+
+
+def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
+    blobs: dict[str, str] = {}
+    rows = [
+        dict(zip(ENTRY_COLUMNS, entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs), strict=True))
+        for seq, draft in enumerate(drafts, start=first)
+    ]
+    if rows:
+        keep_blobs(connection, blobs, micros(drafts[0].at))
+        connection.execute(_ENTRY, rows)
+
+
+def _usage_changes(used: Usage) -> dict[str, Any]:
+    if used == Usage():
+        return {}
+    return {name: STATE.c[name] + getattr(used, name) for name in USAGE if getattr(used, name) != 0}
+
+
+def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return [
+        Entry.model_construct(
+            order_id=row.order_id,
+            seq=row.seq,
+            at=moment(row.at),
+            record_id=row.record_id,
+            parent_id=row.parent_id,
+            agent=row.agent,
+            depth=row.depth,
+            data=fact_of(row.kind, whole(row.data_json, row.large_json, blobs)),
+        )
+        for row in rows
+    ]
+
+
+def folded(connection: Connection, state: State) -> Fold:
+    """The journal so far; read under the lock, so that nothing is missing."""
+    fold = Fold(state.order_id, state.session_id)
+    for entry in entries_after(connection, state.order_id):
+        fold.add(entry)
+    return fold
+
+
+def reason_of(reason: Reason | None) -> str | None:
+    return reason.value if reason else None

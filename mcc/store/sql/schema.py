@@ -1,0 +1,63 @@
+"""This room is for the schema's version: the alembic side of it, on a database that is open."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Connection
+
+from mcc.store.sql.engine import Database
+
+_LOCK = 0x6D6363
+"""Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""
+
+_ADVICE = "run `mcc db upgrade`"
+
+
+def problem_of(database: Database) -> str | None:
+    """None when the schema is that of this version, else a sentence that says what to do."""
+    found = database.read(lambda connection: MigrationContext.configure(connection).get_current_revision())
+    scripts = ScriptDirectory.from_config(_config())
+    wanted = scripts.get_current_head()
+    if found == wanted:
+        return None
+    if found is None:
+        return f"the database has no schema yet: {_ADVICE}"
+    if found in {script.revision for script in scripts.walk_revisions()}:
+        return f"the database has schema {found}, this version needs {wanted}: {_ADVICE}"
+    return f"the database has schema {found}, which this version ({wanted}) does not know: install a newer one"
+
+
+def prepare(database: Database) -> None:
+    """Write-ahead logging is a property of an SQLite file and cannot be switched on inside a transaction."""
+    if database.dialect == "sqlite":
+        database.read(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar())
+
+
+def upgrade_with(connection: Connection, revision: str = "head") -> None:
+    """In the caller's transaction, so that all of it happens or nothing."""
+    _take_turn(connection)
+    command.upgrade(_config(connection), revision)
+
+
+def downgrade_with(connection: Connection, revision: str) -> None:
+    _take_turn(connection)
+    command.downgrade(_config(connection), revision)
+
+
+def _take_turn(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    folder = Path(__file__).parent.parent / "migrations"
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,61 @@
+"""This room is for the assembly: all parts of the SQL store around one database."""
+
+from dataclasses import dataclass
+
+from mcc.store.clock import Clock
+from mcc.store.sql.claims import SqlClaims
+from mcc.store.sql.controls import SqlControls
+from mcc.store.sql.engine import Database
+from mcc.store.sql.journal import SqlJournal
+from mcc.store.sql.leases import SqlLeases
+from mcc.store.sql.orders import SqlOrders
+from mcc.store.sql.schema import problem_of, upgrade_with
+from mcc.store.sql.sessions import SqlSessions
+from mcc.store.sql.sweep import SqlSweeper
+from mcc.store.sql.texts import SqlTexts
+
+
+@dataclass(frozen=True)
+class SqlStore:
+    """`mcc.store.ports.Store` on SQLite or PostgreSQL. `beats` has connections of its own, for leases alone."""
+
+    database: Database
+    beats: Database
+    orders: SqlOrders
+    claims: SqlClaims
+    journal: SqlJournal
+    texts: SqlTexts
+    leases: SqlLeases
+    sweeper: SqlSweeper
+    controls: SqlControls
+    sessions: SqlSessions
+
+    def schema_problem(self) -> str | None:
+        return problem_of(self.database)
+
+    def close(self) -> None:
+        self.database.close()
+        self.beats.close()
+
+
+def open_store(database_url: str, *, clock: Clock | None = None, connections: int = 8) -> SqlStore:
+    """A store on `sqlite:///PATH` or `postgresql://…`; ValueError for another address. Nothing is created or changed,
+    except that `sqlite://` (in memory, empty every time) gets its schema here. Close it after use.
+    """
+    database = Database(database_url, clock=clock, connections=connections)
+    in_memory = database.dialect == "sqlite" and database.url.database in (None, "", ":memory:")
+    beats = database if in_memory else Database(database_url, clock=clock, connections=2)
+    if in_memory:
+        database.write(upgrade_with)
+    return SqlStore(
+        database=database,
+        beats=beats,
+        orders=SqlOrders(database),
+        claims=SqlClaims(database),
+        journal=SqlJournal(database),
+        texts=SqlTexts(database),
+        leases=SqlLeases(beats),
+        sweeper=SqlSweeper(database, beats),
+        controls=SqlControls(database),
+        sessions=SqlSessions(database),
+    )

@@ -1,0 +1,138 @@
+"""This room is for holding orders in memory, and for the journal that their holders write."""
+
+from collections.abc import Mapping, Sequence
+
+from mcc.contracts.journal import Entry, OrderClaimed, OrderHandedBack
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FINAL, OrderStatus
+from mcc.store.entries import cancel_first, cancelled_by, checked, told, unsettled
+from mcc.store.errors import BadEntry, ControlsPending, Fenced
+from mcc.store.ports import Appended, Batch, Claim, Claimable, Ending, Reached
+from mcc.testing.orders import seen
+from mcc.testing.shelf import Kept, Shelf
+
+
+class MemoryClaims:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def claimable(self, queues: Sequence[str], limit: int) -> Sequence[Claimable]:
+        with self._shelf.lock:
+            found = [kept for queue in dict.fromkeys(queues) for kept in self._shelf.claimable(queue)]
+            found.sort(key=lambda kept: (kept.spec.priority, kept.id))
+            return [Claimable(kept.id, kept.spec.queue, kept.spec.priority) for kept in found[:limit]]
+
+    def claim(self, order_id: str, *, incarnation: str, claim_token: str, drone: str) -> Claim | None:
+        with self._shelf.lock:
+            if incarnation not in self._shelf.leases:
+                raise ValueError(f"incarnation {incarnation} is not registered: a drone registers before it claims")
+            kept = self._shelf.orders.get(order_id)
+            if kept is None:
+                return None
+            if kept.status is OrderStatus.RUNNING and (kept.incarnation, kept.claim_token) == (
+                incarnation,
+                claim_token,
+            ):
+                return self._claim_of(kept)
+            lease = self._shelf.leases[incarnation]
+            if lease.state != "live" or not self._shelf.in_time(lease) or not self._shelf.is_claimable(kept):
+                return None
+            self._hold(kept, incarnation, claim_token, drone)
+            return self._claim_of(kept)
+
+    def _hold(self, kept: Kept, incarnation: str, claim_token: str, drone: str) -> None:
+        now = self._shelf.clock.now()
+        kept.status, kept.reason = OrderStatus.RUNNING, None
+        kept.incarnation, kept.claim_token = incarnation, claim_token
+        kept.epoch += 1
+        kept.attempt += 1
+        kept.started_at = kept.started_at or now
+        fact = OrderClaimed(attempt=kept.attempt, epoch=kept.epoch, drone=drone, incarnation=incarnation)
+        kept.write([told(now, fact)])
+
+    def _claim_of(self, kept: Kept) -> Claim:
+        number = unsettled(kept.controls, kept.control_seq)
+        return Claim(seen(self._shelf, kept), kept.epoch, kept.attempt, kept.last_seq, number)
+
+    def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
+        with self._shelf.lock:
+            still = [
+                (order_id, epoch) for order_id, epoch in sorted(dict(held).items()) if self._holds(order_id, epoch)
+            ]
+            for order_id, _ in still:
+                self._hand_back(self._shelf.orders[order_id], drone, message)
+            return [order_id for order_id, _ in still]
+
+    def _holds(self, order_id: str, epoch: int) -> bool:
+        kept = self._shelf.orders.get(order_id)
+        return kept is not None and kept.status is OrderStatus.RUNNING and kept.epoch == epoch
+
+    def _hand_back(self, kept: Kept, drone: str, message: str) -> None:
+        now = self._shelf.clock.now()
+        if cancel := kept.open_cancel():
+            kept.end_by_store(cancelled_by(cancel), now)
+            return
+        closing = kept.fold().closing(now, RecordStatus.CANCELLED, message)
+        kept.release(OrderStatus.QUEUED)
+        kept.write([*closing, told(now, OrderHandedBack(epoch=kept.epoch, drone=drone, message=message))])
+
+    def finish(self, ending: Ending) -> int:
+        checked(ending)
+        with self._shelf.lock:
+            kept = self._shelf.orders.get(ending.order_id)
+            if kept is None:
+                raise _fenced(ending)
+            reached = ending.last_seq + len(ending.drafts)
+            if kept.status in FINAL and (kept.epoch, kept.last_seq) == (ending.epoch, reached):
+                return kept.last_seq
+            if not self._holds(kept.id, ending.epoch) or kept.last_seq != ending.last_seq:
+                raise _fenced(ending)
+            if kept.control_seq != ending.control_seq or any(cancel_first(one, ending) for one in kept.controls):
+                raise ControlsPending(f"order {kept.id} has controls up to number {kept.control_seq}: read them first")
+            kept.end(ending.drafts, ending.outcome, ending.record)
+            return kept.last_seq
+
+
+def _fenced(ending: Ending) -> Fenced:
+    return Fenced(f"order {ending.order_id} is not held under epoch {ending.epoch} at entry {ending.last_seq}")
+
+
+class MemoryJournal:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def append(self, batches: Sequence[Batch]) -> Appended:
+        if len({batch.order_id for batch in batches}) != len(batches):
+            raise ValueError("one append holds at most one batch of an order")
+        fenced: set[str] = set()
+        culprits: dict[str, str] = {}
+        with self._shelf.lock:
+            for batch in batches:
+                try:
+                    if not self._append(batch):
+                        fenced.add(batch.order_id)
+                except (BadEntry, ValueError) as error:
+                    culprits[batch.order_id] = str(error)
+        return Appended(frozenset(fenced), culprits)
+
+    def _append(self, batch: Batch) -> bool:
+        """False: fenced."""
+        new_seq = batch.last_seq + len(batch.entries)
+        if [entry.seq for entry in batch.entries] != list(range(batch.last_seq + 1, new_seq + 1)):
+            raise ValueError(f"entries of order {batch.order_id} must be numbered on from {batch.last_seq + 1}")
+        kept = self._shelf.orders.get(batch.order_id)
+        if kept is None or kept.status is not OrderStatus.RUNNING or kept.epoch != batch.epoch:
+            return False
+        if kept.last_seq == batch.last_seq:
+            kept.add(batch.entries)
+        return kept.last_seq == new_seq
+
+    def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        with self._shelf.lock:
+            first = max(after, 0)
+            return self._shelf.order(order_id).entries[first : first + limit]
+
+    def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
+        with self._shelf.lock:
+            found = [self._shelf.orders[order_id] for order_id in order_ids if order_id in self._shelf.orders]
+            return {kept.id: Reached(kept.last_seq, kept.status) for kept in found}

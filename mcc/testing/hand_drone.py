@@ -1,0 +1,113 @@
+"""This room is for a drone whose every step a test makes: it registers, claims, writes and finishes when told to."""
+
+from dataclasses import dataclass, field
+
+from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.fold import Fold
+from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Draft, Fact, OrderFinished, Origin
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Outcome
+from mcc.contracts.record import ModelChoice, RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+from mcc.store.ports import Batch, Claim, Ending, Store
+
+
+@dataclass
+class HandDrone:
+    """Registered as soon as it is made; `agents` and `models` are names, usable ones."""
+
+    store: Store
+    name: str = "drone-1"
+    agents: tuple[str, ...] = ("master",)
+    models: tuple[str, ...] = ("offline",)
+    workspace_roots: tuple[str, ...] = ()
+    lease_seconds: float = 3_600.0
+    incarnation: str = field(default_factory=fresh_id)
+
+    def __post_init__(self) -> None:
+        self.store.leases.register(
+            Registration(
+                incarnation=self.incarnation,
+                name=self.name,
+                pid=1,
+                host="test",
+                version="0",
+                queues=("default",),
+                slots=10,
+                agents=tuple(Capability(name=name, description=f"The agent {name}.") for name in self.agents),
+                tools=(Capability(name="read_file"),),
+                models=tuple(Capability(name=name) for name in self.models),
+                workspace_roots=self.workspace_roots,
+            ),
+            lease_seconds=self.lease_seconds,
+        )
+
+    def claim(self, order_id: str) -> "HeldOrder":
+        """AssertionError when the order cannot be claimed."""
+        claim = self.store.claims.claim(order_id, incarnation=self.incarnation, claim_token=fresh_id(), drone=self.name)
+        assert claim is not None, f"order {order_id} cannot be claimed"
+        return HeldOrder(self.store, claim, claim.last_seq)
+
+
+@dataclass
+class HeldOrder:
+    """A claimed order; `seq` is the number of its last entry."""
+
+    store: Store
+    claim: Claim
+    seq: int
+
+    @property
+    def id(self) -> str:
+        return self.claim.order.id
+
+    @property
+    def master(self) -> Origin:
+        return Origin(record_id=root_record_id(self.id, self.claim.attempt), agent="master")
+
+    def write(self, *facts: Fact, origin: Origin | None = None) -> int:
+        """Commit these as the master's (or `origin`'s) next entries; answers the last number."""
+        drafts = [Draft(at=now(), origin=origin or self.master, data=fact) for fact in facts]
+        entries = [draft.numbered(self.id, seq) for seq, draft in enumerate(drafts, start=self.seq + 1)]
+        appended = self.store.journal.append([Batch(self.id, self.claim.epoch, self.seq, entries)])
+        assert not appended.fenced and not appended.culprits, appended
+        self.seq += len(entries)
+        return self.seq
+
+    def start(self, prompt: str = "") -> int:
+        """The master begins."""
+        return self.write(
+            AgentStarted(
+                title="master",
+                prompt=prompt or self.claim.order.prompt,
+                model=ModelChoice(requested="offline", effective="offline"),
+                tools=(),
+                limits=Limits(),
+                definition_digest="",
+                setup_digest="",
+            )
+        )
+
+    def steps(self, count: int) -> int:
+        """So many small entries in one commit."""
+        return self.write(*(AgentStep(name="note", message=f"step {number}") for number in range(count)))
+
+    def finish(self, answer: str = "done", control_seq: int | None = None) -> int:
+        """The master ends well, and so does the order; answers the final number."""
+        self.write(AgentFinished(status=RecordStatus.COMPLETED, answer=answer))
+        fold = Fold.of(self.id, self.store.journal.read(self.id, limit=100_000))
+        last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.usage)
+        self.seq = self.store.claims.finish(
+            Ending(
+                order_id=self.id,
+                epoch=self.claim.epoch,
+                last_seq=self.seq,
+                control_seq=self.claim.control_seq if control_seq is None else control_seq,
+                drafts=[Draft(at=now(), origin=Origin(), data=last)],
+                outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.usage),
+                record=fold.record(),
+            )
+        )
+        return self.seq

@@ -1,0 +1,141 @@
+"""This room is for leases and the sweep in memory."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mcc.contracts.drones import Drone, DroneStatus, Registration
+from mcc.contracts.journal import OrderRequeued
+from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.store.entries import TAKEOVERS, cancelled_by, expired, poisoned, told
+from mcc.store.ports import Swept
+from mcc.testing.requests import resume
+from mcc.testing.shelf import Kept, Lease, Shelf
+
+SHOWN = timedelta(days=1)
+
+
+class MemoryLeases:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def register(self, registration: Registration, *, lease_seconds: float) -> None:
+        with self._shelf.lock:
+            if registration.incarnation in self._shelf.leases:
+                raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one")
+            now, until = self._shelf.clock.now(), self._shelf.clock.uptime() + lease_seconds
+            lease = Lease(registration, "live", now, now, until, self._shelf.clock.boot())
+            self._shelf.leases[registration.incarnation] = lease
+
+    def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
+        with self._shelf.lock:
+            if not self._shelf.is_live(incarnation):
+                return False
+            lease = self._shelf.leases[incarnation]
+            lease.until, lease.boot = self._shelf.clock.uptime() + lease_seconds, self._shelf.clock.boot()
+            lease.heartbeat_at = self._shelf.clock.now()
+            lease.active, lease.draining = active, draining
+            return True
+
+    def leave(self, incarnation: str) -> None:
+        with self._shelf.lock:
+            if incarnation in self._shelf.leases:
+                self._shelf.leases[incarnation].state = "left"
+
+    def drones(self) -> Sequence[Drone]:
+        with self._shelf.lock:
+            return [_drone(lease, up=self._is_up(lease)) for lease in self._heard_of()]
+
+    def registrations(self) -> Sequence[Registration]:
+        with self._shelf.lock:
+            return [lease.registration for lease in self._heard_of() if self._is_up(lease)]
+
+    def _heard_of(self) -> Sequence[Lease]:
+        oldest = self._shelf.clock.now() - SHOWN
+        found = [one for one in self._shelf.leases.values() if one.state != "left" and one.heartbeat_at > oldest]
+        return sorted(found, key=lambda one: (one.registration.name, one.started_at, one.registration.incarnation))
+
+    def _is_up(self, lease: Lease) -> bool:
+        return lease.state == "live" and self._shelf.in_time(lease)
+
+
+def _drone(lease: Lease, *, up: bool) -> Drone:
+    said = lease.registration
+    status = DroneStatus.DRAINING if lease.draining else DroneStatus.UP
+    return Drone(
+        name=said.name,
+        pid=said.pid,
+        host=said.host,
+        version=said.version,
+        queues=said.queues,
+        slots=said.slots,
+        active=lease.active,
+        status=status if up else DroneStatus.SILENT,
+        sandbox=said.sandbox,
+        started_at=lease.started_at,
+        last_heartbeat_at=lease.heartbeat_at,
+        incarnation=said.incarnation,
+    )
+
+
+class MemorySweeper:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def beat(self, sweeper: str) -> None:
+        """Memory is always there, so there is nothing to find out."""
+
+    def sweep(self, *, may_expire: bool) -> Swept:
+        with self._shelf.lock:
+            lost = self._declare_lost() if may_expire else []
+            orphaned = [kept for kept in self._ordered() if self._is_orphaned(kept)]
+            ended = [kept.id for kept in self._ordered() if self._expire(kept)]
+            resumed = [kept.id for kept in self._ordered() if self._resume(kept)]
+            requeued = [kept.id for kept in orphaned if self._take_back(kept)]
+            ended += [kept.id for kept in orphaned if kept.id not in requeued]
+            return Swept(lost, requeued, ended, resumed)
+
+    def _ordered(self) -> Sequence[Kept]:
+        return sorted(self._shelf.orders.values(), key=lambda kept: kept.id)
+
+    def _declare_lost(self) -> Sequence[str]:
+        lost = []
+        for incarnation, lease in self._shelf.leases.items():
+            if lease.state == "live" and not self._shelf.in_time(lease):
+                lease.state = "lost"
+                lost.append(incarnation)
+        return lost
+
+    def _is_orphaned(self, kept: Kept) -> bool:
+        return kept.status is OrderStatus.RUNNING and not self._shelf.is_live(kept.incarnation)
+
+    def _expire(self, kept: Kept) -> bool:
+        now, waiting = self._shelf.clock.now(), kept.status is OrderStatus.WAITING
+        latest = [kept.spec.expires_at, kept.waits_until if waiting else None]
+        if not (waiting or kept.status is OrderStatus.QUEUED) or not any(one and one <= now for one in latest):
+            return False
+        kept.end_by_store(expired(), now)
+        return True
+
+    def _resume(self, kept: Kept) -> bool:
+        due = kept.not_before is not None and kept.not_before <= self._shelf.clock.now()
+        if kept.status is not OrderStatus.WAITING or kept.reason is not WaitingReason.NOT_BEFORE or not due:
+            return False
+        resume(self._shelf, kept, "its time has come")
+        return True
+
+    def _take_back(self, kept: Kept) -> bool:
+        """True: requeued; False: ended."""
+        now = self._shelf.clock.now()
+        if cancel := kept.open_cancel():
+            kept.end_by_store(cancelled_by(cancel), now)
+            return False
+        if kept.takeovers >= TAKEOVERS:
+            kept.end_by_store(poisoned(kept.takeovers), now)
+            return False
+        lease = self._shelf.leases.get(kept.incarnation or "")
+        name = lease.registration.name if lease else kept.incarnation or ""
+        kept.takeovers += 1
+        kept.release(OrderStatus.QUEUED)
+        fact = OrderRequeued(epoch=kept.epoch, lost=name, message=f"drone {name} was lost; another one takes over")
+        kept.write([told(now, fact)])
+        return True

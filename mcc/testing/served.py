@@ -1,0 +1,72 @@
+"""This room is for a control service on a free port of this machine, in a thread: for tests of what calls it."""
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from fastapi import FastAPI
+
+from mcc.api.app import build_app
+from mcc.api.connection import BoundedConnection
+from mcc.api.notices import Nudge, Teller
+from mcc.api.serve import Server, configured
+from mcc.feed.feed import Pace
+from mcc.feed.hints import Connect
+from mcc.settings import Settings
+from mcc.store.ports import Store
+
+TOKEN = "a-token-for-tests-0123456789-0123456789"
+"""The token of every served service."""
+
+
+class Served:
+    """`with Served(store, data_dir) as served:` answers at `served.url`. `port` 0 takes a free one."""
+
+    def __init__(
+        self,
+        store: Store,
+        data_dir: Path,
+        *,
+        port: int = 0,
+        nudge: Nudge | None = None,
+        make_teller: Callable[[], Teller] | None = None,
+        connect: Connect | None = None,
+        pace: Pace | None = None,
+        settings: Settings | None = None,
+        http: type[BoundedConnection] = BoundedConnection,
+    ) -> None:
+        self._listening = socket.create_server(("127.0.0.1", port), backlog=2048)
+        self.port = int(self._listening.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.token = TOKEN
+        self.app: FastAPI = build_app(
+            settings or Settings(data_dir=data_dir),
+            store,
+            token=TOKEN,
+            nudge=nudge,
+            teller=make_teller() if make_teller else None,
+            connect=connect,
+            pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
+        )
+        self._server = Server(configured(self.app, http), self.app.state.service)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
+
+    @property
+    def viewers(self) -> int:
+        """Event streams that are open."""
+        return int(self.app.state.service.feed.viewers)
+
+    def __enter__(self) -> "Served":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End in good order, as at SIGTERM."""
+        self._server.should_exit = True
+        self._thread.join(10.0)
+        self._listening.close()

@@ -1,0 +1,185 @@
+"""This room is for the story of an order as a viewer needs it: a pure fold of entries, with what is open right now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentStarted,
+    Entry,
+    ModelFellBack,
+    ModelReplied,
+    ModelRetried,
+    ModelStarted,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+    ToolFinished,
+    ToolStarted,
+)
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.usage import Usage
+from mcc.view.arguments import in_brief
+
+
+@dataclass(slots=True, eq=False)
+class ToolLine:
+    """All calls of one tool by one agent: how many, how many of them run or went wrong, and the newest in brief."""
+
+    name: str
+    calls: int = 0
+    running: int = 0
+    failed: int = 0
+    brief: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One agent's run."""
+
+    record_id: str
+    agent: str
+    title: str
+    model: str
+    started_at: datetime
+    status: RecordStatus = RecordStatus.RUNNING
+    finished_at: datetime | None = None
+    usage: Usage = Usage()
+    note: str = ""
+    rows: list["ToolLine | Node"] = field(default_factory=list)
+    tools: dict[str, ToolLine] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    """Open calls: id → name of the tool."""
+
+    @property
+    def running(self) -> bool:
+        return self.finished_at is None
+
+    def total(self) -> Usage:
+        total = self.usage
+        for row in self.rows:
+            if isinstance(row, Node):
+                total = total.plus(row.total())
+        return total
+
+    def walk(self) -> Iterator["Node"]:
+        yield self
+        for row in self.rows:
+            if isinstance(row, Node):
+                yield from row.walk()
+
+
+class Story:
+    """Entries in, each once and in order; the tree of the last attempt, and what all attempts spent, out."""
+
+    def __init__(self) -> None:
+        self.order_id = ""
+        self.root: Node | None = None
+        self.headline = ""
+        self.began: datetime | None = None
+        self.ended: datetime | None = None
+        self.finished: OrderFinished | None = None
+        self.usage = Usage()
+        self._nodes: dict[str, Node] = {}
+
+    @classmethod
+    def of(cls, entries: list[Entry]) -> "Story":
+        story = cls()
+        for entry in entries:
+            story.add(entry)
+        return story
+
+    def add(self, entry: Entry) -> None:
+        self.order_id = entry.order_id
+        self.began = self.began or entry.at
+        match entry.data:
+            case AgentStarted() as started:
+                self._start(entry, started)
+            case AgentFinished() as end:
+                self._finish(entry, end)
+            case ToolStarted() | ToolFinished() as call:
+                self._call(entry, call)
+            case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() as talk:
+                self._talk(entry, talk)
+            case _:
+                self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
+        """What happens to the order as a whole."""
+        match entry.data:
+            case OrderQueued(queue=queue):
+                self.headline = f"queued on {queue}"
+            case OrderClaimed(drone=drone, attempt=attempt):
+                self.headline = f"on {drone}" + (f", attempt {attempt}" if attempt > 1 else "")
+            case OrderWaiting(reason=reason, message=message):
+                self.headline = f"waiting ({reason}): {message}"
+            case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
+                self.headline = f"queued again: {message}"
+            case OrderFinished() as finished:
+                self.finished, self.ended = finished, entry.at
+
+    def _start(self, entry: Entry, started: AgentStarted) -> None:
+        assert entry.record_id is not None
+        node = Node(entry.record_id, entry.agent or "", started.title, started.model.effective, entry.at)
+        parent = self._nodes.get(entry.parent_id or "")
+        if parent is None:
+            self.root, self._nodes = node, {}
+        else:
+            parent.rows.append(node)
+            self._forget_delegation(parent, started.call_id)
+        self._nodes[node.record_id] = node
+
+    def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
+        """The child itself stands for the call that made it."""
+        name = parent.calls.pop(call_id or "", None)
+        line = parent.tools.get(name or "")
+        if line is None:
+            return
+        line.calls, line.running = line.calls - 1, line.running - 1
+        if not line.calls:
+            parent.rows.remove(line)
+            del parent.tools[line.name]
+
+    def _finish(self, entry: Entry, end: AgentFinished) -> None:
+        if node := self._nodes.get(entry.record_id or ""):
+            node.status, node.finished_at = RecordStatus(end.status), entry.at
+            node.note = end.error or ""
+
+    def _call(self, entry: Entry, call: ToolStarted | ToolFinished) -> None:
+        node = self._nodes.get(entry.record_id or "")
+        if node is None:
+            return
+        if isinstance(call, ToolStarted):
+            line = node.tools.get(call.name)
+            if line is None:
+                line = node.tools[call.name] = ToolLine(call.name)
+                node.rows.append(line)
+            line.calls, line.running, line.brief = line.calls + 1, line.running + 1, in_brief(call.arguments)
+            node.calls[call.call_id] = call.name
+            return
+        self.usage = self.usage.plus(Usage(tool_calls=1))
+        open_line = node.tools.get(node.calls.pop(call.call_id, ""))
+        if open_line is not None:
+            open_line.running -= 1
+            open_line.failed += call.is_error
+
+    def _talk(self, entry: Entry, talk: ModelStarted | ModelReplied | ModelRetried | ModelFellBack) -> None:
+        node = self._nodes.get(entry.record_id or "")
+        if node is None:
+            return
+        match talk:
+            case ModelStarted(model=model):
+                node.model, node.note = model, ""
+            case ModelReplied(model=model, usage=usage):
+                node.model, node.note = model, ""
+                node.usage = node.usage.plus(usage)
+                self.usage = self.usage.plus(usage)
+            case ModelRetried(error=error, wait_seconds=wait):
+                node.note = f"asks again in {wait:g} s: {error}"
+            case ModelFellBack(target=target, error=error):
+                node.note = f"now {target}: {error}"

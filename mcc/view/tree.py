@@ -1,0 +1,97 @@
+"""This room is for the tree of an order as a rich renderable; the story goes in, nothing is kept."""
+
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import OrderStatus
+from mcc.view import figures
+from mcc.view.clean import clean, one_line
+from mcc.view.story import Node, Story, ToolLine
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAMES_PER_SECOND = 10
+
+MARKS = {
+    RecordStatus.COMPLETED: ("✓", "green"),
+    RecordStatus.BLOCKED: ("!", "yellow"),
+    RecordStatus.LIMIT_REACHED: ("!", "yellow"),
+    RecordStatus.WAITING: ("…", "yellow"),
+    RecordStatus.FAILED: ("✗", "red"),
+    RecordStatus.CANCELLED: ("✗", "red"),
+}
+
+
+def tree(story: Story, at: datetime) -> RenderableType:
+    """The order as it is at the moment `at`: a line about it, then master, subagents and tools."""
+    heading = Text(overflow="ellipsis", no_wrap=True)
+    if story.finished is None:
+        heading.append(f"{_frame(story, at)} ", "cyan")
+    heading.append(f"order {story.order_id[:8]} ", "bold")
+    heading.append(_state(story), "" if story.finished is None else _style(story))
+    heading.append(f"  {_spent(story, at)}", "dim")
+    if story.root is None:
+        return heading
+    top = Tree(_agent(story, story.root, at), guide_style="dim")
+    _grow(top, story, story.root, at)
+    return Group(heading, top)
+
+
+def _grow(branch: Tree, story: Story, node: Node, at: datetime) -> None:
+    for row in node.rows:
+        if isinstance(row, Node):
+            _grow(branch.add(_agent(story, row, at)), story, row, at)
+        else:
+            branch.add(_tool(story, row, at))
+
+
+def _agent(story: Story, node: Node, at: datetime) -> Text:
+    line = Text(overflow="ellipsis", no_wrap=True)
+    mark, style = MARKS.get(node.status, (_frame(story, at), "cyan"))
+    line.append(f"{mark} ", style)
+    line.append(clean(node.agent), "bold")
+    if node.title:
+        line.append(f"  {one_line(node.title, 60)}")
+    elapsed = ((node.finished_at or at) - node.started_at).total_seconds()
+    line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
+    if node.note:
+        line.append(f"  {one_line(node.note, 100)}", "yellow")
+    return line
+
+
+def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
+    line = Text(overflow="ellipsis", no_wrap=True)
+    line.append(f"{_frame(story, at)} " if row.running else "· ", "cyan" if row.running else "dim")
+    line.append(one_line(row.name, 40))
+    if row.calls > 1:
+        line.append(f" ×{row.calls}")
+    if row.failed:
+        line.append(f" ({row.failed} failed)", "yellow")
+    if row.brief:
+        line.append(f"  {row.brief}", "dim")
+    return line
+
+
+def _state(story: Story) -> str:
+    if story.finished is None:
+        return one_line(story.headline, 100)
+    reason = f" ({story.finished.reason})" if story.finished.reason else ""
+    return f"{story.finished.status}{reason}"
+
+
+def _style(story: Story) -> str:
+    done = story.finished is not None and story.finished.status is OrderStatus.SUCCEEDED
+    return "bold green" if done else "bold red"
+
+
+def _spent(story: Story, at: datetime) -> str:
+    elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
+    return f"{figures.seconds(elapsed)} · {figures.spent(story.usage)}"
+
+
+def _frame(story: Story, at: datetime) -> str:
+    elapsed = (at - story.began).total_seconds() if story.began else 0.0
+    return FRAMES[int(elapsed * FRAMES_PER_SECOND) % len(FRAMES)]

@@ -1,0 +1,104 @@
+"""The agents of an installation: found, read, checked against each other."""
+
+from pathlib import Path
+
+import pytest
+
+from drone.agent.definitions import Definitions, shipped_prompts
+from mcc.definitions.front_matter import FILE_BYTES
+
+
+def write(root: Path, name: str, text: str | bytes) -> Path:
+    path = root / ("master" if name == "master" else f"subagent/{name}") / "system.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def agent(name: str, *more: str) -> str:
+    return "\n".join(("---", f"name: {name}", *more, "---", "Do what you are asked.", ""))
+
+
+def test_the_shipped_agents_are_whole() -> None:
+    shipped = Definitions.load()
+    assert shipped.names() == ("explore", "general", "master")
+    assert not shipped.problems
+    master, explore = shipped.get("master"), shipped.get("explore")
+    assert set(master.spawns) == {"explore", "general"}
+    assert set(master.tools or ()) == {"environment_read", "workspace_read", "delegation"}
+    assert set(explore.tools or ()) == {"environment_read", "workspace_read"}
+    assert explore.spawns == ()
+    assert {shipped.get(name).result for name in ("explore", "general")} == {"text"}
+    assert all(len(shipped.get(name).prompt) > 1_000 and shipped.get(name).description for name in shipped.names())
+
+
+def test_the_shipped_prompts_lie_beside_the_packages_of_a_checkout() -> None:
+    assert (shipped_prompts() / "master" / "system.md").is_file()
+
+
+def test_an_operators_directory_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
+    write(tmp_path, "master", agent("master", "spawns: [scout]"))
+    write(tmp_path, "scout", agent("scout", "description: Looks ahead."))
+    found = Definitions.load(tmp_path)
+    assert found.names() == ("master", "scout")
+    assert [(one.name, one.description, one.problem) for one in found.capabilities()] == [
+        ("master", "", None),
+        ("scout", "Looks ahead.", None),
+    ]
+
+
+def test_a_broken_file_is_kept_with_its_problem_and_the_others_work(tmp_path: Path) -> None:
+    write(tmp_path, "master", agent("master"))
+    path = write(tmp_path, "broken", agent("broken", "tool: [read_file]"))
+    found = Definitions.load(tmp_path)
+    assert found.names() == ("master",)
+    problem = next(one.problem for one in found.capabilities() if one.name == "broken")
+    assert problem is not None
+    assert problem.startswith(f"{path}, line 3: ") and "did you mean 'tools'?" in problem
+    with pytest.raises(LookupError, match="cannot be used"):
+        found.get("broken")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (agent("other"), "names its agent 'other' but lies where 'odd' belongs"),
+        (agent("odd", "spawns: [mastr]"), "did you mean 'master'?"),
+        (b"---\nname: odd\n---\n\xff\xfe", "not UTF-8"),
+        (b"x" * (FILE_BYTES + 1), "256 KB"),
+    ],
+)
+def test_what_is_wrong_with_a_file_becomes_its_problem(tmp_path: Path, text: str | bytes, said: str) -> None:
+    write(tmp_path, "master", agent("master"))
+    write(tmp_path, "odd", text)
+    assert said in Definitions.load(tmp_path).problems["odd"]
+
+
+def test_a_directory_without_a_file_and_a_missing_master_are_told(tmp_path: Path) -> None:
+    (tmp_path / "subagent" / "hollow").mkdir(parents=True)
+    (tmp_path / "subagent" / ".hidden").mkdir()
+    found = Definitions.load(tmp_path)
+    assert set(found.problems) == {"master", "hollow"}
+    assert "no such file" in found.problems["master"]
+
+
+def test_a_directory_that_does_not_exist_is_told_when_an_agent_is_asked_for(tmp_path: Path) -> None:
+    found = Definitions.load(tmp_path / "nowhere")
+    assert found.names() == ()
+    with pytest.raises(LookupError, match="nowhere"):
+        found.get("master")
+
+
+def test_an_unknown_agent_is_told_with_the_nearest() -> None:
+    with pytest.raises(LookupError, match=r"There is no agent 'exlore'; did you mean 'explore'\?"):
+        Definitions.load().get("exlore")
+
+
+def test_a_second_agent_of_the_same_name_makes_that_name_unusable(tmp_path: Path) -> None:
+    write(tmp_path, "master", agent("master"))
+    twin = tmp_path / "subagent" / "master" / "system.md"
+    twin.parent.mkdir(parents=True)
+    twin.write_text(agent("master"))
+    found = Definitions.load(tmp_path)
+    assert found.names() == ()
+    assert "two files" in found.problems["master"]

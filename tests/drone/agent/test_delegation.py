@@ -1,0 +1,221 @@
+"""Subagents: in the same loop, several at once, isolated, capped, their final text back to the parent."""
+
+import asyncio
+
+import pytest
+
+from drone.agent.agent import Agent, NoTools
+from drone.agent.budget import Budget
+from drone.agent.delegation import Delegation
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolResults
+from drone.agent.ports import Ask, ModelError, WantedCall
+from drone.agent.report import Report
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.ids import child_record_id, root_record_id
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.limits import Limits
+from mcc.contracts.record import ChatRecord, RecordStatus
+
+ORDER = "order-1"
+OFFERED = {"explore": "Looks around.", "general": "Does anything."}
+
+
+class Tree:
+    """A master that may delegate to explore and general, who may delegate again until the depth limit."""
+
+    def __init__(self, script: Author, limits: Limits | None = None) -> None:
+        self.model = ScriptedModel(script)
+        self.journal = MemoryJournal(ORDER)
+        self.turn = Turn(self.journal, Budget(limits or Limits()))
+        self.hired: list[tuple[str, int]] = []
+
+    async def run(self, prompt: str = "master") -> Report:
+        agent = self._agent("master", 0)
+        return await agent.run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+
+    def record(self) -> ChatRecord:
+        record = self.journal.fold.record()
+        assert record is not None
+        return record
+
+    def results(self) -> list[ToolFinished]:
+        return [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
+
+    def _agent(self, name: str, depth: int) -> Agent:
+        self.hired.append((name, depth))
+        tools = Delegation(self.turn, OFFERED, self._agent, depth=depth)
+        return Agent(AgentDefinition(name=name, prompt=f"You are {name}."), model=self.model, tools=tools)
+
+
+def delegate(*prompts: str, kind: str = "explore") -> Line:
+    return Line(calls=tuple(call("subagent", agent_type=kind, prompt=prompt) for prompt in prompts))
+
+
+def one_level(*prompts: str) -> Author:
+    """The master delegates these prompts once, each child answers `found <prompt>`."""
+
+    def write(prompt: str, replies: int) -> Said:
+        if prompt != "master":
+            return f"found {prompt}"
+        return "Both are in." if replies else delegate(*prompts)
+
+    return by_prompt(write)
+
+
+async def test_only_the_final_text_of_a_child_reaches_the_parent() -> None:
+    tree = Tree(one_level("north", "south"))
+    report = await tree.run()
+    assert report.text == "Both are in."
+    results = tree.model.asks[-1].messages[-1]
+    assert isinstance(results, ToolResults)
+    assert [result.content for result in results.results] == ["found north", "found south"]
+
+
+async def test_a_child_sees_nothing_but_its_prompt() -> None:
+    tree = Tree(one_level("north"))
+    await tree.run()
+    (asked,) = [ask for ask in tree.model.asks if ask.system == "You are explore."]
+    assert [message.text for message in asked.messages] == ["north"]  # type: ignore[union-attr]
+
+
+async def test_the_childs_record_hangs_under_its_parents_with_the_id_of_the_call() -> None:
+    tree = Tree(one_level("north", "south"))
+    await tree.run()
+    record = tree.record()
+    calls = {step.call_id: step for step in record.steps if step.kind == "tool"}
+    assert [child.prompt for child in record.subagent_history] == ["north", "south"]
+    for child in record.subagent_history:
+        assert child.call_id is not None
+        assert (child.parent_id, child.depth, child.agent) == (record.id, 1, "explore")
+        assert calls[child.call_id].subagent_ids == (child.id,) == (child_record_id(child.call_id),)
+
+
+async def test_usage_of_the_root_includes_its_children() -> None:
+    tree = Tree(one_level("north", "south"))
+    await tree.run()
+    record = tree.record()
+    assert record.usage.model_calls == 2
+    assert record.usage_total.model_calls == 4
+    assert record.usage_total == tree.journal.fold.usage
+
+
+async def test_children_of_one_reply_run_at_the_same_time_and_more_than_the_cap_wait() -> None:
+    running, most = 0, 0
+    gate = asyncio.Event()
+
+    async def author(ask: Ask) -> Said:
+        nonlocal running, most
+        if ask.system == "You are master.":
+            return "Done." if len(ask.messages) > 1 else delegate(*"abcdef")
+        running += 1
+        most = max(most, running)
+        if most == 2:
+            gate.set()
+        await gate.wait()
+        await asyncio.sleep(0)
+        running -= 1
+        return "found"
+
+    tree = Tree(author, Limits(concurrency=2))
+    report = await tree.run()
+    assert report.completed
+    assert most == 2
+    assert len(tree.record().subagent_history) == 6
+
+
+async def test_depth_is_capped_before_any_model_is_asked() -> None:
+    def write(prompt: str, replies: int) -> Said:
+        if replies:
+            return "Done."
+        return delegate("deeper")
+
+    tree = Tree(by_prompt(write), Limits(depth=2))
+    report = await tree.run()
+    assert report.completed
+    assert max(depth for _, depth in tree.hired) == 2
+    assert [result.outcome for result in tree.results() if result.is_error] == ["denied"]
+
+
+async def test_spawns_are_capped_over_the_whole_tree_and_the_model_is_told() -> None:
+    tree = Tree(one_level("a", "b", "c"), Limits(spawns=2))
+    report = await tree.run()
+    assert report.completed
+    refused = [result for result in tree.results() if result.is_error]
+    assert len(refused) == 1 and "spawns (2)" in refused[0].content
+
+
+async def test_a_child_that_fails_is_a_tool_result_and_its_sibling_goes_on() -> None:
+    def write(prompt: str, replies: int) -> Said:
+        if prompt == "master":
+            return "One of two." if replies else delegate("good", "bad")
+        return ModelError("The provider is away.") if prompt == "bad" else "found it"
+
+    tree = Tree(by_prompt(write))
+    report = await tree.run()
+    assert report.completed
+    told = {result.content: result.is_error for result in tree.results()}
+    assert told["found it"] is False
+    assert any(error and "The provider is away." in content for content, error in told.items())
+    assert [child.status for child in tree.record().subagent_history] == [RecordStatus.COMPLETED, RecordStatus.FAILED]
+
+
+async def test_a_child_that_ran_out_of_rounds_tells_the_parent_what_it_had() -> None:
+    def write(prompt: str, replies: int) -> Said:
+        if prompt == "master":
+            return "Enough." if replies else delegate("dig")
+        return Line(text="Half of it.", calls=(call("subagent", agent_type="nobody", prompt="x"),))
+
+    tree = Tree(by_prompt(write), Limits(subagent_rounds=2))
+    await tree.run()
+    told = [result for result in tree.results() if result.subagent_ids]
+    assert "rounds" in told[0].content and "Half of it." in told[0].content
+    assert tree.record().subagent_history[0].status is RecordStatus.LIMIT_REACHED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"agent_type": "explor", "prompt": "x"}, "explore, general"),
+        ({"prompt": "x"}, "agent_type must be one of"),
+        ({"agent_type": "explore"}, "prompt must be a text"),
+        ({"agent_type": "explore", "prompt": "  "}, "prompt must be a text"),
+        ({"agent_type": "explore", "prompt": "x", "tools": []}, "does not know tools"),
+        ({"agent_type": "explore", "prompt": "x", "title": 7}, "title must be"),
+        ({"agent_type": ["explore"], "prompt": "x"}, "agent_type must be one of"),
+    ],
+)
+async def test_wrong_arguments_are_told_in_words_and_nobody_is_hired(arguments: dict[str, object], words: str) -> None:
+    def write(prompt: str, replies: int) -> Said:
+        return "Done." if replies else Line(calls=(WantedCall("subagent", arguments),))
+
+    tree = Tree(by_prompt(write))
+    assert (await tree.run()).completed
+    (result,) = tree.results()
+    assert result.is_error and words in result.content
+    assert tree.hired == [("master", 0)]
+
+
+async def test_when_the_wall_clock_ends_the_turn_children_are_closed_before_their_parent() -> None:
+    async def author(ask: Ask) -> Said:
+        if ask.system == "You are master.":
+            return delegate("a", "b")
+        await asyncio.Event().wait()
+        return ""
+
+    tree = Tree(author, Limits(wall_seconds=0.05))
+    report = await tree.run()
+    assert report.limit == "wall_seconds"
+    ends = [entry for entry in tree.journal.entries if entry.kind == "agent.finished"]
+    assert [entry.depth for entry in ends] == [1, 1, 0]
+    assert len([entry for entry in tree.journal.entries if entry.kind == "agent.started"]) == 3
+
+
+async def test_an_agent_without_the_tool_cannot_delegate() -> None:
+    model = ScriptedModel([delegate("x"), "Alone then."])
+    agent = Agent(AgentDefinition(name="alone", prompt=""), model=model, tools=NoTools())
+    report = await agent.run("go")
+    assert report.text == "Alone then."
+    assert model.asks[0].tools == ()

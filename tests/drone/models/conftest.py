@@ -1,0 +1,149 @@
+"""This room is for doubles of the network: a provider made of bytes, and a listener that remembers."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from drone.agent.messages import Message, ToolSpec, UserMessage
+from drone.agent.ports import Ask, Model, ModelError, Reply
+from drone.models.anthropic import anthropic_model
+from drone.models.openai import openai_model
+from drone.models.remote import Endpoint
+from drone.models.transport import Wire
+
+KEY = "sk-very-secret-key-0123456789"
+
+
+@dataclass
+class Ear:
+    """Remembers what a listener is told."""
+
+    deltas: list[tuple[str, str]] = field(default_factory=list)
+    retries: list[tuple[str, float]] = field(default_factory=list)
+    fallbacks: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def delta(self, kind: str, text: str) -> None:
+        self.deltas.append((kind, text))
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        self.retries.append((error, wait_seconds))
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        self.fallbacks.append((source, target, error))
+
+    def heard(self, kind: str = "model.delta") -> str:
+        return "".join(text for told, text in self.deltas if told == kind)
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body in pieces, which may end in an error. Knows whether it was closed."""
+
+    def __init__(self, pieces: Iterable[bytes], error: Exception | None = None) -> None:
+        self._pieces = pieces
+        self._error = error
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+        if self._error is not None:
+            raise self._error
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+Answering = Callable[[httpx.Request], httpx.Response]
+
+
+class Provider(httpx.AsyncBaseTransport):
+    """Answers in the order given, the last answer for ever; keeps the requests."""
+
+    def __init__(self, *answers: httpx.Response | Exception | Answering) -> None:
+        self._answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else answer(request)
+
+    @property
+    def body(self) -> Any:
+        """The JSON of the last request."""
+        return json.loads(self.requests[-1].content)
+
+
+def streamed(*pieces: bytes, error: Exception | None = None, headers: Mapping[str, str] | None = None) -> httpx.Response:
+    kind = {"content-type": "text/event-stream; charset=utf-8"}
+    return httpx.Response(200, headers={**kind, **(headers or {})}, stream=Pieces(pieces, error))
+
+
+def sse(*events: object) -> bytes:
+    """Events as chat completions send them; a bare text is sent as it is."""
+    lines = (event if isinstance(event, str) else json.dumps(event) for event in events)
+    return "".join(f"data: {line}\n\n" for line in lines).encode()
+
+
+def named_sse(*events: Mapping[str, object]) -> bytes:
+    """Events as Messages sends them, with their names."""
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+
+
+def chunk(finish: str | None = None, **delta: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def asking(
+    *messages: Message, tools: Sequence[ToolSpec] = (), system: str = "Be brief.", **more: Any
+) -> Ask:
+    return Ask(system, messages or (UserMessage("Hello"),), tuple(tools), **more)
+
+
+@dataclass
+class Bench:
+    """Everything that a test of a wire format needs."""
+
+    ear: Ear = field(default_factory=Ear)
+
+    def openai(self, provider: Provider, **endpoint: Any) -> Model:
+        known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
+        return openai_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
+
+    def anthropic(self, provider: Provider, **endpoint: Any) -> Model:
+        known = {"name": "anthropic/m", "model": "claude-sonnet-4-5", "base_url": "https://models.test", "key": KEY}
+        return anthropic_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
+
+    async def chat(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
+        """The reply to a stream of chat completions made of these pieces."""
+        return await self.openai(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.ear)
+
+    async def message(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
+        """The reply to a stream of Messages made of these pieces."""
+        return await self.anthropic(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.ear)
+
+    async def refused(self, model: Model, ask: Ask | None = None) -> ModelError:
+        with pytest.raises(ModelError) as caught:
+            await model.ask(ask or asking(), self.ear)
+        return caught.value
+
+    Provider = Provider
+    Pieces = Pieces
+    Ear = Ear
+    streamed = staticmethod(streamed)
+    sse = staticmethod(sse)
+    named_sse = staticmethod(named_sse)
+    chunk = staticmethod(chunk)
+    asking = staticmethod(asking)
+    key = KEY
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

@@ -1,0 +1,240 @@
+"""This room is for providers that fail: a sentence for people, without secrets, and whether trying again may help."""
+
+import gzip
+import zlib
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from drone.models import collected
+from drone.models.failures import retry_after
+
+PAGE = "<html><head><title>502 Bad\nGateway</title></head><body><script>x()</script>nginx</body></html>"
+
+
+async def failure(bench: Any, status: int, form: str = "openai", **answer: Any) -> Any:
+    return await bench.refused(getattr(bench, form)(bench.Provider(httpx.Response(status, **answer))))
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+async def test_what_may_pass_may_be_tried_again(bench: Any, status: int) -> None:
+    error = await failure(bench, status, json={"error": {"message": "Later"}})
+    assert (error.retryable, error.status) == (True, status)
+    assert str(error) == f"openai/m answered {status}: Later."
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422])
+async def test_what_is_wrong_with_the_request_is_not_tried_again(bench: Any, status: int) -> None:
+    assert not (await failure(bench, status, json={"error": {"message": "No"}})).retryable
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "It says", "type": "x", "code": 7}},
+        {"error": "It says"},
+        {"message": "It says", "object": "error"},
+        {"detail": "It says"},
+        {"detail": [{"loc": ["body"], "msg": "It says"}]},
+        {"type": "error", "error": {"type": "invalid_request_error", "message": "It says"}},
+        [{"error": {"code": 400, "message": "It says", "status": "INVALID"}}],
+        {"errors": [{"message": "It says"}]},
+        {"error": {"error": {"message": "It says"}}},
+        "It says",
+    ],
+)
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_the_provider_s_words_are_found_in_every_shape(bench: Any, form: str, body: object) -> None:
+    assert str(await failure(bench, 400, form, json=body)) == f"{form}/m answered 400: It says."
+
+
+async def test_a_page_of_html_is_told_by_its_title(bench: Any) -> None:
+    error = await failure(bench, 502, html=PAGE)
+    assert str(error) == "openai/m answered 502: 502 Bad Gateway."
+
+
+async def test_a_page_of_html_in_place_of_a_reply_is_an_error(bench: Any) -> None:
+    error = await failure(bench, 200, html=PAGE)
+    assert "502 Bad Gateway" in str(error)
+    assert not error.retryable
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe\x00", b"{", b"[]", b"null", b"[" * 5000])
+async def test_an_error_without_words_still_is_a_sentence(bench: Any, body: bytes) -> None:
+    error = await failure(bench, 503, content=body)
+    assert str(error).startswith("openai/m answered 503")
+    assert "\x00" not in str(error)
+
+
+async def test_long_words_are_cut_and_stay_on_one_line(bench: Any) -> None:
+    error = await failure(bench, 500, json={"error": {"message": "a\nb\x1b[31m " + "x" * 100_000}})
+    assert len(str(error)) < 500
+    assert str(error).isprintable()
+
+
+async def test_no_key_appears_in_a_sentence(bench: Any) -> None:
+    words = f"Incorrect API key provided: {bench.key}, sk-proj-abc***xyz, Bearer abcdefghij"
+    error = await failure(bench, 401, json={"error": {"message": words}})
+    assert bench.key not in str(error)
+    assert "abc***" not in str(error) and "abcdefghij" not in str(error)
+    assert "MY_KEY" in str(error)
+
+
+async def test_the_key_is_not_in_what_the_model_shows_of_itself(bench: Any) -> None:
+    model = bench.openai(bench.Provider(httpx.Response(500)))
+    assert bench.key not in repr(vars(model))
+
+
+async def test_an_empty_purse_is_not_asked_again(bench: Any) -> None:
+    error = await failure(bench, 429, json={"error": {"message": "You exceeded", "code": "insufficient_quota"}})
+    assert not error.retryable
+
+
+async def test_a_redirect_is_an_error_that_names_base_url(bench: Any) -> None:
+    provider = bench.Provider(httpx.Response(307, headers={"location": "https://evil.test/?key=1"}))
+    error = await bench.refused(bench.openai(provider))
+    assert "base_url" in str(error) and "evil" not in str(error)
+    assert (error.retryable, len(provider.requests)) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        ({"message": "Overloaded", "code": 529}, True),
+        ({"message": "Bad", "code": 400}, False),
+        ({"message": "Oops"}, True),
+        ("Oops", True),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_error_inside_an_answer_of_status_200_is_an_error(
+    bench: Any, error: object, retryable: bool, stream: bool
+) -> None:
+    body = {"error": error}
+    if stream:
+        answer = bench.streamed(bench.sse(bench.chunk(content="half"), body, "[DONE]"))
+    else:
+        answer = httpx.Response(200, json=body)
+    told = await bench.refused(bench.openai(bench.Provider(answer), stream=stream))
+    assert told.retryable is retryable
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'event: error\ndata: {"message":"Oops"}\n\n', b'data: {"choices":[{"delta":{},"finish_reason":"error"}]}\n\n'],
+)
+async def test_other_ways_to_say_error_in_a_stream_are_errors(bench: Any, data: bytes) -> None:
+    answer = bench.streamed(bench.sse(bench.chunk(content="half")), data, bench.sse("[DONE]"))
+    assert (await bench.refused(bench.openai(bench.Provider(answer)))).retryable
+
+
+@pytest.mark.parametrize("event", ["{", "nonsense", '{"choices": [}'])
+async def test_events_that_are_not_json_may_be_tried_again(bench: Any, event: str) -> None:
+    answer = bench.streamed(bench.sse(bench.chunk(content="half"), event, "[DONE]"))
+    error = await bench.refused(bench.openai(bench.Provider(answer)))
+    assert error.retryable and "not JSON" in str(error)
+
+
+@pytest.mark.parametrize("event", ["7", "null", "[]", '{"choices": null}', '{"choices": [7]}', '{"choices":[{"delta":7}]}'])
+async def test_events_of_a_strange_shape_are_passed_over(bench: Any, event: str) -> None:
+    assert (await bench.chat(bench.sse(event, bench.chunk("stop", content="x")))).text == "x"
+
+
+@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": 7}, {"content": 7}, 7, None, []])
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_whole_bodies_of_a_strange_shape_are_errors(bench: Any, form: str, body: object) -> None:
+    answer = httpx.Response(200, json=body)
+    error = await bench.refused(getattr(bench, form)(bench.Provider(answer), stream=False))
+    assert error.retryable
+
+
+async def test_a_delta_of_20_megabytes_is_cut_off(bench: Any) -> None:
+    piece = b'data: {"choices":[{"delta":{"content":"' + b"x" * (20 << 20) + b'"}}]}\n\n'
+    pieces = [piece[start : start + 16_384] for start in range(0, len(piece), 16_384)]
+    body = bench.Pieces(pieces)
+    answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
+    error = await bench.refused(bench.openai(bench.Provider(answer)))
+    assert "cut off" in str(error)
+    assert (error.retryable, body.closed) == (False, True)
+
+
+async def test_a_reply_of_many_large_deltas_is_cut_off(bench: Any) -> None:
+    piece = bench.sse(bench.chunk(content="x" * (1 << 20)))
+    error = await bench.refused(bench.openai(bench.Provider(bench.streamed(*[piece] * 20))))
+    assert f"{collected.MAX_CHARACTERS >> 20} million characters" in str(error)
+
+
+async def test_a_whole_body_without_end_is_cut_off(bench: Any) -> None:
+    answer = httpx.Response(
+        200, headers={"content-type": "application/json"}, stream=bench.Pieces(b" " * (1 << 20) for _ in range(100))
+    )
+    assert "cut off" in str(await bench.refused(bench.openai(bench.Provider(answer), stream=False)))
+
+
+async def test_an_error_body_without_end_is_read_in_part(bench: Any) -> None:
+    answer = httpx.Response(500, stream=bench.Pieces(b"words " * 10_000 for _ in range(1000)))
+    assert "words words" in str(await bench.refused(bench.openai(bench.Provider(answer))))
+
+
+async def test_a_compressed_stream_is_unpacked(bench: Any) -> None:
+    data = gzip.compress(bench.sse(bench.chunk("stop", content="x")))
+    pieces = [data[i : i + 1] for i in range(len(data))]
+    answer = bench.streamed(*pieces, headers={"content-encoding": "gzip"})
+    assert (await bench.openai(bench.Provider(answer)).ask(bench.asking(), bench.ear)).text == "x"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_gzip_bomb_is_stopped(bench: Any, stream: bool) -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    head = packer.compress(b": ") + packer.flush(zlib.Z_SYNC_FLUSH)
+    comment = b"\n:" * (1 << 19) if stream else b" " * (1 << 20)
+    bomb = [head, *(packer.compress(comment) + packer.flush(zlib.Z_SYNC_FLUSH) for _ in range(100))]
+    kind = "text/event-stream" if stream else "application/json"
+    headers = {"content-encoding": "gzip", "content-type": kind}
+    answer = httpx.Response(200, headers=headers, stream=bench.Pieces(bomb))
+    error = await bench.refused(bench.openai(bench.Provider(answer), stream=stream))
+    assert not error.retryable
+
+
+async def test_a_broken_or_unknown_compression_is_an_error(bench: Any) -> None:
+    broken = bench.streamed(b"not gzip", headers={"content-encoding": "gzip"})
+    assert (await bench.refused(bench.openai(bench.Provider(broken)))).retryable
+    unknown = bench.streamed(b"?", headers={"content-encoding": "br"})
+    assert "'br'" in str(await bench.refused(bench.openai(bench.Provider(unknown))))
+
+
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("0", 0.0),
+        ("3", 3.0),
+        (" 2.5 ", 2.5),
+        ("86400", 86400.0),
+        (format_datetime(datetime.fromtimestamp(NOW + 30, UTC), usegmt=True), 30.0),
+        (format_datetime(datetime.fromtimestamp(NOW - 30, UTC), usegmt=True), 0.0),
+        ("soon", None),
+        ("-5", None),
+        ("", None),
+        ("1e9", None),
+        ("nan", None),
+        ("Wed, 99 Foo 2026", None),
+        ("9" * 5000, None),
+        ("²", None),
+    ],
+)
+def test_retry_after_is_understood_or_ignored(said: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": said}, NOW) == seconds
+
+
+def test_retry_after_in_milliseconds_is_the_more_exact_one() -> None:
+    assert retry_after({"retry-after": "1", "retry-after-ms": "250"}, NOW) == 0.25
+
+
+async def test_retry_after_is_passed_on_with_the_error(bench: Any) -> None:
+    assert (await failure(bench, 429, headers={"retry-after": "7"})).retry_after == 7.0

@@ -1,0 +1,50 @@
+"""This room is for what the tests of the API share: a memory store and a caller with the right token."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcc.api.app import build_app
+from mcc.settings import Settings
+from mcc.testing import MemoryStore
+from mcc.testing.served import TOKEN
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path, workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
+
+
+class RecordedNudges:
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, int]] = []
+
+    def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
+        self.sent.append((order_id, queue, priority))
+
+
+@pytest.fixture
+def nudges() -> RecordedNudges:
+    return RecordedNudges()
+
+
+@pytest.fixture
+async def api(store: MemoryStore, settings: Settings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
+    """Calls the application in this loop; paths begin with /."""
+    app = build_app(settings, store, token=TOKEN, nudge=nudges)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app, raise_app_exceptions=False),
+            base_url="http://127.0.0.1:8420",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        ) as client,
+    ):
+        yield client

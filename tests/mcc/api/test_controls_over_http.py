@@ -1,0 +1,138 @@
+"""This room is for cancel, pause, resume and steer over HTTP: receipts, and what became of each."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcc.api.app import build_app
+from mcc.contracts.wire import Hint, Wake
+from mcc.settings import Settings
+from mcc.testing import MemoryStore
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import TOKEN
+
+ORDERS = "/api/v1/orders"
+KINDS = ["cancel", "pause", "resume", "steer"]
+
+
+async def placed(api: httpx.AsyncClient) -> str:
+    return str((await api.post(ORDERS, json={"prompt": "x"})).json()["id"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_to_a_running_order_gets_a_receipt_and_is_listed(
+    api: httpx.AsyncClient, store: MemoryStore, kind: str
+) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    answer = await api.post(f"{ORDERS}/{order_id}/{kind}", json={"message": "look there", "reason": "because"})
+    assert answer.status_code == 202
+    assert set(answer.json()) >= {"id", "requested_at"}
+    (control,) = (await api.get(f"{ORDERS}/{order_id}/controls")).json()["items"]
+    assert (control["id"], control["kind"], control["message"]) == (answer.json()["id"], kind, "look there")
+    assert control["applied_seq"] is None and control["refused"] is None
+
+
+@pytest.mark.parametrize("kind", ["cancel", "pause", "resume"])
+async def test_a_request_needs_no_body(api: httpx.AsyncClient, store: MemoryStore, kind: str) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    assert (await api.post(f"{ORDERS}/{order_id}/{kind}")).status_code == 202
+
+
+@pytest.mark.parametrize("body", [None, {}, {"message": ""}, {"message": "  \n"}, {"reason": "x"}])
+async def test_a_steer_without_a_message_is_refused(
+    api: httpx.AsyncClient, store: MemoryStore, body: dict[str, str] | None
+) -> None:
+    order_id = await placed(api)
+    assert (await api.post(f"{ORDERS}/{order_id}/steer", json=body)).status_code == 422
+    assert store.controls.of_order(order_id) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_order_that_is_over_takes_no_request(api: httpx.AsyncClient, store: MemoryStore, kind: str) -> None:
+    order_id = await placed(api)
+    held = HandDrone(store).claim(order_id)
+    held.start()
+    held.finish()
+    answer = await api.post(f"{ORDERS}/{order_id}/{kind}", json={"message": "x"})
+    assert answer.status_code == 409 and "succeeded" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order_id", ["01900000-0000-7000-8000-000000000000", "nonsense"])
+async def test_an_order_that_does_not_exist_takes_none(api: httpx.AsyncClient, kind: str, order_id: str) -> None:
+    answer = await api.post(f"{ORDERS}/{order_id}/{kind}", json={"message": "x"})
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("body", [{"record_id": "x"}, {"mesage": "x"}, {"message": "x" * 20_001}, [], "x"])
+async def test_a_request_that_is_malformed_is_refused(api: httpx.AsyncClient, body: object) -> None:
+    order_id = await placed(api)
+    assert (await api.post(f"{ORDERS}/{order_id}/cancel", json=body)).status_code == 422
+
+
+async def test_cancelling_a_queued_order_ends_it_at_once(api: httpx.AsyncClient) -> None:
+    order_id = await placed(api)
+    assert (await api.post(f"{ORDERS}/{order_id}/cancel", json={"reason": "changed my mind"})).status_code == 202
+    assert (await api.get(f"{ORDERS}/{order_id}")).json()["status"] == "cancelled"
+
+
+class RecordedTeller:
+    def __init__(self) -> None:
+        self.hints: list[Hint] = []
+        self.wakes: list[tuple[str, Wake]] = []
+
+    async def tell(self, told: Iterable[Hint]) -> bool:
+        self.hints.extend(told)
+        return True
+
+    async def wake(self, incarnation: str, wake: Wake) -> bool:
+        self.wakes.append((incarnation, wake))
+        return True
+
+
+async def test_the_drone_that_runs_the_order_is_woken_and_no_other(tmp_path: Path) -> None:
+    store, teller = MemoryStore(), RecordedTeller()
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, teller=teller)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(app=app)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api,
+        app.router.lifespan_context(app),
+    ):
+        order_id = await placed(api)
+        busy, _ = HandDrone(store, name="busy"), HandDrone(store, name="idle")
+        busy.claim(order_id)
+        await api.post(f"{ORDERS}/{order_id}/cancel")
+        await api.post(f"{ORDERS}/{order_id}/pause")
+        second = (await api.post(ORDERS, json={"prompt": "x"})).json()
+        await api.post(f"{ORDERS}/{second['id']}/cancel")
+    assert teller.wakes == [(busy.incarnation, Wake(order_id=order_id, control_seq=number)) for number in (1, 2)]
+    told = [(hint.seq, hint.status) for hint in teller.hints if hint.order_id == second["id"]]
+    assert told == [(1, "queued"), (store.orders.get(second["id"]).last_seq, "cancelled")]
+
+
+async def test_an_interrupting_order_wakes_the_drone_of_the_interrupted_one(tmp_path: Path) -> None:
+    store, teller = MemoryStore(), RecordedTeller()
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, teller=teller)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(app=app)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api,
+        app.router.lifespan_context(app),
+    ):
+        first = (await api.post(ORDERS, json={"prompt": "first"})).json()
+        drone = HandDrone(store)
+        drone.claim(first["id"])
+        again = {"prompt": "second", "session_id": first["session_id"]}
+        assert (await api.post(ORDERS, json=again | {"when_busy": "interrupt"})).status_code == 201
+        steered = await api.post(ORDERS, json=again | {"when_busy": "steer"})
+    assert steered.status_code == 200
+    assert steered.json()["id"] == first["id"] and steered.json()["receipt"]["id"]
+    assert [(incarnation, wake.order_id) for incarnation, wake in teller.wakes] == [
+        (drone.incarnation, first["id"]),
+        (drone.incarnation, first["id"]),
+    ]

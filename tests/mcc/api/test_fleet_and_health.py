@@ -1,0 +1,134 @@
+"""This room is for sessions, drones and what they offer, health, figures, and the API's own description."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcc.api.app import build_app
+from mcc.api.fleet import offers
+from mcc.contracts.drones import Capability, Registration
+from mcc.settings import Settings
+from mcc.store.errors import StoreUnavailable
+from mcc.testing import FakeClock, MemoryStore
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import TOKEN
+
+V1 = "/api/v1"
+
+
+async def test_a_session_is_opened_listed_and_shown_with_its_turns_in_order(api: httpx.AsyncClient) -> None:
+    opened = await api.post(f"{V1}/sessions", json={"title": "About this"})
+    assert opened.status_code == 201
+    session = opened.json()["id"]
+    turns = [
+        (await api.post(f"{V1}/orders", json={"prompt": f"turn {n}", "session_id": session})).json()["id"]
+        for n in range(3)
+    ]
+    shown = (await api.get(f"{V1}/sessions/{session}")).json()
+    assert [order["id"] for order in shown["orders"]] == turns
+    assert (shown["title"], shown["turns"]) == ("About this", 3)
+    assert session in [one["id"] for one in (await api.get(f"{V1}/sessions")).json()["items"]]
+    assert (await api.post(f"{V1}/sessions")).status_code == 201
+
+
+@pytest.mark.parametrize("session_id", ["x", "01900000-0000-7000-8000-000000000000", "%00"])
+async def test_a_session_that_does_not_exist_is_not_found(api: httpx.AsyncClient, session_id: str) -> None:
+    assert (await api.get(f"{V1}/sessions/{session_id}")).status_code == 404
+
+
+async def test_drones_are_shown_with_their_slots_and_status(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
+        drone = HandDrone(store, name="one", lease_seconds=12)
+        store.leases.renew(drone.incarnation, lease_seconds=12, active=3)
+        (shown,) = (await api.get(f"{V1}/drones")).json()["items"]
+        assert (shown["name"], shown["slots"], shown["active"], shown["status"]) == ("one", 10, 3, "up")
+        clock.advance(60)
+        (silent,) = (await api.get(f"{V1}/drones")).json()["items"]
+        assert silent["status"] == "silent"
+
+
+async def test_agents_tools_and_models_are_those_of_the_drones(api: httpx.AsyncClient, store: MemoryStore) -> None:
+    HandDrone(store, name="one", agents=("master", "explore"))
+    HandDrone(store, name="two")
+    agents = (await api.get(f"{V1}/agents")).json()
+    assert [(agent["name"], agent["drones"]) for agent in agents["items"]] == [
+        ("explore", ["one"]),
+        ("master", ["one", "two"]),
+    ]
+    assert agents["next_cursor"] is None
+    assert [tool["name"] for tool in (await api.get(f"{V1}/tools")).json()["items"]] == ["read_file"]
+    assert [model["name"] for model in (await api.get(f"{V1}/models")).json()["items"]] == ["offline"]
+
+
+def test_an_offer_has_a_problem_only_when_no_drone_can_use_it() -> None:
+    def drone(name: str, *models: Capability) -> Registration:
+        return Registration(
+            incarnation=name, name=name, pid=1, host="h", version="0", queues=("default",), slots=1, models=models
+        )
+
+    fast, broken = Capability(name="fast", description="Quick."), Capability(name="fast", problem="no key")
+    both = offers([drone("a", broken), drone("b", fast)], lambda one: one.models)
+    assert [(one.problem, one.drones, one.description) for one in both] == [(None, ("b",), "Quick.")]
+    alone = offers([drone("a", broken)], lambda one: one.models)
+    assert [(one.problem, one.drones) for one in alone] == [("no key", ())]
+
+
+async def test_health_is_told_without_a_token(api: httpx.AsyncClient) -> None:
+    del api.headers["authorization"]
+    assert (await api.get("/healthz")).json()["status"] == "ok"
+    ready = await api.get("/readyz")
+    assert (ready.status_code, ready.json()["redis"]) == (200, "none")
+
+
+class OldStore(MemoryStore):
+    def schema_problem(self) -> str | None:
+        return "The schema is older than this version: run `mcc db upgrade`."
+
+
+class AwayStore(MemoryStore):
+    def schema_problem(self) -> str | None:
+        raise StoreUnavailable("The database does not answer.")
+
+
+@pytest.mark.parametrize(("store", "words"), [(OldStore(), "mcc db upgrade"), (AwayStore(), "does not answer")])
+async def test_a_service_without_its_database_is_alive_and_not_ready(
+    tmp_path: Path, store: MemoryStore, words: str
+) -> None:
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as api:
+        ready = await api.get("/readyz")
+        assert (ready.status_code, (await api.get("/healthz")).status_code) == (503, 200)
+        assert words in ready.json()["detail"] and ready.headers["retry-after"]
+
+
+async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: MemoryStore) -> None:
+    await api.post(f"{V1}/orders", json={"prompt": "x"})
+    await api.get(f"{V1}/orders/01900000-0000-7000-8000-000000000000")
+    HandDrone(store)
+    text = (await api.get("/metrics")).text
+    assert 'mcc_orders{status="queued"} 1.0' in text
+    assert 'mcc_drones{status="up"} 1.0' in text
+    assert "mcc_viewers 0.0" in text
+    assert 'mcc_requests_total{method="POST",route="/api/v1/orders",status="201"} 1.0' in text
+    assert 'mcc_requests_total{method="GET",route="/api/v1/orders/{order_id}",status="404"} 1.0' in text
+    assert 'mcc_request_seconds_count{method="POST",route="/api/v1/orders"} 1.0' in text
+
+
+async def test_the_api_describes_itself_without_other_hosts(api: httpx.AsyncClient) -> None:
+    document = (await api.get(f"{V1}/openapi.json")).json()
+    paths = document["paths"]
+    assert {"/api/v1/orders", "/api/v1/orders/{order_id}/events", "/api/v1/drones", "/healthz"} <= set(paths)
+    assert paths["/api/v1/orders"]["post"]["responses"]["201"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/WorkOrder"
+    }
+    page = await api.get("/api/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "/api/v1/orders/{order_id}/cancel" in page.text and "<script" not in page.text
+    assert "http://" not in page.text and "https://" not in page.text
+    assert (await api.get("/api/docs.css")).headers["content-type"].startswith("text/css")

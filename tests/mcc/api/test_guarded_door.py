@@ -1,0 +1,253 @@
+"""This room is for who may come in: token, host, origin, kind, size, depth and pace of a request."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.requests import Request
+
+from mcc.api.app import build_app
+from mcc.api.body import MAX_BODY_BYTES, nested_deeper_than, read_body
+from mcc.api.connection import BoundedConnection
+from mcc.api.problems import Refusal
+from mcc.settings import Settings
+from mcc.testing import MemoryStore
+from mcc.testing.served import TOKEN, Served
+
+ORDERS = "/api/v1/orders"
+PLACES = [
+    ("GET", "/api/v1/orders"),
+    ("POST", "/api/v1/orders"),
+    ("GET", "/api/v1/events"),
+    ("GET", "/api/v1/drones"),
+    ("GET", "/api/v1/nothing"),
+    ("GET", "/metrics"),
+    ("OPTIONS", "/api/v1/orders"),
+    ("DELETE", "/api/v1/orders"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), PLACES)
+@pytest.mark.parametrize("sent", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é"])
+async def test_nothing_is_told_without_the_token(
+    api: httpx.AsyncClient, method: str, path: str, sent: str | None
+) -> None:
+    del api.headers["authorization"]
+    headers = {} if sent is None else {"Authorization": sent.encode()}
+    answer = await api.request(method, path, headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_token_in_the_address_does_not_count(api: httpx.AsyncClient) -> None:
+    del api.headers["authorization"]
+    assert (await api.get(ORDERS, params={"token": TOKEN, "access_token": TOKEN})).status_code == 401
+
+
+async def test_a_guesser_is_slowed_down_and_the_operator_is_not(api: httpx.AsyncClient) -> None:
+    wrong = {"Authorization": "Bearer wrong"}
+    statuses = [(await api.get(ORDERS, headers=wrong)).status_code for _ in range(50)]
+    assert statuses[0] == 401 and statuses[-1] == 429
+    assert (await api.get(ORDERS)).status_code == 200
+
+
+async def test_a_caller_beyond_the_pace_is_asked_to_wait(api: httpx.AsyncClient) -> None:
+    answers = [(await api.get("/api/v1/nothing")) for _ in range(2_100)]
+    assert answers[0].status_code == 404
+    assert any(answer.status_code == 429 and answer.headers["retry-after"] == "1" for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "mcc", "0.0.0.0", "[::ffff:7f00:1]", "", "localhost@evil", "a:b:c"],
+)
+@pytest.mark.parametrize("path", ["/healthz", ORDERS, "/api/docs"])
+async def test_another_host_name_is_not_answered(api: httpx.AsyncClient, host: str, path: str) -> None:
+    assert (await api.get(path, headers={"Host": host})).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:9", "[::1]:8420", "localhost."])
+async def test_loopback_is_answered_by_every_name(api: httpx.AsyncClient, host: str) -> None:
+    assert (await api.get(ORDERS, headers={"Host": host})).status_code == 200
+
+
+async def test_a_name_that_the_operator_allowed_is_answered(tmp_path: Path) -> None:
+    app = build_app(Settings(data_dir=tmp_path, allowed_hosts=("MCC",)), MemoryStore(), token=TOKEN)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://mcc:8420") as client:
+        assert (await client.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": "file://127.0.0.1:8420"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_another_origin_neither_changes_nor_watches(api: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    assert (await api.post(ORDERS, json={"prompt": "x"}, headers=headers)).status_code == 403
+    assert (await api.get("/api/v1/events", headers=headers)).status_code == 403
+    assert (await api.get("/api/v1/orders")).json()["items"] == []
+
+
+async def test_the_own_origin_may_change(api: httpx.AsyncClient) -> None:
+    own = {"Origin": "http://127.0.0.1:8420", "Sec-Fetch-Site": "same-origin"}
+    assert (await api.post(ORDERS, json={"prompt": "x"}, headers=own)).status_code == 201
+
+
+async def test_no_site_is_let_in_by_cors(api: httpx.AsyncClient) -> None:
+    asked = {"Origin": "http://127.0.0.1:8420", "Access-Control-Request-Method": "POST"}
+    answer = await api.options(ORDERS, headers=asked)
+    assert answer.status_code == 405
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "application/jsonp"]
+)
+async def test_a_body_of_another_kind_is_refused(api: httpx.AsyncClient, kind: str) -> None:
+    answer = await api.post(ORDERS, content=b'{"prompt": "x"}', headers={"Content-Type": kind})
+    assert answer.status_code == 415
+
+
+async def test_a_forwarded_address_grants_nothing(api: httpx.AsyncClient) -> None:
+    del api.headers["authorization"]
+    headers = {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "localhost", "X-Request-From": "internal"}
+    assert (await api.get(ORDERS, headers=headers)).status_code == 401
+
+
+async def test_a_body_that_is_too_large_is_refused_announced_or_not(api: httpx.AsyncClient) -> None:
+    json_kind = {"Content-Type": "application/json"}
+    assert (await api.post(ORDERS, content=b" " * (MAX_BODY_BYTES + 1), headers=json_kind)).status_code == 413
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 65_536 + 1):
+            yield b" " * 65_536
+
+    assert (await api.post(ORDERS, content=parts(), headers=json_kind)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nul",
+        b"[1,",
+        b'{"prompt": "\\ud800"}',
+        b"\xff\xfe",
+        b'{"prompt": "\xff"}',
+        b"[]",
+        b'"x"',
+        b"1",
+        b"null",
+        b"",
+    ],
+)
+async def test_a_body_that_is_no_order_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
+    answer = await api.post(ORDERS, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in {400, 422}
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_body_that_is_nested_too_deep_is_refused(api: httpx.AsyncClient) -> None:
+    body = '{"prompt": "x", "result_schema": ' + '{"a":' * 70 + "1" + "}" * 70 + "}"
+    answer = await api.post(ORDERS, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422 and "nested" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "too_deep"),
+    [
+        ("[" * 64 + "]" * 64, False),
+        ("[" * 65 + "]" * 65, True),
+        ('{"a":' * 65 + "1" + "}" * 65, True),
+        (json.dumps({"a": "[" * 100 + '"' + "{" * 100}), False),
+        (json.dumps(['\n"', "\\", "[["] * 50), False),
+        (json.dumps([[], [[]], {"a": [{}]}] * 500), False),
+        ("[" * 1_000_000, True),
+    ],
+)
+def test_depth_is_counted_outside_of_text(body: str, too_deep: bool) -> None:
+    assert nested_deeper_than(64, body.encode()) is too_deep
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def silence() -> dict[str, object]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    scope = {"type": "http", "method": "POST", "headers": [], "path": "/"}
+    with pytest.raises(Refusal) as refused:
+        await read_body(Request(scope, silence), seconds=0.01)
+    assert refused.value.status == 408
+
+
+async def test_every_answer_has_the_safe_headers(api: httpx.AsyncClient) -> None:
+    for answer in (await api.get(ORDERS), await api.get("/nothing"), await api.get("/api/docs")):
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/api/v1/approvals", 404),
+        ("GET", "/api/v1/orders/", 404),
+        ("PUT", "/api/v1/orders", 405),
+        ("GET", "/api/v1/orders/01900000-0000-7000-8000-000000000000/cancel", 405),
+    ],
+)
+async def test_an_address_that_is_not_there_is_a_problem_too(
+    api: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    answer = await api.request(method, path)
+    assert (answer.status_code, answer.json()["status"]) == (status, status)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+class BrokenStore(MemoryStore):
+    """A store with a bug of its own."""
+
+    def schema_problem(self) -> str | None:
+        raise RuntimeError("secret of the inside")
+
+
+async def test_a_bug_is_told_by_an_id_and_never_by_a_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    app = build_app(Settings(data_dir=tmp_path), BrokenStore(), token=TOKEN)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
+        answer = await client.get("/readyz")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text and "Traceback" not in answer.text
+    assert answer.json()["id"] in caplog.text
+
+
+def test_a_head_that_does_not_end_closes_the_connection(tmp_path: Path) -> None:
+    class Impatient(BoundedConnection):
+        head_seconds = 0.1
+
+    with Served(MemoryStore(), tmp_path, http=Impatient) as served:
+        for unfinished in (b"", b"GET /healthz HTTP/1.1\r\nHost: local"):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+                connection.sendall(unfinished)
+                assert connection.recv(1000) == b""
+
+
+def test_a_head_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    with Served(MemoryStore(), tmp_path) as served, socket.create_connection(("127.0.0.1", served.port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 20_000)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 4")

@@ -1,0 +1,73 @@
+"""This room is for a database or a broker that is away: nothing is promised that is not kept, nothing waits."""
+
+import threading
+from pathlib import Path
+
+import httpx
+
+from mcc.api.app import build_app
+from mcc.api.problems import STATUS_OF
+from mcc.contracts.order import NewOrder
+from mcc.settings import Settings
+from mcc.store import errors
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Placed
+from mcc.testing import MemoryStore
+from mcc.testing.orders import MemoryOrders
+from mcc.testing.served import TOKEN
+
+ORDERS = "/api/v1/orders"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class FailingOrders(MemoryOrders):
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        raise StoreUnavailable("The database is locked.")
+
+
+async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.orders = FailingOrders(store.shelf)
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
+        answer = await api.post(ORDERS, json={"prompt": "x"})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert answer.json()["detail"] == "The database is locked."
+    assert store.shelf.orders == {}
+
+
+class HungNudges:
+    """A broker that never answers, until the test lets it."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.asked = threading.Event()
+
+    def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
+        self.asked.set()
+        self.let_go.wait(30)
+        raise ConnectionError("the broker is away")
+
+
+async def test_a_broker_that_hangs_delays_no_order(tmp_path: Path) -> None:
+    nudges = HungNudges()
+    app = build_app(Settings(data_dir=tmp_path), MemoryStore(), token=TOKEN, nudge=nudges)
+    transport = httpx.ASGITransport(app=app)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=10) as api,
+        app.router.lifespan_context(app),
+    ):
+        answers = [await api.post(ORDERS, json={"prompt": "x"}) for _ in range(30)]
+        assert nudges.asked.is_set() and not nudges.let_go.is_set()
+        nudges.let_go.set()
+    assert {answer.status_code for answer in answers} == {201}
+
+
+def test_every_error_of_the_store_has_its_status() -> None:
+    def all_of(cls: type[errors.StoreError]) -> set[type[errors.StoreError]]:
+        return {cls}.union(*(all_of(sub) for sub in cls.__subclasses__()))
+
+    ours = {cls for cls in all_of(errors.StoreError) if cls.__module__ == "mcc.store.errors"}
+    assert ours == set(STATUS_OF)

@@ -1,0 +1,52 @@
+"""What a workspace's agent file keeps of what an operator allows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.order import Rule
+from mcc.definitions.groups import TOOL_GROUPS, expanded
+from mcc.definitions.rights import narrowed
+
+NAMES = sorted({*TOOL_GROUPS, *expanded(TOOL_GROUPS)})
+some_names = st.lists(st.sampled_from(NAMES), max_size=5, unique=True).map(tuple)
+some_limits = st.builds(AgentLimits, rounds=st.none() | st.integers(1, 99), tool_calls=st.none() | st.integers(1, 99))
+words = st.sampled_from(["allow", "ask", "deny"])
+definitions = st.builds(
+    AgentDefinition,
+    name=st.just("a"),
+    tools=st.none() | some_names,
+    disallowed_tools=some_names,
+    spawns=st.lists(st.sampled_from("xyz"), unique=True).map(tuple),
+    limits=some_limits,
+    permission=st.dictionaries(st.sampled_from(["run_shell", "git_*"]), words),
+)
+STRICT = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@given(definitions, definitions)
+def test_nothing_becomes_more_than_the_operator_allowed(wanted: AgentDefinition, allowed: AgentDefinition) -> None:
+    found = narrowed(wanted, allowed)
+    if allowed.tools is not None:
+        assert found.tools is not None
+        assert expanded(found.tools) <= expanded(allowed.tools)
+    assert set(allowed.disallowed_tools) <= set(found.disallowed_tools)
+    assert set(found.spawns) <= set(allowed.spawns)
+    for name in AgentLimits.model_fields:
+        most = getattr(allowed.limits, name)
+        assert most is None or getattr(found.limits, name) <= most
+    for pattern, word in allowed.permission.items():
+        assert STRICT[found.permission[pattern]] >= STRICT[word]
+    assert not {p for p, word in found.permission.items() if word == "allow"} - set(allowed.permission)
+
+
+@given(definitions, definitions)
+def test_narrowing_twice_is_narrowing_once(wanted: AgentDefinition, allowed: AgentDefinition) -> None:
+    once = narrowed(wanted, allowed)
+    assert narrowed(once, allowed) == once
+
+
+def test_the_operators_rules_stay_in_force_beside_the_workspaces() -> None:
+    own, theirs = Rule(cel="true"), Rule(cel="size(result.findings) > 0")
+    found = narrowed(AgentDefinition(name="a", rules=(own, theirs)), AgentDefinition(name="a", rules=(theirs,)))
+    assert found.rules == (theirs, own)

