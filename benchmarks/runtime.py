@@ -23,6 +23,7 @@ from benchmarks.workload import (
 )
 from drone.agent.memory import MemoryJournal
 from drone.agent.ports import Model
+from drone.collector import calm
 
 REPEATS = 5
 
@@ -117,6 +118,7 @@ async def _at_once(
 
 
 def main() -> None:
+    calm()
     with fake_provider() as address:
         asyncio.run(cpu_per_call(address))
         asyncio.run(many_turns(address))

@@ -127,9 +127,16 @@ class _File(PydanticBaseSettingsSource):
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
             raise SettingsProblem(f"{path} cannot be read: {problem}") from problem
-        shared = {name: value for name, value in tables.get("mcc", {}).items() if name in SHARED}
-        whole = {name: tables[name] for name in ("models", "defaults") if name in tables}
-        return {**shared, **tables.get("drone", {}), **whole}
+        shared = {name: value for name, value in _table(path, tables, "mcc").items() if name in SHARED}
+        whole: dict[str, Any] = {name: tables[name] for name in ("models", "defaults") if name in tables}
+        return {**shared, **_table(path, tables, "drone"), **whole}
+
+
+def _table(path: Path, tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise SettingsProblem(f"{path}: {name} must be a table, [{name}]")
+    return table
 
 
 class Settings(BaseSettings):

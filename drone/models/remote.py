@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from drone.agent.ports import Ask, Listener, ModelError, Reply
+from drone.models.addresses import problem_with
 from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
@@ -27,7 +28,8 @@ MAX_ERROR_BYTES = 64 * 1024
 class Endpoint:
     """A model at a provider. `name` is `provider/model` as people know it, `model` as the provider does.
 
-    `key_name` is the environment variable that holds the key, for sentences; `key` may be empty.
+    `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
+    a `base_url` that no key may be sent to.
     """
 
     name: str
@@ -38,6 +40,10 @@ class Endpoint:
     stream: bool = True
     max_output_tokens: int | None = None
     price: Price | None = None
+
+    def __post_init__(self) -> None:
+        if problem := problem_with(self.base_url):
+            raise ValueError(f"The model {self.name} cannot be used: {problem}.")
 
 
 class Incoming(Protocol):
@@ -176,7 +182,7 @@ class Remote:
     async def _last(self, answer: Answer, stream: EventStream, incoming: Incoming) -> None:
         """Read a whole reply's answer to its end: usage may follow, and the connection can be used again."""
         try:
-            async with asyncio.timeout(LAST_BYTES_SECONDS):
+            async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._stall_seconds)):
                 async for piece in answer:
                     self._take(stream.feed(piece), incoming)
         except (TimeoutError, Unreachable):

@@ -1,5 +1,6 @@
 """This room is for scripts on file: a scripted model for programs that run in processes of their own."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,9 +108,11 @@ def _of(replies: Sequence[Response], rounds: int) -> Line:
 def load(path: Path) -> Author:
     """The script in a JSON file, `{"rules": [{"match": …, "replies": […]}]}`. Raises `ScriptProblem`."""
     try:
-        return Script.model_validate_json(path.read_bytes())
+        return Script.model_validate(json.loads(path.read_bytes()))
     except OSError as error:
         raise ScriptProblem(f"The script {path} cannot be read: {error.strerror}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ScriptProblem(f"The script {path} is not usable, for it is not JSON: {error}.") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -15,7 +15,7 @@ def count(value: object) -> int | None:
     """A number of tokens, 0 for a negative one; None for what is no believable number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_TOKENS:
         return None
-    return max(0, int(value))
+    return int(max(0, value))
 
 
 @dataclass(slots=True)

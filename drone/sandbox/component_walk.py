@@ -4,6 +4,9 @@ import errno
 import os
 from collections import deque
 
+MAX_DEPTH = 200
+"""Directories below the root that a walk goes down; each keeps a descriptor open until it ends."""
+
 _LINKS = 40
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _SYMLINK_SAYS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
@@ -13,6 +16,7 @@ def open_by_components(directory: int, path: bytes, flags: int, mode: int, *, sy
     """Like `openat2`: a new descriptor for `path` beneath `directory`. Raises OSError: EXDEV when it would leave it.
 
     Each component is opened without following it; a symbolic link is read, and its target walked like any other path.
+    More than `MAX_DEPTH` directories are ENAMETOOLONG.
     """
     return _Walk(directory, symlinks).open(path, flags, mode)
 
@@ -59,6 +63,8 @@ class _Walk:
         os.close(self._below.pop())
 
     def _down(self, name: bytes) -> None:
+        if len(self._below) == MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         try:
             self._below.append(os.open(name, _STEP, dir_fd=self._here))
         except OSError as error:

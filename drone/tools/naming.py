@@ -27,6 +27,7 @@ def matcher(glob: str) -> Callable[[str], bool]:
     """
     bare = glob.removeprefix("./")
     try:
+        bare.encode()
         source = ("" if "/" in bare else "(?s:.*/)?") + expression(bare, braces=True)
         options = re2.Options()
         options.log_errors = False

@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_type_hints
@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 _SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 _SHOWN = 80
+_TOLD = 8
 
 
 class ToolDeclarationError(TypeError):
@@ -102,15 +103,16 @@ class Arguments:
             self._by_field[field]: getattr(model, field) for field in self._by_field if field in model.model_fields_set
         }
 
-    def _complaint(self, errors: Iterable[ErrorDetails]) -> str:
-        said = " ".join(self._sentence(error) for error in errors)
-        return f"{said} {self.signature()}"
+    def _complaint(self, errors: Sequence[ErrorDetails]) -> str:
+        said = " ".join(self._sentence(error) for error in errors[:_TOLD])
+        more = f" And {len(errors) - _TOLD:,} more like these." if len(errors) > _TOLD else ""
+        return f"{said}{more} {self.signature()}"
 
     def _sentence(self, error: ErrorDetails) -> str:
-        where = ".".join(str(part) for part in error["loc"]) or "arguments"
+        where = ".".join(str(part)[:_SHOWN] for part in error["loc"]) or "arguments"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
             near = get_close_matches(where, self._shown, n=1)
-            return f"`{where[:_SHOWN]}` is not an argument." + (f" Did you mean `{near[0]}`?" if near else "")
+            return f"`{where}` is not an argument." + (f" Did you mean `{near[0]}`?" if near else "")
         if error["type"] == "missing":
             return f"`{where}` is missing."
         shown = json.dumps(error["input"], default=repr)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.naming import matcher, with_nearest, written
 from drone.tools.pattern import Pattern, PatternError
@@ -94,15 +94,18 @@ class Scope:
             raise with_nearest(workspace, missing, path) from missing
         files = [one for one in found if one.size <= MAX_WHOLE_BYTES]
         if len(files) < len(found):
-            walk.notes.append(f"{len(found) - len(files):,} files over {MAX_WHOLE_BYTES:,} bytes were not searched.")
+            left_out = _plural(len(found) - len(files), "file")
+            walk.notes.append(f"Not searched, because larger than {MAX_WHOLE_BYTES:,} bytes: {left_out}.")
         return cls(files, written(path) + (f" with {written(glob)}" if glob else ""), walk.notes)
 
 
 def _single(workspace: Workspace, path: str) -> Found | None:
-    """The file at `path`, when it is one."""
+    """The file at `path`; None for a directory. Raises `PathDenied` and `PathMissing`."""
     try:
         with workspace.open_file(path) as file:
             return Found(os.fsdecode(normal(workspace, path)), Kind.FILE, file.seek(0, os.SEEK_END))
+    except (PathDenied, PathMissing):
+        raise
     except PathError:
         return None
 
@@ -225,14 +228,18 @@ def _line_at(data: bytes, start: int) -> bytes:
 
 
 def _window(line: bytes, match: int) -> str:
-    """A line for display; of a long one the part around the match."""
+    """A line for display, on one line; of a long one the part around the match."""
     if len(line) <= _LINE:
-        return plain(line.decode("utf-8", "replace"))
+        return _one_line(line)
     begin = max(0, min(match - _BEFORE, len(line) - _LINE))
     end = min(len(line), begin + _LINE)
     begin, end = _character(line, begin), _character(line, end)
     before, after = ("…" if begin else ""), ("…" if end < len(line) else "")
-    return f"{before}{plain(line[begin:end].decode('utf-8', 'replace'))}{after}"
+    return f"{before}{_one_line(line[begin:end])}{after}"
+
+
+def _one_line(line: bytes) -> str:
+    return plain(line.decode("utf-8", "replace")).replace("\n", "␍")
 
 
 def _character(line: bytes, at: int) -> int:

@@ -78,7 +78,8 @@ class Walk:
         if self._seen >= self.limit:
             self.notes.append(f"Stopped after {self.limit:,} names; name a smaller part of the workspace.")
         if self._unreadable:
-            self.notes.append(f"{self._unreadable:,} directories could not be read.")
+            many = "directory" if self._unreadable == 1 else "directories"
+            self.notes.append(f"{self._unreadable:,} {many} could not be read.")
 
     def _base(self) -> bytes:
         """`start` without links and `..`, so that every path below has one spelling; its opens still decide."""

@@ -58,7 +58,16 @@ class Runner:
     """Carries out orders, each from its claim to its end."""
 
     def __init__(
-        self, store: Store, offload: Offload, crew: Crew, holder: Holder, runs: Runs, writer: Writer, teller: Teller
+        self,
+        store: Store,
+        offload: Offload,
+        crew: Crew,
+        holder: Holder,
+        runs: Runs,
+        writer: Writer,
+        teller: Teller,
+        *,
+        unwind_seconds: float = UNWIND_SECONDS,
     ) -> None:
         self._store = store
         self._offload = offload
@@ -67,6 +76,7 @@ class Runner:
         self._runs = runs
         self._writer = writer
         self._teller = teller
+        self._unwind_seconds = unwind_seconds
         self._finisher = Finisher(store, offload, teller)
 
     async def work(self, order_id: str, *, drone: str) -> WorkOrder | None:
@@ -130,7 +140,7 @@ class Runner:
         finally:
             turn.cancel()
         if not turn.done():
-            await asyncio.wait({turn}, timeout=UNWIND_SECONDS)
+            await asyncio.wait({turn}, timeout=self._unwind_seconds)
         return outcome_of(run, turn)
 
     async def _attempt(self, claim: Claim, journal: OrderJournal) -> Outcome:

@@ -11,6 +11,7 @@ from celery import bootsteps, signals
 from celery.apps.worker import install_worker_term_handler
 from celery.worker import state
 
+from drone.collector import calm
 from drone.settings import Settings
 from drone.worker.canary import canary_queue
 from drone.worker.drone import CannotStart, Drone
@@ -20,6 +21,7 @@ from mcc.contracts.ids import fresh_id
 log = structlog.get_logger("drone.step")
 
 UNREACHABLE = 3
+BROKEN = 1
 GONE_SECONDS = 5.0
 """A process that has handed everything back and does not end by itself is ended after this long."""
 
@@ -37,6 +39,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
         worker.app.drone = drone
+        calm()
         self._drain_on_signals(worker, drone)
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))
@@ -92,7 +95,7 @@ def restart_consumer(worker: Any) -> None:
 
 def give_up(drone: Drone) -> None:
     """End this process in good order, with a code that tells a supervisor to start another."""
-    state.should_stop = os.EX_SOFTWARE
+    state.should_stop = BROKEN
     drone.drain()
 
 

@@ -94,3 +94,12 @@ def conclude(order: "WorkOrder", as_json: bool) -> int:
 
 def detached(order_id: str) -> None:
     say(f"\nThe order goes on. Watch it again: mcc orders watch {order_id}   Stop it: mcc orders cancel {order_id}")
+
+
+def withdraw(client: "MCC", order_id: str) -> int:
+    """Cancel an order that nobody stays to do; returns when it has ended, with the exit code."""
+    say("\nNo service stays to go on with this order: cancelling it, then stopping.")
+    client.orders.cancel(order_id, reason="stopped from the keyboard")
+    for _ in client.orders.watch(order_id):
+        pass
+    return FAILED

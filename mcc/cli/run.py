@@ -1,13 +1,15 @@
 """This room is for `mcc run`: one order, submitted and followed."""
 
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mcc.cli.options import FAILED, UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
+from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
 from mcc.cli.printing import print_json
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    prompt: Annotated[str, typer.Argument(help="What to do.")],
+    prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
     workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
     model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
@@ -49,6 +51,8 @@ def run(
         "queue": queue,
         "workspace": str((workspace or Path()).resolve()),
     }
+    prompt = sys.stdin.read() if prompt == "-" else prompt
+    _end_as_from_the_keyboard()
     with plain_errors():
         settings = load(data_dir=data_dir)
         _check(prompt, order)
@@ -62,7 +66,7 @@ def run(
 
 def _end(client: "MCC", order: "WorkOrder", detach: bool, here_only: bool, as_json: bool) -> int:
     """Follow `order` to its end, or leave it; answers the exit code."""
-    from mcc.cli.following import conclude, detached, follow
+    from mcc.cli.following import conclude, detached, follow, withdraw
 
     if detach:
         print_json(order) if as_json else print(order.id)
@@ -73,16 +77,17 @@ def _end(client: "MCC", order: "WorkOrder", detach: bool, here_only: bool, as_js
         if not here_only:
             detached(order.id)
             return 0
-        return _cancelled(client, order.id)
+        return withdraw(client, order.id)
     return conclude(client.orders.get(order.id), as_json)
 
 
-def _cancelled(client: "MCC", order_id: str) -> int:
-    say("\nNo service stays to go on with this order: cancelling it, then stopping.")
-    client.orders.cancel(order_id, reason="stopped from the keyboard")
-    for _ in client.orders.watch(order_id):
-        pass
-    return FAILED
+def _end_as_from_the_keyboard() -> None:
+    """A polite kill is a Ctrl-C, so that nothing stays behind."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 @contextmanager

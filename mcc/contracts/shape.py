@@ -11,7 +11,6 @@ import pydantic_core
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-
 MAX_NESTING = 300
 """Levels of lists and objects in JSON that we write."""
 
@@ -46,8 +45,14 @@ def _any_json(value: object) -> Any:
     return value
 
 
+def _any_object(value: object) -> Any:
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("dict_type", "Input should be an object")
+    return value
+
+
 JsonObject = Annotated[
-    Mapping[str, Any], PlainValidator(_any_json), WithJsonSchema({"type": "object", "additionalProperties": True})
+    Mapping[str, Any], PlainValidator(_any_object), WithJsonSchema({"type": "object", "additionalProperties": True})
 ]
 """A JSON object as the model or a schema author wrote it; narrowed where it is used."""
 
@@ -57,7 +62,10 @@ JsonAny = Annotated[Any, PlainValidator(_any_json), WithJsonSchema({})]
 def _aware(value: datetime) -> datetime:
     if value.tzinfo is None:
         raise PydanticCustomError("timezone_aware", "a time needs its zone, for example 2026-01-31T12:00:00Z")
-    return value
+    try:
+        return value if value.tzinfo is UTC else value.astimezone(UTC)
+    except OverflowError as error:
+        raise PydanticCustomError("datetime_range", "a time must lie between the years 1 and 9999 in UTC") from error
 
 
 Moment = Annotated[datetime, AfterValidator(_aware)]

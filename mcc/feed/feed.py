@@ -79,13 +79,13 @@ class Feed:
         tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.board.run())]
         if self._hints:
             tasks.append(asyncio.create_task(self._hints.run()))
+        for task in tasks:
+            task.add_done_callback(_say_if_broken)
         try:
             yield self
         finally:
             self.let_go()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _ended(tasks)
 
     def let_go(self) -> None:
         """End every stream; viewers come back with the number that they reached."""
@@ -197,3 +197,17 @@ class Feed:
                 watched.tape.reached = there.seq
             if watched is not None:
                 watched.wake()
+
+
+def _say_if_broken(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("a part of the feed broke; viewers are served by what is left", exc_info=error)
+
+
+async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Cancel until it is heeded: on Python 3.11 `asyncio.wait_for` can swallow one that comes as its wait ends."""
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=0.05)

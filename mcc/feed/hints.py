@@ -38,13 +38,12 @@ class Listener(Protocol):
 def connector(url: str) -> Connect:
     """Clients for `url` that give up within 2 s; no retries, since a broken connection is made anew as a whole."""
 
+    address = client_url(url)
+    over_tcp = {} if address.startswith("unix:") else {"socket_keepalive": True}
+
     def connect() -> "Redis":
         return Redis.from_url(
-            client_url(url),
-            socket_connect_timeout=2,
-            socket_timeout=2,
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),
+            address, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0), **over_tcp
         )
 
     return connect
@@ -81,6 +80,8 @@ class Hints:
             except (RedisError, OSError, TimeoutError) as error:
                 if self.connected or wait < 0.1:
                     log.warning("no hints from Redis (%s); the database is asked instead", error)
+            except Exception:
+                log.exception("listening to Redis broke; the database is asked until it is tried again")
             wait = 0.05 if self.connected else min(wait * 2, LONGEST_WAIT_SECONDS)
             self.connected = False
             await asyncio.sleep(wait)

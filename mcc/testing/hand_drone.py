@@ -94,17 +94,21 @@ class HeldOrder:
         """So many small entries in one commit."""
         return self.write(*(AgentStep(name="note", message=f"step {number}") for number in range(count)))
 
-    def finish(self, answer: str = "done", control_seq: int | None = None) -> int:
+    def finish(self, answer: str = "done") -> int:
         """The master ends well, and so does the order; answers the final number."""
         self.write(AgentFinished(status=RecordStatus.COMPLETED, answer=answer))
-        fold = Fold.of(self.id, self.store.journal.read(self.id, limit=100_000))
+        return self.finish_without_start(answer)
+
+    def finish_without_start(self, answer: str = "done") -> int:
+        """Only the order ends, well."""
+        fold = Fold.of(self.id, self.store.journal.read(self.id, limit=1_000_000))
         last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.usage)
         self.seq = self.store.claims.finish(
             Ending(
                 order_id=self.id,
                 epoch=self.claim.epoch,
                 last_seq=self.seq,
-                control_seq=self.claim.control_seq if control_seq is None else control_seq,
+                control_seq=self.claim.control_seq,
                 drafts=[Draft(at=now(), origin=Origin(), data=last)],
                 outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.usage),
                 record=fold.record(),

@@ -92,7 +92,7 @@ class MemorySweeper:
             resumed = [kept.id for kept in self._ordered() if self._resume(kept)]
             requeued = [kept.id for kept in orphaned if self._take_back(kept)]
             ended += [kept.id for kept in orphaned if kept.id not in requeued]
-            return Swept(lost, requeued, ended, resumed)
+            return Swept(tuple(lost), tuple(requeued), tuple(ended), tuple(resumed))
 
     def _ordered(self) -> Sequence[Kept]:
         return sorted(self._shelf.orders.values(), key=lambda kept: kept.id)

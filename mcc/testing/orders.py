@@ -8,7 +8,7 @@ from mcc.contracts.control import Control, ControlKind, Receipt
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, Session, WhenBusy, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.shape import digest
+from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.entries import (
     IDEMPOTENCY_HOURS,
@@ -20,7 +20,7 @@ from mcc.store.entries import (
     title_of,
 )
 from mcc.store.errors import BadCursor, IdempotencyConflict, SessionBusy, UnknownSession
-from mcc.store.large import text_digest
+from mcc.store.large import parsed, text_digest
 from mcc.store.ports import Page, Placed
 from mcc.testing.shelf import Kept, Key, Shelf
 
@@ -109,7 +109,7 @@ class MemoryOrders:
             id=order_id,
             session_id=session_id,
             session_seq=shelf.count_turn(session_id, order_id),
-            spec=new,
+            spec=NewOrder.model_validate(parsed(to_json(new))),
             created_at=now,
             status=OrderStatus.QUEUED,
             not_before=new.not_before,

@@ -13,7 +13,8 @@ _ABOUT_CODE = re.compile(
 )
 _OVERVIEW = re.compile(
     r"\b(?:explain|describe|explore|summari[sz]e|document|overview|understand|tour|introduc\w+|walk me through|"
-    r"what (?:is|does|are) (?:this|the|it)\b|tell me about|inspect|survey|look (?:at|around))",
+    r"what (?:is|does|are) (?:this|it|here|the (?:code|project|repo\w*|program|package|library|workspace))\b|"
+    r"tell me about|inspect|survey|look (?:at|around))",
     re.IGNORECASE,
 )
 _GREETING = re.compile(

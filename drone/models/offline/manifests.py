@@ -75,14 +75,14 @@ def _cargo(path: str, text: str) -> Manifest:
 def _go_mod(path: str, text: str) -> Manifest:
     module = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
     version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
-    needs = re.findall(r"^\s*(?:require\s+)?([\w.-]+\.\w+/\S+)\s+v\S+(?!.*// indirect)", text, re.MULTILINE)
+    needs = re.findall(r"^[ \t]*(?:require +)?([\w.-]+\.\w+/\S+) +v\S+(?!.*// indirect)", text, re.MULTILINE)
     facts = [f"Go {version[1]}"] if version else []
     facts += _needs(needs)
     return Manifest(path, module[1] if module else "", facts=tuple(facts))
 
 
 def _makefile(path: str, text: str) -> Manifest:
-    targets = list(dict.fromkeys(re.findall(r"^([A-Za-z][\w-]*)\s*:(?!=)", text, re.MULTILINE)))
+    targets = list(dict.fromkeys(re.findall(r"^([A-Za-z][\w-]*)[ \t]*:(?!=)", text, re.MULTILINE)))
     return Manifest(path, facts=(f"targets: {', '.join(f'`{name}`' for name in targets[:12])}",) if targets else ())
 
 
@@ -104,8 +104,10 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "Dockerfile": _dockerfile,
 }
 
-_NAME = re.compile(r"""(?:^|\n|[{,(])\s*["']?name["']?\s*[:=]\s*["']([^"'\n]{1,100})["']""")
-_DESCRIPTION = re.compile(r"""(?:^|\n|[{,(])\s*["']?description["']?\s*[:=]\s*["']([^"'\n]{1,300})["']""")
+_NAME = re.compile(r"""(?:^|\n|[{,(])[^\S\n]*["']?name["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,100})["']""")
+_DESCRIPTION = re.compile(
+    r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,300})["']"""
+)
 
 
 def _named(text: str) -> str:

@@ -20,6 +20,7 @@ _BARE_NAMES = frozenset(
         "NOTICE",
     ]
 )
+_LONGEST_PATH = 5_000
 _NEVER = ("//", "*", "\n")
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _TREE_LEAD = re.compile(r"^[\s│├└─┬|`•]*(?:[-*+] )?")
@@ -89,7 +90,8 @@ def listing(text: str) -> Listing:
     entries = [(name.removeprefix("./"), is_directory) for name, is_directory in names]
     directories = _unique(name.rstrip("/") for name, is_directory in entries if is_directory or name.endswith("/"))
     files = _unique(name for name, is_directory in entries if not name.endswith("/") and name not in set(directories))
-    notes = "\n".join(line for line in text.split("\n") if not looks_like_path(_cleaned(line)))
+    lines = [line[:_LONGEST_PATH] for line in text.split("\n")]
+    notes = "\n".join(line for line in lines if not looks_like_path(_cleaned(line)))
     return Listing(files, directories, _stated(_TOTAL_FILES, notes), bool(_CUT.search(notes)))
 
 
@@ -98,7 +100,7 @@ def _tree(lines: Iterable[str]) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     above: list[tuple[int, int]] = []
     for line in lines:
-        name = _cleaned(line)
+        name = _cleaned(line) if len(line) <= _LONGEST_PATH else ""
         if not looks_like_path(name) and (not name or " " in name or ":" in name):
             continue
         lead = len(_TREE_LEAD.match(line).group()) if line[:1] in " │├└|`\t" else 0  # type: ignore[union-attr]

@@ -223,7 +223,7 @@ def _passages(known: Survey, terms: Sequence[str]) -> Iterator[str]:
 
 def _open(known: Survey) -> Iterator[str]:
     if not known.whole:
-        yield "- A listing was cut short, so counts are lower bounds."
+        yield "- A listing was cut short, so counts by directory and language may be too low."
     yield from (f"- A tool refused: {problem}" for problem in known.problems[:3])
 
 

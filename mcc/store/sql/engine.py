@@ -18,11 +18,12 @@ from mcc.store.sql.failures import ConnectionLost, translated
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
+"""So long a lock, or a free connection, is waited for."""
+
 POSTGRES_SETTINGS = {
     "idle_in_transaction_session_timeout": "5s",
     "statement_timeout": "15s",
-    "lock_timeout": "5s",
     "default_transaction_isolation": "read\\ committed",
 }
 POSTGRES_ARGUMENTS = {
@@ -65,10 +66,17 @@ def _asked(answer: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
 class Database:
     """One database seen through a pool of its own. `clock` None: the real one."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None, connections: int = 8) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        connections: int = 8,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self.url = normal_url(url)
         self.clock = clock or SystemClock()
-        self.engine = _engine(self.url, self.clock, connections)
+        self.engine = _engine(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self.time = DatabaseTime(self.dialect, clock)
         self._turn: AbstractContextManager[Any] = Lock() if self.dialect == "sqlite" else nullcontext()
@@ -141,19 +149,22 @@ def _unbegun(connection: Connection) -> Connection:
     return connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def _engine(url: URL, clock: Clock, connections: int) -> Engine:
-    return _sqlite(url, clock, connections) if url.get_backend_name() == "sqlite" else _postgres(url, connections)
+def _engine(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, clock, connections, patience)
+    return _postgres(url, connections, patience)
 
 
-def _postgres(url: URL, connections: int) -> Engine:
+def _postgres(url: URL, connections: int, patience: float) -> Engine:
+    settings = {**POSTGRES_SETTINGS, "lock_timeout": f"{round(patience * 1000)}ms"}
     given = str(url.query.get("options", ""))
-    options = " ".join([*(f"-c {name}={value}" for name, value in POSTGRES_SETTINGS.items()), given]).strip()
+    options = " ".join([*(f"-c {name}={value}" for name, value in settings.items()), given]).strip()
     try:
         return sa.create_engine(
             url.difference_update_query(["options"]),
             pool_size=connections,
             max_overflow=connections,
-            pool_timeout=BUSY_SECONDS,
+            pool_timeout=patience,
             connect_args={**POSTGRES_ARGUMENTS, "options": options, "application_name": "mcc"},
         )
     except ModuleNotFoundError as error:
@@ -167,7 +178,7 @@ def _make_directory(path: Path) -> None:
         raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
 
 
-def _sqlite(url: URL, clock: Clock, connections: int) -> Engine:
+def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
     memory = url.database in (None, "", ":memory:")
     if not memory:
         _make_directory(Path(str(url.database)).parent)
@@ -176,8 +187,8 @@ def _sqlite(url: URL, clock: Clock, connections: int) -> Engine:
         poolclass=QueuePool,
         pool_size=1 if memory else connections,
         max_overflow=0 if memory else connections,
-        pool_timeout=BUSY_SECONDS,
-        connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
+        pool_timeout=patience,
+        connect_args={"check_same_thread": False, "timeout": patience},
     )
 
     @event.listens_for(engine, "connect")

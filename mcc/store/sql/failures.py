@@ -1,5 +1,7 @@
 """This room is for foreign errors: what SQLAlchemy, sqlite3 and psycopg raise, told in the store's own words."""
 
+import sqlite3
+
 from sqlalchemy import exc
 
 from mcc.store.errors import BadEntry, StoreError, StoreUnavailable
@@ -30,6 +32,8 @@ def translated(error: Exception, *, committing: bool = False) -> Exception:
         return BadEntry(f"the database refuses this data: {_first_line(error)}")
     if isinstance(error, exc.TimeoutError):
         return StoreUnavailable("all connections to the database are in use; try again")
+    if isinstance(error, sqlite3.Error):
+        return StoreUnavailable(f"the database file cannot be opened: {_first_line(error)}")
     if isinstance(error, exc.DBAPIError):
         return _of_driver(error, committing)
     return error

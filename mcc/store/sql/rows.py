@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import Draft, Entry, Fact, fact_of
-from mcc.contracts.shape import to_json
+from mcc.contracts.shape import to_json, unchecked
 from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros, moment
@@ -182,7 +182,8 @@ def entries_after(connection: Connection, order_id: str, after: int = 0, limit: 
     rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return [
-        Entry.model_construct(
+        unchecked(
+            Entry,
             order_id=row.order_id,
             seq=row.seq,
             at=moment(row.at),

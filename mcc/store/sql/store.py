@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mcc.store.clock import Clock
 from mcc.store.sql.claims import SqlClaims
 from mcc.store.sql.controls import SqlControls
-from mcc.store.sql.engine import Database
+from mcc.store.sql.engine import PATIENCE_SECONDS, Database
 from mcc.store.sql.journal import SqlJournal
 from mcc.store.sql.leases import SqlLeases
 from mcc.store.sql.orders import SqlOrders
@@ -38,13 +38,22 @@ class SqlStore:
         self.beats.close()
 
 
-def open_store(database_url: str, *, clock: Clock | None = None, connections: int = 8) -> SqlStore:
+def open_store(
+    database_url: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 8,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> SqlStore:
     """A store on `sqlite:///PATH` or `postgresql://…`; ValueError for another address. Nothing is created or changed,
-    except that `sqlite://` (in memory, empty every time) gets its schema here. Close it after use.
+    except that `sqlite://` (in memory, empty every time) gets its schema here. A lock is waited for `patience_seconds`,
+    then `StoreUnavailable` is raised. Close it after use.
     """
-    database = Database(database_url, clock=clock, connections=connections)
+    database = Database(database_url, clock=clock, connections=connections, patience_seconds=patience_seconds)
     in_memory = database.dialect == "sqlite" and database.url.database in (None, "", ":memory:")
-    beats = database if in_memory else Database(database_url, clock=clock, connections=2)
+    beats = database
+    if not in_memory:
+        beats = Database(database_url, clock=clock, connections=2, patience_seconds=patience_seconds)
     if in_memory:
         database.write(upgrade_with)
     return SqlStore(

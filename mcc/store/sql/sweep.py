@@ -72,7 +72,7 @@ class SqlSweeper:
         for order_id in orphaned:
             if state := self._locked(order_id, _take_back):
                 (requeued if state.status is OrderStatus.QUEUED else ended).append(order_id)
-        return Swept(lost, requeued, ended, resumed)
+        return Swept(tuple(lost), tuple(requeued), tuple(ended), tuple(resumed))
 
     def _declare_lost(self) -> Sequence[str]:
         if not self._database.read(lambda connection: connection.execute(self._overdue).first()):

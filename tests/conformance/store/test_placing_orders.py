@@ -55,7 +55,7 @@ def test_every_field_of_an_order_survives(scene: Scene) -> None:
     assert found.prompt == "pro\x00mpt 🙂"
     assert found.limits and found.limits.rounds == 3
     assert found.rules[0].cel == "true"
-    assert found.result_schema and found.result_schema["x\ud800"][0] == "\x00"
+    assert found.result_schema == {"type": "object", "x\ud800": ["\x00", None, None]}
     assert (found.kind, found.agent, found.workspace, found.ref) == ("generate", "review", "/srv/a b", "main")
     assert (found.queue, found.labels, found.webhook_url) == ("slow", ("one", "ein Käse"), "https://example.org/hook")
 

@@ -80,7 +80,9 @@ class Provider(httpx.AsyncBaseTransport):
         return json.loads(self.requests[-1].content)
 
 
-def streamed(*pieces: bytes, error: Exception | None = None, headers: Mapping[str, str] | None = None) -> httpx.Response:
+def streamed(
+    *pieces: bytes, error: Exception | None = None, headers: Mapping[str, str] | None = None
+) -> httpx.Response:
     kind = {"content-type": "text/event-stream; charset=utf-8"}
     return httpx.Response(200, headers={**kind, **(headers or {})}, stream=Pieces(pieces, error))
 
@@ -100,9 +102,7 @@ def chunk(finish: str | None = None, **delta: object) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def asking(
-    *messages: Message, tools: Sequence[ToolSpec] = (), system: str = "Be brief.", **more: Any
-) -> Ask:
+def asking(*messages: Message, tools: Sequence[ToolSpec] = (), system: str = "Be brief.", **more: Any) -> Ask:
     return Ask(system, messages or (UserMessage("Hello"),), tuple(tools), **more)
 
 

@@ -47,7 +47,9 @@ async def test_chunks_after_done_are_not_read(bench: Any) -> None:
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["CRLF", "CR"])
 async def test_other_line_ends_and_keep_alive_comments_change_nothing(bench: Any, end: str) -> None:
-    text = ": OPENROUTER PROCESSING\n\n" + bench.sse(bench.chunk(content="a\nb"), bench.chunk("stop"), "[DONE]").decode()
+    text = (
+        ": OPENROUTER PROCESSING\n\n" + bench.sse(bench.chunk(content="a\nb"), bench.chunk("stop"), "[DONE]").decode()
+    )
     assert (await bench.chat(text.replace("\n", end).encode())).text == "a\nb"
 
 
@@ -135,9 +137,7 @@ async def test_whole_calls_that_all_have_index_0_stay_apart(bench: Any) -> None:
 
 
 async def test_whole_calls_with_index_0_and_no_ids_stay_apart(bench: Any) -> None:
-    calls = await calls_of(
-        bench, fragment('{"x":1}', index=0, name="read"), fragment('{"x":2}', index=0, name="read")
-    )
+    calls = await calls_of(bench, fragment('{"x":1}', index=0, name="read"), fragment('{"x":2}', index=0, name="read"))
     assert [call.arguments for call in calls] == [{"x": 1}, {"x": 2}]
 
 
@@ -207,16 +207,12 @@ async def test_a_stop_with_calls_counts_as_tool_calls(bench: Any) -> None:
 
 
 async def test_hostile_names_of_calls_are_kept_as_they_came(bench: Any) -> None:
-    calls = await calls_of(
-        bench, fragment("{}", index=0, name="__proto__"), fragment("{}", index=1, name="a\nb\x00")
-    )
+    calls = await calls_of(bench, fragment("{}", index=0, name="__proto__"), fragment("{}", index=1, name="a\nb\x00"))
     assert [call.name for call in calls] == ["__proto__", "a\nb\x00"]
 
 
 async def test_a_hundred_parallel_calls_all_arrive(bench: Any) -> None:
-    calls = await calls_of(
-        bench, *(fragment(f'{{"n":{n}}}', index=n, id="same", name="read") for n in range(100))
-    )
+    calls = await calls_of(bench, *(fragment(f'{{"n":{n}}}', index=n, id="same", name="read") for n in range(100)))
     assert [call.arguments for call in calls] == [{"n": n} for n in range(100)]
 
 
@@ -236,7 +232,9 @@ async def test_lone_surrogates_and_nul_are_kept_exactly(bench: Any, lone: str) -
     exact = json.loads(f'"{lone}"')
     arguments = json.dumps({"x": exact})
     call = {"index": 0, "function": {"name": "read", "arguments": arguments}}
-    text = f'{{"choices":[{{"delta":{{"content":"{lone}","tool_calls":[{json.dumps(call)}]}},"finish_reason":"stop"}}]}}'
+    text = (
+        f'{{"choices":[{{"delta":{{"content":"{lone}","tool_calls":[{json.dumps(call)}]}},"finish_reason":"stop"}}]}}'
+    )
     reply = await bench.chat(f"data: {text}\n\n".encode())
     assert reply.text == exact
     assert reply.tool_calls[0].arguments == {"x": exact}
@@ -244,8 +242,9 @@ async def test_lone_surrogates_and_nul_are_kept_exactly(bench: Any, lone: str) -
 
 
 async def test_a_surrogate_pair_cut_between_two_chunks_is_one_character(bench: Any) -> None:
-    data = b'data: {"choices":[{"delta":{"content":"<\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude00>"}}]}\n\n'
-    assert (await bench.chat(data, bench.sse(bench.chunk("stop")))).text == "<😀>"
+    first = b'data: {"choices":[{"delta":{"content":"<\\ud83d"}}]}\n\n'
+    second = b'data: {"choices":[{"delta":{"content":"\\ude00>"}}]}\n\n'
+    assert (await bench.chat(first, second, bench.sse(bench.chunk("stop")))).text == "<😀>"
 
 
 async def test_raw_bytes_of_a_lone_surrogate_are_kept(bench: Any) -> None:

@@ -138,7 +138,9 @@ async def test_events_that_are_not_json_may_be_tried_again(bench: Any, event: st
     assert error.retryable and "not JSON" in str(error)
 
 
-@pytest.mark.parametrize("event", ["7", "null", "[]", '{"choices": null}', '{"choices": [7]}', '{"choices":[{"delta":7}]}'])
+@pytest.mark.parametrize(
+    "event", ["7", "null", "[]", '{"choices": null}', '{"choices": [7]}', '{"choices":[{"delta":7}]}']
+)
 async def test_events_of_a_strange_shape_are_passed_over(bench: Any, event: str) -> None:
     assert (await bench.chat(bench.sse(event, bench.chunk("stop", content="x")))).text == "x"
 
@@ -191,7 +193,7 @@ async def test_a_gzip_bomb_is_stopped(bench: Any, stream: bool) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     head = packer.compress(b": ") + packer.flush(zlib.Z_SYNC_FLUSH)
     comment = b"\n:" * (1 << 19) if stream else b" " * (1 << 20)
-    bomb = [head, *(packer.compress(comment) + packer.flush(zlib.Z_SYNC_FLUSH) for _ in range(100))]
+    bomb = [head, *(packer.compress(comment) + packer.flush(zlib.Z_SYNC_FLUSH) for _ in range(20))]
     kind = "text/event-stream" if stream else "application/json"
     headers = {"content-encoding": "gzip", "content-type": kind}
     answer = httpx.Response(200, headers=headers, stream=bench.Pieces(bomb))

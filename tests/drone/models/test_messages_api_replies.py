@@ -141,7 +141,7 @@ async def test_usage_at_the_end_replaces_that_of_the_beginning(bench: Any) -> No
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"input_tokens": 10**18, "output_tokens": True}, {"output_tokens": "5"}])
-async def test_nonsense_usage_is_estimated(bench: Any, nonsense: dict[str, object]) -> None:
+async def test_nonsense_usage_is_estimated(bench: Any, nonsense: dict[str, Any]) -> None:
     events = (begin(**nonsense), start(type="text", text="12345678"), finish(**nonsense), STOP)
     usage = (await bench.message(bench.named_sse(*events))).usage
     assert usage.output_tokens == 2

@@ -118,7 +118,9 @@ async def test_every_message_and_tool_is_encoded_once(bench: Any, form: str) -> 
 async def test_any_text_reaches_the_provider_exactly(bench: Any, form: str, text: str) -> None:
     call = ToolCall(call_id="c", name="read", arguments={text: text})
     results = ToolResults((ToolResult("c", "read", text, False),))
-    body = await sent(bench, UserMessage(text), AssistantMessage(text, tool_calls=(call,)), results, form=form, system=text)
+    body = await sent(
+        bench, UserMessage(text), AssistantMessage(text, tool_calls=(call,)), results, form=form, system=text
+    )
     messages = body["messages"]
     if form == "openai":
         assert [message["content"] for message in messages] == [text] * 4
@@ -146,7 +148,9 @@ async def test_tool_names_are_legal_for_the_provider(bench: Any, form: str, name
     body = await sent(bench, UserMessage("Hi"), called(name), told(name), form=form, tools=tools)
     names = [tool["function"]["name"] if form == "openai" else tool["name"] for tool in body["tools"]]
     assert len(set(names)) == 2
-    assert all(0 < len(one) <= 64 and one.replace("_", "").replace("-", "").isalnum() and one.isascii() for one in names)
+    assert all(
+        0 < len(one) <= 64 and one.replace("_", "").replace("-", "").isalnum() and one.isascii() for one in names
+    )
 
 
 async def test_thinking_without_signature_goes_back_to_servers_that_want_it_and_never_to_openai(bench: Any) -> None:
@@ -161,7 +165,9 @@ async def test_thinking_without_signature_goes_back_to_servers_that_want_it_and_
 
 
 async def test_signed_thinking_of_another_provider_is_not_sent_on(bench: Any) -> None:
-    body = await sent(bench, UserMessage("Hi"), called("read", thoughts=(Thought(text="Hm", signature="s"),)), told("read"))
+    body = await sent(
+        bench, UserMessage("Hi"), called("read", thoughts=(Thought(text="Hm", signature="s"),)), told("read")
+    )
     assert "reasoning_content" not in body["messages"][2]
 
 
@@ -197,9 +203,7 @@ async def test_keys_travel_in_the_header_that_the_provider_wants(bench: Any) -> 
 async def test_a_parameter_that_the_provider_refuses_is_left_out_from_then_on(bench: Any) -> None:
     words = "Unsupported value: 'temperature' does not support 0.2 with this model."
     good = bench.sse(bench.chunk("stop", content="x"))
-    provider = bench.Provider(
-        httpx.Response(400, json={"error": {"message": words}}), lambda _: bench.streamed(good)
-    )
+    provider = bench.Provider(httpx.Response(400, json={"error": {"message": words}}), lambda _: bench.streamed(good))
     model = bench.openai(provider)
     assert (await model.ask(bench.asking(temperature=0.2), bench.ear)).text == "x"
     await model.ask(bench.asking(temperature=0.2), bench.ear)

@@ -42,7 +42,7 @@ def messages_reference(bench: Any) -> bytes:
         return {"type": "content_block_start", "index": index, "content_block": block}
 
     usage = {"input_tokens": 11, "output_tokens": 1}
-    return bench.named_sse(
+    data: bytes = bench.named_sse(
         {"type": "message_start", "message": {"content": [], "usage": usage}},
         start(0, type="thinking", thinking="", signature=""),
         delta(0, "thinking_delta", thinking="I think"),
@@ -56,6 +56,7 @@ def messages_reference(bench: Any) -> bytes:
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 22}},
         {"type": "message_stop"},
     )
+    return data
 
 
 def same(reply: Reply, whole: Reply) -> bool:

@@ -1,8 +1,10 @@
 """Every row of bad paths, with the kernel's own rule and with the walk that takes its place."""
 
+import gc
 import os
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -139,12 +141,11 @@ def test_only_regular_files_are_read_and_a_pipe_does_not_hang(opened: Opener, ro
         read(opened(root), "")
 
 
-def test_a_socket_is_not_read(opened: Opener, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("listening")
+def test_a_socket_is_not_read(opened: Opener) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{short}/listening")
         with pytest.raises(PathDenied, match="socket"):
-            read(opened(root), "listening")
+            read(opened(Path(short)), "listening")
 
 
 def test_a_device_behind_a_link_is_not_read(opened: Opener, root: Path) -> None:
@@ -252,7 +253,7 @@ def test_a_link_swapped_in_during_the_open_never_leads_outside(opened: Opener, r
     finally:
         done.set()
         swapping.join()
-    assert seen <= {b"inside"}
+    assert seen == {b"inside"}
     assert os.listdir(outside) == ["main.py"]
 
 
@@ -264,6 +265,7 @@ def test_a_root_that_is_no_directory_is_an_error(opened: Opener, root: Path, tmp
 
 def test_descriptors_are_given_back(opened: Opener, root: Path) -> None:
     def count() -> int:
+        gc.collect()
         return len(os.listdir("/proc/self/fd"))
 
     if not Path("/proc/self/fd").exists():

@@ -4,15 +4,39 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from playing import READING, Failure, Game, play
 
+from tests.drone.models.offline.playing import READING, Failure, Game, play
+
+QUORVEX = """\
+\"\"\"Quorvexes hum in three voices.\"\"\"
+
+class Quorvex:
+    pass
+
+def hum_loudly():
+    pass
+"""
+PROJECT = """\
+[project]
+name = "glimmer"
+description = "Hums for wibbets."
+[project.scripts]
+glim = "glimmer.__main__:main"
+"""
+README = """\
+# Glimmer
+
+Glimmer hums for people who keep wibbets at home and cannot sing.
+
+## Wibbet care
+"""
 INVENTED = {
-    "glimmer/quorvex.py": '"""Quorvexes hum in three voices."""\n\nclass Quorvex:\n    pass\n\ndef hum_loudly():\n    pass\n',
+    "glimmer/quorvex.py": QUORVEX,
     "glimmer/zanthe.py": "def zanthe():\n    pass\n",
     "glimmer/__main__.py": "from glimmer.quorvex import Quorvex\n\ndef main():\n    Quorvex()\n",
     "checks/test_quorvex.py": "def test_it_hums():\n    pass\n",
-    "pyproject.toml": '[project]\nname = "glimmer"\ndescription = "Hums for wibbets."\n[project.scripts]\nglim = "glimmer.__main__:main"\n',
-    "README.md": "# Glimmer\n\nGlimmer hums for people who keep wibbets at home and cannot sing.\n\n## Wibbet care\n",
+    "pyproject.toml": PROJECT,
+    "README.md": README,
 }
 
 

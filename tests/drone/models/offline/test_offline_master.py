@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import pytest
-from playing import READING, SUBAGENT, Failure, play, spec
 
 from drone.agent.messages import AssistantMessage, UserMessage
+from tests.drone.models.offline.playing import READING, SUBAGENT, Failure, play, spec
 
 ALL = (*READING, SUBAGENT)
 
@@ -49,7 +49,7 @@ async def test_whom_it_asks_is_read_from_the_schema() -> None:
 
 async def test_names_counts_and_places_of_invented_reports_are_in_the_answer() -> None:
     reports = told(
-        "The repository Frobnicate holds 37 Rust files. It starts at bin/frob_main.rs:12 and the crate is src/wozzle.rs.",
+        "The repository Frobnicate holds 37 Rust files. It starts at bin/frob_main.rs:12; its crate is src/wozzle.rs.",
         "It knits socks from `yarn/skein.toml`. There are 14 tests under checks/knit_spec.rs.",
     )
     game = await play("Explain this repository", reports, ALL)  # type: ignore[arg-type]

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from playing import READING, SUBAGENT, Recorded, one
 
 from drone.agent.messages import UserMessage
-from drone.agent.ports import Ask, Model
+from drone.agent.ports import Ask, DeltaKind, Model
 from drone.models.offline import OfflineModel
 from drone.models.offline.speech import pieces
+from tests.drone.models.offline.playing import READING, SUBAGENT, Recorded, one
 
 PROMPT = "Write a sonnet about the harbour of Zanzibar."
 
@@ -51,10 +51,16 @@ def test_pieces_join_to_the_text_they_were_cut_from(text: str) -> None:
 
 
 async def test_a_pace_lets_others_run_between_two_pieces() -> None:
-    listener = Recorded()
+    spoke = asyncio.Event()
+
+    class Waking(Recorded):
+        def delta(self, kind: DeltaKind, text: str) -> None:
+            super().delta(kind, text)
+            spoke.set()
+
+    listener = Waking()
     asking = asyncio.create_task(OfflineModel(pace_seconds=3_600).ask(Ask("", [UserMessage(PROMPT)]), listener))
-    while not listener.deltas:
-        await asyncio.sleep(0)
+    await spoke.wait()
     assert not asking.done()
     assert len(listener.deltas) == 1
     asking.cancel()

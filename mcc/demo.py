@@ -1,0 +1,92 @@
+"""This room is for `make demo`: the whole family, one order on this very repository, and what came of it."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.settings import Settings
+
+PROMPT = "Explain this repository"
+CHECKOUT = Path(__file__).resolve().parents[1]
+KEPT_IN = CHECKOUT / "var" / "demo"
+"""Unless MCC_DATA_DIR names another place: a family that runs here anyway is left alone."""
+
+OFFLINE = (
+    "This was the offline model, which follows fixed rules: no other one is set up here. Set ANTHROPIC_API_KEY, "
+    "OPENAI_API_KEY or OPENROUTER_API_KEY, or start Ollama, to have a language model do it."
+)
+
+
+def main() -> int:
+    """Answers the exit code: 0 when the order succeeded."""
+    from mcc.cli.options import plain_errors
+    from mcc.cli.server import refusals
+    from mcc.client import MCC
+    from mcc.local.family import Family
+    from mcc.local.housed import housed
+    from mcc.local.programs import Staff
+    from mcc.settings import load
+
+    with plain_errors(), refusals():
+        data_dir = None if os.environ.get("MCC_DATA_DIR") else KEPT_IN
+        settings = load(data_dir=data_dir, port=0, host="127.0.0.1", workspace_roots=(CHECKOUT,))
+        print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
+        with housed(Family(settings, Staff(flower=False), purpose="run", tell=print)) as family:
+            print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)
+            with MCC(family.url, token=family.token) as client:
+                return _show_one_order(client, settings)
+
+
+def _show_one_order(client: "MCC", settings: "Settings") -> int:
+    from mcc.cli.following import conclude, follow, withdraw
+
+    order_id = client.orders.submit(PROMPT, workspace=CHECKOUT).id
+    try:
+        follow(client, order_id, as_json=False)
+    except KeyboardInterrupt:
+        return withdraw(client, order_id)
+    code = conclude(client.orders.get(order_id), as_json=False)
+    _account_for(client, order_id, settings)
+    return code
+
+
+def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
+    """Which model, what it cost, where it is kept."""
+    from mcc.cli.printing import print_pairs
+    from mcc.client import NotFound
+    from mcc.view import figures
+
+    order = client.orders.get(order_id)
+    usage, place = order.usage, settings.data_dir
+    print(f"\n{'─' * 60}")
+    try:
+        record = client.orders.record(order_id)
+    except NotFound:
+        print(f"order   {order_id}\nNo agent started, so there is no record.")
+        return
+    print_pairs(
+        (
+            ("order", order.id),
+            ("record", f"{record.id} (the master's, with {len(record.subagent_history)} subagents under it)"),
+            ("model", record.model.effective),
+            ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
+            ("kept in", place),
+            ("look again", f"mcc up --data-dir {place}, then: mcc orders record {order.id} --data-dir {place}"),
+        )
+    )
+    if record.model.effective.startswith("offline"):
+        print(OFFLINE)
+
+
+if __name__ == "__main__":
+    import typer
+
+    try:
+        sys.exit(main())
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(1)

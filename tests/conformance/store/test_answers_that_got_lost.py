@@ -1,0 +1,135 @@
+"""A commit of unknown outcome is settled by rereading; a connection that died is replaced without a word."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from sqlalchemy import event, exc
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.status import OrderStatus
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Appended
+from mcc.store.sql import SqlStore, open_store
+from mcc.testing import FakeClock
+from tests.conformance.store.scene import Scene, ended, started
+
+
+def sql(scene: Scene) -> SqlStore:
+    assert isinstance(scene.store, SqlStore)
+    return scene.store
+
+
+@contextmanager
+def losing(scene: Scene, *, committed: bool) -> Iterator[None]:
+    """The next commit happens, or not, and the connection is gone before anybody hears of it."""
+    engine = sql(scene).database.engine
+    left = [1]
+
+    def lose(connection: Connection) -> None:
+        if not left:
+            return
+        left.pop()
+        if committed:
+            connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+        reason = Exception("the server closed the connection unexpectedly")
+        raise exc.OperationalError("COMMIT", {}, reason, connection_invalidated=True)
+
+    event.listen(engine, "commit", lose)
+    try:
+        yield
+    finally:
+        event.remove(engine, "commit", lose)
+    assert not left, "nothing was committed at all"
+
+
+both = pytest.mark.parametrize("committed", [True, False])
+
+
+@both
+def test_an_append_is_there_once(sql_scene: Scene, committed: bool) -> None:
+    held = sql_scene.running()
+    with losing(sql_scene, committed=committed):
+        assert held.write(started(), AgentStep(name="a", message="b")) == Appended()
+    assert sql_scene.kinds(held.order_id) == ["order.queued", "order.claimed", "agent.started", "agent.step"]
+
+
+@both
+def test_a_claim_is_made_once(sql_scene: Scene, committed: bool) -> None:
+    order, drone = sql_scene.place(), sql_scene.drone()
+    with losing(sql_scene, committed=committed):
+        claim = sql_scene.claim(order.id, drone)
+    assert claim and claim.epoch == 1
+    assert sql_scene.kinds(order.id) == ["order.queued", "order.claimed"]
+
+
+@both
+def test_an_order_ends_once(sql_scene: Scene, committed: bool) -> None:
+    held = sql_scene.running()
+    held.write(started())
+    with losing(sql_scene, committed=committed):
+        held.finish(OrderStatus.SUCCEEDED, ended())
+    assert sql_scene.kinds(held.order_id)[-1] == "order.finished"
+    assert sql_scene.status(held.order_id) is OrderStatus.SUCCEEDED
+
+
+@both
+def test_an_order_with_a_key_is_placed_once(sql_scene: Scene, committed: bool) -> None:
+    with losing(sql_scene, committed=committed):
+        placed = sql_scene.placed(key="k")
+    assert [order.id for order in sql_scene.store.orders.list().items] == [placed.order.id]
+
+
+def test_an_order_without_a_key_is_not_placed_twice(sql_scene: Scene) -> None:
+    with losing(sql_scene, committed=True), pytest.raises(StoreUnavailable):
+        sql_scene.placed()
+    assert len(sql_scene.store.orders.list().items) == 1
+
+
+@pytest.mark.parametrize("sql_scene", ["postgresql"], indirect=True)
+def test_connections_that_the_server_ended_are_replaced(sql_scene: Scene, postgres_server: str) -> None:
+    held = sql_scene.running()
+    for act in (lambda: held.write(started()), sql_scene.place, lambda: sql_scene.store.orders.get(held.order_id)):
+        _end_connections(sql_scene, postgres_server)
+        act()
+    assert sql_scene.fold(held.order_id).last_seq == 3
+
+
+def _end_connections(scene: Scene, server: str) -> None:
+    name = sql(scene).database.url.database
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    store = open_store("postgresql://postgres@127.0.0.1:1/postgres")
+    with pytest.raises(StoreUnavailable, match="connection to the database"):
+        store.orders.list()
+    with pytest.raises(StoreUnavailable):
+        store.leases.renew("x", lease_seconds=1, active=0)
+    store.close()
+
+
+def test_a_database_without_a_schema_says_what_to_do(tmp_path: object) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/empty.db", clock=FakeClock())
+    with pytest.raises(StoreUnavailable, match="mcc db upgrade"):
+        store.orders.list()
+    store.close()
+
+
+def test_a_file_that_is_no_database_says_so(tmp_path: object) -> None:
+    path = f"{tmp_path}/notes.db"
+    with open(path, "wb") as file:
+        file.write(b"these are notes and no database" * 100)
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreUnavailable, match="database"):
+        store.orders.list()
+    store.close()
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "mysql://x/y", "/tmp/file.db"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r"sqlite:///PATH"):
+        open_store(address)

@@ -1,0 +1,274 @@
+"""Whatever happens in whatever order: one holder, one running turn per session, one end, a journal without a gap."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.journal import AgentStep, OrderClaimed
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import FINAL, OrderStatus, may_move
+from mcc.store.entries import stops_all
+from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
+from mcc.store.ports import Batch, Claim, Store
+from mcc.store.sql import open_store
+from mcc.testing import FakeClock, MemoryStore
+from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, returned, started
+
+SETTINGS = settings(
+    max_examples=70,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+class OrderMachine(RuleBasedStateMachine):
+    """Drones that live, stall, die and come back as zombies; every one of them believes what it was last told."""
+
+    orders = Bundle("orders")
+    drones = Bundle("drones")
+    holds = Bundle("holds")
+
+    def open(self, clock: FakeClock) -> Store:
+        raise NotImplementedError
+
+    @initialize(target=drones)
+    def begin(self) -> str:
+        self.clock = FakeClock()
+        self.scene = Scene(self.open(self.clock), self.clock, "machine")
+        self.seen: dict[str, OrderStatus] = {}
+        self.held: list[Held] = []
+        self.lost: set[str] = set()
+        self.holder: dict[tuple[str, int], str] = {}
+        self.tokens = 0
+        self.token: dict[tuple[str, int], str] = {}
+        return self.scene.drone()
+
+    def teardown(self) -> None:
+        if hasattr(self, "scene"):
+            self.scene.store.close()
+
+    @rule(target=drones)
+    def start(self) -> str:
+        return self.scene.drone()
+
+    @rule(target=orders, way=st.sampled_from(["enqueue", "interrupt", "rollback", "steer", "reject"]), data=st.data())
+    def accept(self, way: str, data: st.DataObject) -> object:
+        sessions = [None, *sorted({order.session_id for order in self._all()})]
+        later = data.draw(st.sampled_from([None, None, None, 5, 60]))
+        fields: dict[str, object] = {"session_id": data.draw(st.sampled_from(sessions)), "when_busy": way}
+        if later is not None:
+            fields["not_before" if later == 5 else "expires_at"] = self.clock.now() + timedelta(seconds=later)
+        try:
+            placed = self.scene.placed("p", **fields)
+        except SessionBusy:
+            return multiple()
+        assert placed.created == (placed.receipt is None)
+        return placed.order.id
+
+    @rule(target=holds, drone=drones)
+    def deliver(self, drone: str) -> object:
+        """The best claimable order is given to a drone; nobody else is there, so a live one gets it."""
+        ready = self.scene.store.claims.claimable(["default"], 1)
+        held = self._claim(ready[0].order_id, drone) if ready else None
+        assert not ready or held or not self._lives(drone)
+        return held or multiple()
+
+    @rule(target=holds, order=orders, drone=drones)
+    def duplicate(self, order: str, drone: str) -> object:
+        """A stale or repeated message: the drone tries, whatever the order's state."""
+        return self._claim(order, drone) or multiple()
+
+    @rule(held=holds)
+    def claim_again(self, held: Held) -> None:
+        """The answer to a claim was lost, so it is repeated with its token."""
+        drone = self.holder[(held.order_id, held.epoch)]
+        valid, token = self._is_held(held), self.token[(held.order_id, held.epoch)]
+        again = self.scene.claim(held.order_id, drone, token=token)
+        if valid:
+            assert again and (again.epoch, again.last_seq) == (held.epoch, held.last_seq)
+        elif again is not None:
+            self._keep(again, drone, token)
+
+    def _claim(self, order: str, drone: str) -> Held | None:
+        self.tokens += 1
+        token = f"{drone}-{self.tokens}"
+        claim = self.scene.claim(order, drone, token=token)
+        return self._keep(claim, drone, token) if claim else None
+
+    def _keep(self, claim: Claim, drone: str, token: str) -> Held:
+        order = claim.order.id
+        held = Held(self.scene, order, claim.epoch, claim.attempt, claim.last_seq, claim.control_seq)
+        assert (order, claim.epoch) not in self.holder, "an epoch was given twice"
+        self.holder[(order, claim.epoch)] = drone
+        self.token[(order, claim.epoch)] = token
+        self.held.append(held)
+        return held
+
+    @rule(drone=drones)
+    def renew(self, drone: str) -> None:
+        renewed = self.scene.store.leases.renew(drone, lease_seconds=LEASE_SECONDS, active=1)
+        assert renewed == (drone not in self.lost)
+
+    @rule(seconds=st.sampled_from([1, 5, 13, 100]))
+    def expire(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @rule(held=holds, number=st.integers(0, 3))
+    def step(self, held: Held, number: int) -> None:
+        """A holder, or one that was, writes; whether it may is the store's to say."""
+        record = f"{held.order_id[:-12]}{held.attempt:06d}{held.last_seq % 1_000_000:06d}"
+        facts = [started(), called(record, held.last_seq), returned(record, held.last_seq), _step()][number:]
+        origin = held.origin.model_copy(update={"record_id": record})
+        valid = self._is_held(held)
+        answer = held.write(*facts, origin=origin)
+        assert not answer.culprits
+        assert bool(answer.fenced) != valid
+
+    @rule(drone=consumes(drones))
+    def crash(self, drone: str) -> None:
+        """Nobody renews it any more; what it held it may still try to write."""
+
+    @rule(held=holds)
+    def hand_back(self, held: Held) -> None:
+        valid = self._is_held(held)
+        answer = self.scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")
+        assert list(answer) == ([held.order_id] if valid else [])
+
+    @rule(order=orders, node=st.booleans(), kind=st.sampled_from(list(ControlKind)))
+    def ask(self, order: str, node: bool, kind: ControlKind) -> None:
+        record = "01890000-0000-7000-8000-000000000000" if node else None
+        try:
+            self.scene.store.controls.request(order, kind, NewControl(record_id=record), principal="x")
+        except OrderIsFinal:
+            assert self.scene.status(order) in FINAL
+
+    @rule(order=orders)
+    def cancel(self, order: str) -> None:
+        self.ask(order, False, ControlKind.CANCEL)
+
+    @rule(held=holds, honest=st.booleans())
+    def finish(self, held: Held, honest: bool) -> None:
+        """Ends the order; `honest` reads the controls first and obeys a cancel."""
+        valid = self._is_held(held)
+        status = OrderStatus.SUCCEEDED
+        if honest:
+            for control in self.scene.store.controls.pending({held.order_id: held.control_seq}):
+                held.control_seq = max(held.control_seq, control.number)
+            if any(stops_all(one) for one in self.scene.store.controls.of_order(held.order_id)):
+                status = OrderStatus.CANCELLED
+        if not valid:
+            with pytest.raises(Fenced):
+                held.finish(status)
+            return
+        try:
+            held.finish(status)
+        except ControlsPending:
+            assert not honest or self.scene.store.controls.of_order(held.order_id)[-1].number > held.control_seq
+
+    @rule(may_expire=st.booleans())
+    def sweep(self, may_expire: bool) -> None:
+        swept = self.scene.store.sweeper.sweep(may_expire=may_expire)
+        assert may_expire or not swept.lost
+        self.lost |= set(swept.lost)
+
+    def _is_held(self, held: Held) -> bool:
+        """By the journal alone: the last claim is this one, and nothing took it away since."""
+        last = 0
+        for entry in self.scene.store.journal.read(held.order_id, limit=100_000):
+            if isinstance(entry.data, OrderClaimed):
+                last = entry.data.epoch
+            elif entry.kind in ("order.requeued", "order.handed_back", "order.finished"):
+                last = 0
+        return last == held.epoch
+
+    def _lives(self, drone: str) -> bool:
+        return any(one.incarnation == drone and one.status != "silent" for one in self.scene.store.leases.drones())
+
+    def _all(self) -> list[WorkOrder]:
+        return list(self.scene.store.orders.list(limit=1_000).items)
+
+    @invariant()
+    def one_holder(self) -> None:
+        if not hasattr(self, "scene"):
+            return
+        probes = [Batch(held.order_id, held.epoch, held.last_seq, ()) for held in self.held]
+        accepted = [one.order_id for one in probes if not self.scene.store.journal.append([one]).fenced]
+        assert len(accepted) == len(set(accepted))
+
+    @invariant()
+    def orders_are_sound(self) -> None:
+        if not hasattr(self, "scene"):
+            return
+        busy: dict[str, str] = {}
+        for order in self._all():
+            if order.status in (OrderStatus.RUNNING, OrderStatus.WAITING):
+                assert order.session_id not in busy, "two turns of one session at once"
+                busy[order.session_id] = order.id
+            self._moved(order)
+            self._told(order)
+
+    def _moved(self, order: WorkOrder) -> None:
+        before = self.seen.get(order.id)
+        assert before not in FINAL or before == order.status, "an end was not the end"
+        self.seen[order.id] = order.status
+        direct = before is None or before == order.status or may_move(before, order.status)
+        assert direct or before is OrderStatus.RUNNING or order.status in FINAL
+
+    def _told(self, order: WorkOrder) -> None:
+        fold = self.scene.fold(order.id)
+        assert fold.last_seq == order.last_seq
+        kinds = self.scene.kinds(order.id)
+        assert kinds.count("order.finished") == (order.status in FINAL)
+        if order.status in FINAL:
+            assert kinds[-1] == "order.finished" and fold.finished and fold.finished.status == order.status
+            assert self.scene.store.orders.record(order.id) == fold.record()
+            assert not any(one.open for one in self.scene.store.controls.of_order(order.id))
+
+
+def _step() -> AgentStep:
+    return AgentStep(name="n", message="m")
+
+
+class MemoryMachine(OrderMachine):
+    def open(self, clock: FakeClock) -> Store:
+        return MemoryStore(clock=clock)
+
+
+class SqliteInMemoryMachine(OrderMachine):
+    def open(self, clock: FakeClock) -> Store:
+        return open_store("sqlite://", clock=clock)
+
+
+def test_in_memory() -> None:
+    run_state_machine_as_test(MemoryMachine, settings=SETTINGS)
+
+
+def test_on_sqlite_in_memory() -> None:
+    run_state_machine_as_test(SqliteInMemoryMachine, settings=SETTINGS)
+
+
+def test_on_sqlite_in_a_file(sqlite_template: Path, tmp_path: Path) -> None:
+    class FileMachine(OrderMachine):
+        def open(self, clock: FakeClock) -> Store:
+            path = tmp_path / f"{uuid4()}.db"
+            shutil.copy(sqlite_template, path)
+            return open_store(f"sqlite:///{path}", clock=clock)
+
+    run_state_machine_as_test(FileMachine, settings=settings(SETTINGS, max_examples=20))

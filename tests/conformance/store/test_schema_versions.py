@@ -1,0 +1,128 @@
+"""Migrations lead to the schema of the tables, and back, on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from mcc.store.errors import StoreUnavailable
+from mcc.store.migrate import downgrade, schema_problem, upgrade
+from mcc.store.sql import open_store
+from mcc.store.sql.engine import Database
+from mcc.store.sql.tables import METADATA
+from tests.conformance.store.scene import Scene, at_once
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/deep/er/mcc.db"
+    else:
+        url: str = request.getfixturevalue("empty_postgres")
+        yield url
+        downgrade(url, "base")
+        _forget(url)
+
+
+def _forget(url: str) -> None:
+    database = Database(url)
+    database.write(lambda connection: connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version"))
+    database.close()
+
+
+def _tables(url: str) -> set[str]:
+    database = Database(url)
+    names = database.read(lambda connection: set(sa.inspect(connection).get_table_names()))
+    database.close()
+    return names - {"alembic_version"}
+
+
+def test_up_and_down_and_up_again(empty_url: str) -> None:
+    assert "mcc db upgrade" in (schema_problem(empty_url) or "")
+    for _ in range(2):
+        upgrade(empty_url)
+        upgrade(empty_url)
+        assert schema_problem(empty_url) is None
+        assert _tables(empty_url) == set(METADATA.tables)
+        downgrade(empty_url, "base")
+        assert _tables(empty_url) == set()
+
+
+def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
+    upgrade(empty_url)
+    database = Database(empty_url)
+    try:
+        with database.engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, METADATA) == []
+            _same_conditions(connection)
+    finally:
+        database.close()
+
+
+def _same_conditions(connection: sa.Connection) -> None:
+    """Alembic does not compare the conditions of partial indexes."""
+    dialect = connection.dialect.name
+    for table in METADATA.tables.values():
+        made = {index["name"]: index for index in sa.inspect(connection).get_indexes(table.name)}
+        for index in table.indexes:
+            wanted = index.dialect_options[dialect].get("where")
+            found = made[index.name].get("dialect_options", {}).get(f"{dialect}_where")
+            assert (wanted is None) == (found is None), index.name
+            assert made[index.name]["unique"] == bool(index.unique), index.name
+
+
+def test_two_processes_that_upgrade_at_once_both_succeed(empty_url: str) -> None:
+    answers = at_once(*[lambda: upgrade(empty_url)] * 3)
+    assert answers == [None, None, None]
+    assert schema_problem(empty_url) is None
+
+
+def test_a_schema_of_a_newer_version_is_told(empty_url: str) -> None:
+    upgrade(empty_url)
+    database = Database(empty_url)
+    database.write(lambda one: one.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'"))
+    assert "newer" in (schema_problem(empty_url) or "")
+    database.write(lambda one: one.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'"))
+    database.close()
+
+
+def test_the_file_is_written_ahead_and_synced(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mcc.db"
+    upgrade(url)
+    database = Database(url)
+    modes = database.read(
+        lambda one: [one.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+    )
+    assert modes == ["wal", 2]
+    database.close()
+
+
+def test_postgresql_gives_up_on_what_hangs(postgres_url: str) -> None:
+    database = Database(postgres_url)
+    names = ("idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout", "transaction_isolation")
+    shown = database.read(lambda one: [one.exec_driver_sql(f"SHOW {name}").scalar() for name in names])
+    assert shown == ["5s", "15s", "5s", "read committed"]
+    database.close()
+
+
+def test_the_real_clocks_keep_leases(database_url: str) -> None:
+    store = open_store(database_url)
+    scene = Scene(store, clock=None, kind="sql")  # type: ignore[arg-type]
+    drone = scene.drone(lease_seconds=60)
+    order = scene.place()
+    assert scene.claim(order.id, drone) is not None
+    assert not store.sweeper.sweep(may_expire=True).lost
+    assert store.leases.renew(drone, lease_seconds=-1, active=0)
+    swept = store.sweeper.sweep(may_expire=True)
+    assert (list(swept.lost), list(swept.requeued)) == ([drone], [order.id])
+    store.close()
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreUnavailable, match="cannot be made"):
+        upgrade(f"sqlite:///{tmp_path}/file/mcc.db")

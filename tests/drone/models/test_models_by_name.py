@@ -1,0 +1,237 @@
+"""This room is for models by name: what configuration and keys make of a name."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.models.registry import Models, UnknownModel
+from drone.models.transport import Wire
+from drone.settings import ModelConfig, Settings
+from mcc.contracts.record import ToolCall
+
+NOBODY = "http://127.0.0.1:9"
+ROOT = Path(__file__).parents[3]
+
+
+class Given(Settings):
+    """Settings that hear of no key but those they are given."""
+
+    def key(self, name: str) -> str | None:
+        given = self.keys.get(name)
+        return given.get_secret_value() if given else None
+
+
+def settings(*, keys: dict[str, str] | None = None, **more: Any) -> Settings:
+    secrets = {name: SecretStr(key) for name, key in (keys or {}).items()}
+    known = {"openai_base_url": "https://openai.test/v1", "anthropic_base_url": "https://anthropic.test"}
+    return Given(**{**known, "ollama_base_url": NOBODY, "keys": secrets, **more})
+
+
+def config(**more: Any) -> ModelConfig:
+    return ModelConfig(**{"provider": "openai", "model": "m", **more})
+
+
+def problem(models: Models, name: str) -> str | None:
+    return next(one.problem for one in models.capabilities() if one.name == name)
+
+
+async def asked(models: Models, name: str, bench: Any) -> Any:
+    return await models.get(name).ask(bench.asking(), bench.ear)
+
+
+def whole(text: str) -> httpx.Response:
+    return httpx.Response(200, json={"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
+
+
+async def test_an_alias_asks_its_own_server_with_its_own_key(bench: Any) -> None:
+    table = {"fast": config(base_url="https://fast.test/v1", api_key_env="FAST", max_output_tokens=9)}
+    provider = bench.Provider(whole("Hi"))
+    models = Models(settings(keys={"FAST": "fast-key\n"}, models=table), wire=Wire(provider))
+    assert (await asked(models, "fast", bench)).text == "Hi"
+    request = provider.requests[0]
+    assert (request.url.host, request.headers["authorization"]) == ("fast.test", "Bearer fast-key")
+    assert (provider.body["model"], provider.body["max_tokens"]) == ("m", 9)
+    assert (models.get("fast").name, models.get("fast")) == ("openai/m", models.get("fast"))
+
+
+async def test_a_provider_s_own_key_never_goes_to_another_address(bench: Any) -> None:
+    provider = bench.Provider(whole("Hi"))
+    table = {"local": config(base_url="http://127.0.0.1:8000/v1")}
+    models = Models(settings(keys={"OPENAI_API_KEY": "sk-openai"}, models=table), wire=Wire(provider))
+    await asked(models, "local", bench)
+    assert "sk-openai" not in str(provider.requests[0].headers)
+
+
+async def test_a_provider_and_its_model_are_a_name(bench: Any) -> None:
+    provider = bench.Provider(whole("Hi"), httpx.Response(200, json={"content": [], "stop_reason": "end_turn"}))
+    keys = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-ant"}
+    models = Models(settings(keys=keys), wire=Wire(provider))
+    await asked(models, "openai/gpt/x", bench)
+    await asked(models, "anthropic/claude", bench)
+    first, second = provider.requests
+    assert (str(first.url), json.loads(first.content)["model"]) == ("https://openai.test/v1/chat/completions", "gpt/x")
+    assert (str(second.url), second.headers["x-api-key"]) == ("https://anthropic.test/v1/messages", "sk-ant")
+
+
+async def test_the_next_model_of_the_table_is_asked_when_one_fails(bench: Any) -> None:
+    table = {"fast": config(base_url="https://fast.test/v1", fallback=("openai/other", "offline"))}
+    provider = bench.Provider(httpx.Response(400, json={"error": "No"}), whole("Hi"))
+    models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models=table), wire=Wire(provider))
+    reply = await asked(models, "fast", bench)
+    assert (reply.text, reply.model) == ("Hi", "openai/other")
+    assert bench.ear.fallbacks == [("openai/m", "openai/other", "openai/m answered 400: No.")]
+
+
+async def test_configured_prices_make_the_cost(bench: Any) -> None:
+    body = {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 10**6, "completion_tokens": 10**6}}
+    table = {"fast": config(base_url="https://fast.test/v1", price={"input": 0.2, "output": 0.8})}
+    models = Models(settings(models=table), wire=Wire(bench.Provider(httpx.Response(200, json=body))))
+    assert (await asked(models, "fast", bench)).usage.cost_usd == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("fst", "Did you mean fast?"), ("ofline", "Did you mean offline?"), ("openal/x", "openai/…")]
+)
+def test_an_unknown_name_is_told_the_nearest_one(name: str, near: str) -> None:
+    with pytest.raises(UnknownModel, match=f"There is no model '{name}'") as caught:
+        Models(settings(models={"fast": config()})).get(name)
+    assert near in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "/", "openai/", "scripted//etc/passwd", "nobody/x"])
+def test_names_that_lead_nowhere_are_unknown(name: str) -> None:
+    with pytest.raises(UnknownModel):
+        Models(settings()).get(name)
+
+
+async def test_a_missing_key_is_a_problem_that_names_its_variable(bench: Any) -> None:
+    models = Models(settings(models={"fast": config(api_key_env="FAST"), "own": config()}))
+    assert "set the environment variable FAST" in str(problem(models, "fast"))
+    assert "set the environment variable OPENAI_API_KEY" in str(problem(models, "own"))
+    error = await bench.refused(models.get("fast"))
+    assert "FAST" in str(error) and not error.retryable
+
+
+def test_http_to_another_machine_is_a_problem() -> None:
+    models = Models(settings(models={"far": config(base_url="http://models.test/v1")}))
+    assert "use https" in str(problem(models, "far"))
+
+
+@pytest.mark.parametrize("key", ["schlüssel-0123456789", "a\nb"])
+def test_a_key_that_no_header_can_carry_is_a_problem(key: str) -> None:
+    models = Models(settings(keys={"FAST": key}, models={"fast": config(api_key_env="FAST")}))
+    told = str(problem(models, "fast"))
+    assert "characters" in told and key not in told
+
+
+def test_a_fallback_that_does_not_exist_is_a_problem_of_its_alias() -> None:
+    models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models={"fast": config(fallback=("slow",))}))
+    assert "'slow'" in str(problem(models, "fast"))
+
+
+def test_every_configured_model_is_told_and_the_offline_one() -> None:
+    models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models={"fast": config()}))
+    told = {one.name: one for one in models.capabilities()}
+    assert set(told) == {"openai/gpt-4.1", "fast", "offline"}
+    assert all(one.problem is None for one in told.values())
+    assert "k" * 20 not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("keys", "begins"),
+    [
+        ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"}, "anthropic/"),
+        ({"OPENAI_API_KEY": "b", "OPENROUTER_API_KEY": "c"}, "openai/"),
+        ({"OPENROUTER_API_KEY": "c"}, "openrouter/"),
+        ({}, "offline"),
+    ],
+)
+def test_the_default_is_the_first_provider_with_a_key(keys: dict[str, str], begins: str) -> None:
+    models = Models(settings(keys=keys))
+    assert models.default_name.startswith(begins)
+    assert models.default.name.startswith(begins)
+
+
+def test_the_configured_default_wins() -> None:
+    models = Models(settings(keys={"ANTHROPIC_API_KEY": "a"}, models={"fast": config()}, defaults={"model": "fast"}))
+    assert models.default_name == "fast"
+
+
+def test_a_script_on_file_is_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "script.json"
+    path.write_text('{"rules": [{"match": "", "replies": [{"text": "Hi"}]}]}')
+    table = {
+        "play": ModelConfig(provider="scripted", model=str(path)),
+        "lost": ModelConfig(provider="scripted", model=str(tmp_path / "no.json")),
+    }
+    models = Models(settings(models=table))
+    assert (models.get("play").name, problem(models, "play")) == ("scripted/play", None)
+    assert "cannot be read" in str(problem(models, "lost"))
+
+
+@pytest.fixture(scope="module")
+def fake_server() -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.fake_llm", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().split()[1]}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "plain"])
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_a_conversation_with_a_server_runs_to_its_end(
+    bench: Any, fake_server: str, form: str, stream: bool
+) -> None:
+    model = ModelConfig(provider=form, base_url=f"{fake_server}/L1/T7/v1", model="fake", stream=stream)  # type: ignore[arg-type]
+    models = Models(settings(models={"fake": model}))
+    tools = (ToolSpec("lookup", "", {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}),)
+    messages: list[Any] = [UserMessage("Find the facts. [[sub r=3]]")]
+    texts = []
+    try:
+        for number in range(4):
+            reply = await models.get("fake").ask(bench.asking(*messages, tools=tools), bench.ear)
+            texts.append(reply.text)
+            if wanted := reply.tool_calls:
+                assert wanted[0].arguments == {"q": f"fact number {number}"}
+                call = ToolCall(call_id=f"call-{number}", name=wanted[0].name, arguments=wanted[0].arguments)
+                results = ToolResults((ToolResult(call.call_id, call.name, "A fact.", False),))
+                messages += [AssistantMessage(reply.text, tool_calls=(call,)), results]
+    finally:
+        await models.aclose()
+    assert texts == ["", "", "", "Done." + " token" * 6]
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (500, 7)
+    assert bench.ear.heard() == texts[-1]
+
+
+def test_an_ollama_on_this_machine_is_the_default_with_its_newest_model_that_chats() -> None:
+    tags = json.dumps({"models": [{"name": "nomic-embed-text"}, {"name": "qwen3:8b"}, {"name": "other"}]})
+    program = (
+        "import http.server as h, sys\n"
+        "class A(h.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        assert self.path == '/api/tags'\n"
+        "        self.send_response(200); self.end_headers(); self.wfile.write(sys.argv[1].encode())\n"
+        "    def log_message(self, *a): pass\n"
+        "s = h.HTTPServer(('127.0.0.1', 0), A); print(s.server_port, flush=True); s.handle_request()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, tags], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        models = Models(settings(ollama_base_url=f"http://127.0.0.1:{process.stdout.readline().strip()}"))
+        try:
+            assert models.default_name == "ollama/qwen3:8b"
+        finally:
+            process.kill()
+    assert models.default.name == "ollama/qwen3:8b"

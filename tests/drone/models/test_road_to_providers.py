@@ -1,0 +1,290 @@
+"""This room is for the road to providers over real sockets on this machine: its connections, silences and ends."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from drone.models.openai import ChatCompletions
+from drone.models.remote import Endpoint, Remote
+from drone.models.transport import Wire
+
+DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+LAST = b"0\r\n\r\n"
+
+Serve = Callable[["Guest"], Awaitable[None]]
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Guest:
+    """One connection as the server sees it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def request(self) -> bytes:
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await self.reader.readexactly(int(length.split(b":")[1]))
+        return head
+
+    async def say(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def leaves(self) -> None:
+        await self.reader.read()
+
+
+@asynccontextmanager
+async def server(serve: Serve) -> AsyncIterator[str]:
+    """A server on a free port of this machine; its address."""
+
+    async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(Guest(reader, writer))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(welcome, "127.0.0.1", 0, backlog=1000)
+    async with listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+
+
+@asynccontextmanager
+async def wire() -> AsyncIterator[Wire]:
+    own = Wire()
+    try:
+        yield own
+    finally:
+        await own.aclose()
+
+
+def model(address: str, own: Wire, *, stream: bool = True, stall_seconds: float = 5.0) -> Remote:
+    endpoint = Endpoint("openai/m", "m", address, key="k" * 20, stream=stream)
+    return Remote(endpoint, ChatCompletions(endpoint), own, stall_seconds=stall_seconds)
+
+
+async def test_calls_one_after_another_share_a_connection_and_bring_no_cookies(bench: Any) -> None:
+    heads: list[bytes] = []
+    guests = 0
+
+    async def serve(guest: Guest) -> None:
+        nonlocal guests
+        guests += 1
+        while True:
+            heads.append(await guest.request())
+            await guest.say(HEAD + b"set-cookie: a=b\r\n\r\n" + chunked(DONE))
+            await guest.say(LAST)
+
+    async with server(serve) as address, wire() as own:
+        asked = model(address, own)
+        for _ in range(5):
+            assert (await asked.ask(bench.asking(), bench.ear)).text == "x"
+    assert (guests, len(heads)) == (1, 5)
+    assert not any(b"cookie" in head.lower() for head in heads)
+    assert all(b"accept-encoding: identity" in head.lower() for head in heads)
+
+
+async def test_hundreds_of_calls_go_out_side_by_side(bench: Any) -> None:
+    count, all_here = 300, asyncio.Event()
+    here = 0
+
+    async def serve(guest: Guest) -> None:
+        nonlocal here
+        await guest.request()
+        here += 1
+        if here == count:
+            all_here.set()
+        await all_here.wait()
+        await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
+
+    async with server(serve) as address, wire() as own:
+        asked = model(address, own, stall_seconds=30)
+        replies = await asyncio.gather(*(asked.ask(bench.asking(), bench.ear) for _ in range(count)))
+    assert {reply.text for reply in replies} == {"x"}
+
+
+@pytest.mark.parametrize(
+    "before", [b"", HEAD + b"\r\n", HEAD + b"\r\n" + chunked(DONE[:20])], ids=["status", "byte", "rest"]
+)
+async def test_a_provider_that_falls_silent_is_given_up(bench: Any, before: bytes) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(before)
+        await guest.leaves()
+
+    async with server(serve) as address, wire() as own:
+        error = await bench.refused(model(address, own, stall_seconds=0.05))
+    assert str(error) == "openai/m was silent for too long."
+    assert error.retryable
+
+
+async def test_a_provider_that_drips_for_ever_meets_the_deadline(bench: Any) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n")
+        while True:
+            await guest.say(chunked(b": still here\n\n"))
+            await asyncio.sleep(0)
+
+    async with server(serve) as address, wire() as own:
+        error = await bench.refused(model(address, own), bench.asking(seconds=0.1))
+    assert (str(error), error.retryable) == ("openai/m did not finish within 0.1 seconds.", True)
+
+
+async def test_a_whole_reply_whose_connection_stays_open_is_not_waited_for(bench: Any) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n" + chunked(DONE))
+        await guest.leaves()
+
+    async with server(serve) as address, wire() as own:
+        assert (await model(address, own, stall_seconds=0.05).ask(bench.asking(), bench.ear)).text == "x"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        HEAD + b"\r\n" + chunked(DONE[:30]),
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
+    ],
+    ids=["nothing", "half a status", "another protocol", "half a stream", "half a body"],
+)
+async def test_a_connection_that_breaks_may_be_tried_again(bench: Any, said: bytes, stream: bool) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(said)
+
+    async with server(serve) as address, wire() as own:
+        error = await bench.refused(model(address, own, stream=stream))
+    assert error.retryable
+    assert address.split("//")[1] not in str(error)
+
+
+async def test_a_port_where_nobody_listens_is_a_sentence(bench: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with wire() as own:
+            error = await bench.refused(model(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", own))
+    assert str(error) == "openai/m could not be reached: the connection was refused or failed."
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("raised", "sentence"),
+    [
+        (httpx.ConnectError("refused by 10.0.0.1"), "could not be reached: the connection was refused or failed"),
+        (httpx.ConnectTimeout(""), "could not be reached within 10 seconds"),
+        (httpx.ReadTimeout(""), "was silent for too long"),
+        (httpx.RemoteProtocolError(""), "broke the connection"),
+        (OSError(5, "Input/output error"), "broke the connection"),
+    ],
+)
+async def test_every_way_to_lose_a_provider_is_a_sentence(bench: Any, raised: Exception, sentence: str) -> None:
+    error = await bench.refused(bench.openai(bench.Provider(raised)))
+    assert (str(error), error.retryable) == (f"openai/m {sentence}.", True)
+
+
+async def test_a_redirect_is_not_followed(bench: Any) -> None:
+    visited = asyncio.Event()
+
+    async def elsewhere(guest: Guest) -> None:
+        visited.set()
+
+    async with server(elsewhere) as other:
+
+        async def serve(guest: Guest) -> None:
+            await guest.request()
+            await guest.say(b"HTTP/1.1 307 Go\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % other.encode())
+
+        async with server(serve) as address, wire() as own:
+            error = await bench.refused(model(address, own))
+    assert (error.status, error.retryable, visited.is_set()) == (307, False, False)
+
+
+async def test_a_cancelled_call_closes_its_connection(bench: Any) -> None:
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n" + chunked(DONE[:20]))
+        asked.set()
+        await guest.leaves()
+        left.set()
+
+    async with server(serve) as address, wire() as own:
+        call = asyncio.create_task(model(address, own).ask(bench.asking(), bench.ear))
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(5):
+            await left.wait()
+
+
+def test_one_road_serves_one_loop_after_another(bench: Any) -> None:
+    own = Wire()
+
+    async def once() -> str:
+        async def serve(guest: Guest) -> None:
+            await guest.request()
+            await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
+            await guest.leaves()
+
+        async with server(serve) as address:
+            text: str = (await model(address, own).ask(bench.asking(), bench.ear)).text
+            return text
+
+    assert [asyncio.run(once()) for _ in range(2)] == ["x", "x"]
+    asyncio.run(own.aclose())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://",
+        "http://[::1/v1",
+        "http://127.0.0.1:99999/v1",
+        "ftp://models.test/v1",
+        "http://models.test/v1",
+        "http://127.0.0.1.evil.test/v1",
+        "http://127.0.0.1@evil.test/v1",
+        "https://me:secret@models.test/v1",
+        "https://models.test/v1?key=1",
+        "",
+    ],
+)
+def test_an_address_that_no_key_may_be_sent_to_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="base_url") as caught:
+        Endpoint("openai/m", "m", address)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://models.test/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://127.9.9.9",
+        "http://localhost:1/v1",
+        "http://[::1]:1/v1",
+    ],
+)
+def test_an_address_over_https_or_on_this_machine_is_taken(address: str) -> None:
+    assert Endpoint("openai/m", "m", address).base_url == address

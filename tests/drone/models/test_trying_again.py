@@ -1,0 +1,212 @@
+"""This room is for trying again and falling back, with a clock that only moves when someone sleeps."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.models.fallback import REST_SECONDS, Fallback
+from drone.models.retry import Patience, Retrying
+from drone.models.scripted import Line, Said, ScriptedModel, call
+from mcc.contracts.usage import Usage
+
+BUSY = ModelError("It is busy.", retryable=True, status=529)
+WRONG = ModelError("It is wrong.", status=400)
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@dataclass
+class Slow:
+    """Takes its time before every reply of the model inside."""
+
+    model: ScriptedModel
+    clock: Clock
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        self.clock.now += self.seconds
+        return await self.model.ask(ask, listener)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def retrying(model: Model, clock: Clock, **more: Any) -> Retrying:
+    return Retrying(model, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0, **more)
+
+
+def scripted(*script: Said) -> ScriptedModel:
+    return ScriptedModel(script)
+
+
+async def test_a_good_reply_is_given_at_once(bench: Any, clock: Clock) -> None:
+    assert (await retrying(scripted("Hi"), clock).ask(bench.asking(), bench.ear)).text == "Hi"
+    assert clock.slept == [] and bench.ear.retries == []
+
+
+async def test_the_listener_hears_of_every_failed_try_and_its_wait(bench: Any, clock: Clock) -> None:
+    reply = await retrying(scripted(BUSY, BUSY, BUSY, "Hi"), clock).ask(bench.asking(), bench.ear)
+    assert reply.text == "Hi"
+    assert bench.ear.retries == [("It is busy.", 0.2), ("It is busy.", 0.4), ("It is busy.", 0.8)]
+    assert clock.slept == [0.2, 0.4, 0.8]
+
+
+async def test_after_four_tries_the_last_error_stands(bench: Any, clock: Clock) -> None:
+    model = scripted(*[BUSY] * 10)
+    error = await bench.refused(retrying(model, clock))
+    assert str(error) == "It is busy. (tried 4 times)"
+    assert (error.retryable, error.status, len(model.asks)) == (True, 529, 4)
+
+
+async def test_what_is_wrong_is_not_tried_again(bench: Any, clock: Clock) -> None:
+    model = scripted(WRONG, "never said")
+    assert await bench.refused(retrying(model, clock)) is not None
+    assert len(model.asks) == 1 and clock.slept == []
+
+
+def test_waits_double_up_to_their_cap_and_jitter_only_shortens_them() -> None:
+    patience = Patience()
+    waits = [patience.wait(tried, BUSY, 1.0) for tried in range(1, 12)]
+    assert waits[:4] == [0.2, 0.4, 0.8, 1.6]
+    assert max(waits) == 30.0
+    assert patience.wait(3, BUSY, 0.0) == 0.4
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0, 120.0])
+async def test_the_provider_s_own_wait_is_kept(bench: Any, clock: Clock, seconds: float) -> None:
+    limited = ModelError("Slow down.", retryable=True, status=429, retry_after=seconds)
+    await retrying(scripted(limited, "Hi"), clock).ask(bench.asking(seconds=600.0), bench.ear)
+    assert clock.slept == [seconds]
+
+
+async def test_a_wait_of_more_than_two_minutes_is_not_waited_for(bench: Any, clock: Clock) -> None:
+    limited = ModelError("Tomorrow.", retryable=True, status=429, retry_after=86_400.0)
+    error = await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=100_000.0))
+    assert (error.retry_after, error.retryable, clock.slept) == (86_400.0, True, [])
+
+
+async def test_no_wait_reaches_past_the_deadline(bench: Any, clock: Clock) -> None:
+    limited = ModelError("Slow down.", retryable=True, retry_after=60.0)
+    await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=59.0))
+    assert clock.slept == []
+
+
+async def test_every_try_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
+    model = scripted(BUSY, BUSY, "Hi")
+    await retrying(Slow(model, clock, 10.0), clock).ask(bench.asking(seconds=60.0), bench.ear)
+    assert [ask.seconds for ask in model.asks] == [60.0, pytest.approx(49.8), pytest.approx(39.4)]
+
+
+async def test_no_try_begins_after_the_deadline(bench: Any, clock: Clock) -> None:
+    model = scripted(*[BUSY] * 4)
+    await bench.refused(retrying(Slow(model, clock, 25.0), clock), bench.asking(seconds=60.0))
+    assert len(model.asks) == 3
+
+
+async def test_a_cancelled_wait_ends_at_once(bench: Any, clock: Clock) -> None:
+    async def cancelled(seconds: float) -> None:
+        raise asyncio.CancelledError
+
+    model = scripted(BUSY, "Hi")
+    with pytest.raises(asyncio.CancelledError):
+        await Retrying(model, clock=clock, sleep=cancelled).ask(bench.asking(), bench.ear)
+    assert len(model.asks) == 1
+
+
+def cut_off(tokens: int = 100) -> Line:
+    return Line(finish_reason="length", usage=Usage(input_tokens=10, output_tokens=tokens, model_calls=1))
+
+
+async def test_a_reply_that_ran_out_before_its_first_word_is_asked_for_with_twice_the_room(
+    bench: Any, clock: Clock
+) -> None:
+    model = scripted(cut_off(), Line("Hi", usage=Usage(input_tokens=10, output_tokens=5, model_calls=1)))
+    reply = await retrying(model, clock).ask(bench.asking(max_output_tokens=3000), bench.ear)
+    assert (reply.text, model.asks[1].max_output_tokens) == ("Hi", 6000)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.model_calls) == (20, 105, 2)
+    assert len(bench.ear.retries) == 1
+
+
+@pytest.mark.parametrize("second", [cut_off(), WRONG])
+async def test_twice_the_room_is_given_once(bench: Any, clock: Clock, second: Said) -> None:
+    model = scripted(cut_off(), second, "never said")
+    reply = await retrying(model, clock).ask(bench.asking(), bench.ear)
+    assert (reply.text, reply.finish_reason, len(model.asks)) == ("", "length", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [Line("half a", finish_reason="length"), Line(calls=(call("read"),), finish_reason="length"), Line("")],
+    ids=["text", "a call", "not cut off"],
+)
+async def test_a_reply_that_said_something_stands(bench: Any, clock: Clock, line: Line) -> None:
+    model = scripted(line)
+    await retrying(model, clock).ask(bench.asking(), bench.ear)
+    assert len(model.asks) == 1
+
+
+def pair(clock: Clock, first: Iterable[Said], second: Iterable[Said]) -> tuple[Fallback, ScriptedModel, ScriptedModel]:
+    one, two = ScriptedModel(first, name="a/one"), ScriptedModel(second, name="b/two")
+    return Fallback([one, two], clock=clock), one, two
+
+
+async def test_the_next_model_is_asked_where_the_first_gives_no_reply(bench: Any, clock: Clock) -> None:
+    model, _, _ = pair(clock, [WRONG], ["Hi"])
+    reply = await model.ask(bench.asking(), bench.ear)
+    assert (reply.text, reply.model, model.name) == ("Hi", "b/two", "a/one")
+    assert bench.ear.fallbacks == [("a/one", "b/two", "It is wrong.")]
+
+
+async def test_the_error_of_the_last_model_stands(bench: Any, clock: Clock) -> None:
+    model, _, _ = pair(clock, [WRONG], [BUSY])
+    assert await bench.refused(model) is BUSY
+
+
+async def test_a_model_that_is_down_rests_for_a_while(bench: Any, clock: Clock) -> None:
+    model, one, two = pair(clock, [BUSY, "One"], ["Two", "Two"])
+    for _ in range(2):
+        assert (await model.ask(bench.asking(), bench.ear)).text == "Two"
+    assert (len(one.asks), len(two.asks), len(bench.ear.fallbacks)) == (1, 2, 2)
+    clock.now += REST_SECONDS
+    assert (await model.ask(bench.asking(), bench.ear)).text == "One"
+
+
+async def test_a_refused_request_says_nothing_about_the_next_one(bench: Any, clock: Clock) -> None:
+    model, _, _ = pair(clock, [WRONG, "One"], ["Two"])
+    assert (await model.ask(bench.asking(), bench.ear)).text == "Two"
+    assert (await model.ask(bench.asking(), bench.ear)).text == "One"
+
+
+async def test_the_fallback_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
+    two = ScriptedModel(["Hi"], name="b/two")
+    slow = Slow(ScriptedModel([BUSY], name="a/one"), clock, 40.0)
+    await Fallback([slow, two], clock=clock).ask(bench.asking(seconds=60.0), bench.ear)
+    assert two.asks[0].seconds == pytest.approx(20.0)
+
+
+async def test_no_fallback_begins_when_the_time_is_over(bench: Any, clock: Clock) -> None:
+    two = ScriptedModel(["Hi"], name="b/two")
+    slow = Slow(ScriptedModel([BUSY], name="a/one"), clock, 59.5)
+    assert await bench.refused(Fallback([slow, two], clock=clock), bench.asking(seconds=60.0)) is BUSY
+    assert two.asks == [] and bench.ear.fallbacks == []

@@ -1,0 +1,152 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from drone.settings import ModelConfig, Settings, SettingsProblem, load
+
+MODELS = """
+[models.fast]
+provider = "openai"
+base_url = "http://127.0.0.1:8000/v1/"
+model = "qwen3-coder"
+api_key_env = "MY_KEY"
+context_tokens = 128000
+fallback = ["anthropic/claude-sonnet"]
+[models.fast.price]
+input = 0.2
+output = 0.8
+[defaults]
+model = "fast"
+"""
+
+
+@pytest.fixture
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An environment without any setting of ours, in a directory without a file of ours."""
+    for name in os.environ:
+        if name.startswith(("MCC_", "DRONE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.chdir(tmp_path)
+    return monkeypatch
+
+
+def test_defaults_are_those_of_the_documents(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = load()
+    assert settings.data_dir == tmp_path / "share" / "mcc"
+    assert settings.database_url == f"sqlite:///{settings.data_dir / 'mcc.db'}"
+    assert (settings.queues, settings.slots, settings.workspace_roots) == (("default",), 200, ())
+    assert (settings.lease_seconds, settings.renew_seconds, settings.sweep_seconds) == (12, 1, 0.5)
+    assert (settings.canary_seconds, settings.canary_patience_seconds, settings.poll_seconds) == (30, 20, 5)
+    assert settings.name
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text('[drone]\nslots = 1\nname = "file"\nqueues = ["file"]\n')
+    clean.setenv("DRONE_NAME", "environment")
+    clean.setenv("DRONE_QUEUES", "one, two")
+    settings = load(queues=("argument",), name=None)
+    assert (settings.slots, settings.name, settings.queues) == (1, "environment", ("argument",))
+    assert load().queues == ("one", "two")
+
+
+def test_what_mcc_and_drones_share_may_be_set_for_both_at_once(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text('[mcc]\nredis_url = "redis://file/1"\nport = 1\nlease_seconds = 30\n')
+    clean.setenv("MCC_DATABASE_URL", "postgresql://h/mcc")
+    clean.setenv("MCC_QUEUES", "shared")
+    clean.setenv("DRONE_WORKSPACE_ROOTS", f"{tmp_path / 'a'}{os.pathsep}b")
+    settings = load()
+    assert (settings.redis_url, settings.database_url) == ("redis://file/1", "postgresql://h/mcc")
+    assert (settings.queues, settings.lease_seconds) == (("shared",), 30)
+    assert settings.workspace_roots == (tmp_path / "a", tmp_path / "b")
+
+
+def test_an_empty_variable_counts_as_unset(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("DRONE_SLOTS", "")
+    assert load().slots == 200
+
+
+def test_models_are_read_from_the_file(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    named = tmp_path / "elsewhere.toml"
+    named.write_text(MODELS)
+    clean.setenv("MCC_CONFIG", str(named))
+    clean.setenv("MY_KEY", "s3cret")
+    settings = load()
+    fast = settings.models["fast"]
+    assert (fast.base_url, fast.model, fast.fallback) == (
+        "http://127.0.0.1:8000/v1",
+        "qwen3-coder",
+        ("anthropic/claude-sonnet",),
+    )
+    assert fast.price is not None and (fast.price.input, fast.price.output) == (0.2, 0.8)
+    assert settings.defaults.model == "fast"
+    assert settings.key("MY_KEY") == "s3cret"
+    assert settings.key("NO_SUCH_KEY") is None
+
+
+def test_the_file_may_stand_in_the_data_directory(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clean.setenv("MCC_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mcc.toml").write_text("[drone]\nslots = 3\n")
+    assert load().slots == 3
+    (tmp_path / "mcc.toml").write_text("[drone]\nslots = 4\n")
+    assert load().slots == 4
+
+
+def test_a_key_is_never_printed(clean: pytest.MonkeyPatch) -> None:
+    settings = load(keys={"OPENAI_API_KEY": SecretStr("s3cret")})
+    assert settings.key("OPENAI_API_KEY") == "s3cret"
+    assert "s3cret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    ("toml", "sentence"),
+    [
+        ("[drone]\nslots = 0\n", "slots"),
+        ("[drone]\nslot = 3\n", "slot"),
+        ("[drone\n", "cannot be read"),
+        ("[drone]\nlease_seconds = 1.5\n", "lease_seconds"),
+        ("[drone]\nredis_url = 'amqp://h'\n", "redis_url"),
+        ("[models.m]\nprovider = 'openai'\n", "model ="),
+        ("[models.m]\nprovider = 'skynet'\n", "models.m.provider"),
+        ("[models.m]\nprovider = 'offline'\napi_key = 'x'\n", "models.m.api_key"),
+        ("[models.m]\nprovider = 'offline'\napi_key_env = 'sk-1 2'\n", "models.m.api_key_env"),
+        ("[models.m]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'file:///x'\n", "http"),
+        ("models = 3\n", "models"),
+        ("drone = 3\n", "drone"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_said_in_a_sentence(
+    clean: pytest.MonkeyPatch, tmp_path: Path, toml: str, sentence: str
+) -> None:
+    (tmp_path / "mcc.toml").write_text(toml)
+    with pytest.raises(SettingsProblem, match=sentence):
+        load()
+
+
+def test_a_named_file_that_is_not_there_is_an_error(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clean.setenv("MCC_CONFIG", str(tmp_path / "nowhere.toml"))
+    with pytest.raises(SettingsProblem, match="no such file"):
+        load()
+
+
+def test_settings_and_models_cannot_be_changed(clean: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.slots = 3  # type: ignore[misc]
+    with pytest.raises(ValueError, match="frozen"):
+        ModelConfig(provider="offline").stream = False  # type: ignore[misc]
+
+
+def test_settings_load_neither_celery_nor_redis_nor_sqlalchemy() -> None:
+    code = (
+        "import json, sys, drone.settings as s; s.load(); "
+        "print(json.dumps([m for m in ('celery', 'kombu', 'redis', 'sqlalchemy') if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == []

@@ -1,0 +1,20 @@
+"""What the tests of tools share: a call made from a name and arguments."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from drone.agent.ports import Call, Output, ToolSet
+from mcc.contracts.journal import Origin
+
+Use = Callable[..., Awaitable[Output]]
+
+
+@pytest.fixture
+def use() -> Use:
+    """Calls a tool of a set, as the loop would: `await use(tools, "read_file", path="a")`."""
+
+    async def use(tools: ToolSet, name: str, /, **arguments: object) -> Output:
+        return await tools.call(Call("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
+
+    return use

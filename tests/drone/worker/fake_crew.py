@@ -1,0 +1,71 @@
+"""This room is for a crew that does what the prompt says.
+
+`sleep SECONDS`, `break`, `stubborn SECONDS` (deaf to cancellation); anything else is done at once.
+"""
+
+import asyncio
+
+from drone.agent.ports import Journal
+from mcc.contracts.drones import Capability
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.record import ModelChoice, RecordStatus
+from mcc.contracts.status import OrderStatus
+
+
+def started(prompt: str) -> AgentStarted:
+    return AgentStarted(
+        title="Turn",
+        prompt=prompt,
+        model=ModelChoice(requested="fake", effective="fake"),
+        tools=(),
+        limits=Limits(),
+        definition_digest="0",
+        setup_digest="0",
+    )
+
+
+class FakeCrew:
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome:
+        origin = Origin(record_id=root_record_id(order.id, attempt), agent=order.agent)
+        await journal.write(origin, started(order.prompt))
+        journal.delta(origin, "model.delta", 1, 1, 0, "work")
+        journal.delta(origin, "model.delta", 1, 1, 4, "ing")
+        self.began.set()
+        await self._obey(order.prompt)
+        await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
+        return Outcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
+
+    async def _obey(self, prompt: str) -> None:
+        word, _, rest = prompt.partition(" ")
+        if word == "break":
+            raise RuntimeError("the crew is broken")
+        if word == "sleep":
+            await asyncio.sleep(float(rest))
+        if word == "stubborn":
+            await self._ignoring_cancellation(float(rest))
+
+    async def _ignoring_cancellation(self, seconds: float) -> None:
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                continue
+
+    def agents(self) -> tuple[Capability, ...]:
+        return (Capability(name="master"),)
+
+    def tools(self) -> tuple[Capability, ...]:
+        return ()
+
+    def models(self) -> tuple[Capability, ...]:
+        return (Capability(name="fake"),)
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,172 @@
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from drone.settings import Settings
+from drone.worker.drone import CannotStart, Drone
+from mcc.contracts.order import NewOrder
+from mcc.contracts.status import OrderStatus
+from mcc.store.errors import StoreUnavailable
+from mcc.testing import MemoryStore
+from tests.drone.worker.fake_crew import FakeCrew
+
+
+def settings(folder: Path, **fields: object) -> Settings:
+    """No Redis at all: whatever works here works without one."""
+    given = {
+        "data_dir": folder,
+        "redis_url": "redis://127.0.0.1:1/0",
+        "name": "d1",
+        "slots": 3,
+        "poll_seconds": 0.02,
+        "sweep_seconds": 0.02,
+        "renew_seconds": 0.02,
+        "drain_cancel_seconds": 0.1,
+        "drain_hand_back_seconds": 1.0,
+    }
+    return Settings.model_validate({**given, **fields})
+
+
+def place(store: MemoryStore, prompt: str) -> str:
+    return store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
+
+
+def wait_for(store: MemoryStore, order_id: str, *statuses: OrderStatus) -> OrderStatus:
+    until = time.monotonic() + 10
+    while (status := store.orders.get(order_id).status) not in statuses:
+        assert time.monotonic() < until, f"{order_id} stays {status}"
+        threading.Event().wait(0.005)
+    return status
+
+
+class Staffed:
+    """A started drone on a memory store, drained and closed at the end."""
+
+    def __init__(self, given: Settings, store: MemoryStore | None = None) -> None:
+        self.store = store or MemoryStore()
+        self.ended = threading.Event()
+        self.drone = Drone(given, self.store, FakeCrew, wedged=self.ended.set)
+
+    def __enter__(self) -> "Staffed":
+        self.drone.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drone.drain()
+        assert self.drone.drained.wait(10)
+        self.drone.close()
+
+
+def test_without_redis_orders_are_found_by_asking_the_database(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path)) as staffed:
+        orders = [place(staffed.store, f"p{number}") for number in range(10)]
+        for order in orders:
+            assert wait_for(staffed.store, order, OrderStatus.SUCCEEDED)
+
+
+def test_messages_and_poll_draw_on_the_same_slots(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, slots=1)) as staffed:
+        first = place(staffed.store, "sleep 60")
+        wait_for(staffed.store, first, OrderStatus.RUNNING)
+        second = place(staffed.store, "hello")
+        staffed.drone.work(second)
+        assert staffed.store.orders.get(second).status is OrderStatus.QUEUED
+
+
+def test_draining_lets_a_short_turn_end_and_hands_a_long_one_back(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, drain_cancel_seconds=0.5)) as staffed:
+        short, long = place(staffed.store, "sleep 0.2"), place(staffed.store, "sleep 60")
+        wait_for(staffed.store, short, OrderStatus.RUNNING)
+        wait_for(staffed.store, long, OrderStatus.RUNNING)
+    assert staffed.store.orders.get(short).status is OrderStatus.SUCCEEDED
+    assert staffed.store.orders.get(long).status is OrderStatus.QUEUED
+    assert [entry.kind for entry in staffed.store.journal.read(long)][-2:] == ["agent.finished", "order.handed_back"]
+    assert list(staffed.store.leases.drones()) == []
+
+
+def test_a_turn_that_is_deaf_to_cancellation_is_handed_back_as_well(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, drain_hand_back_seconds=0.3)) as staffed:
+        deaf = place(staffed.store, "stubborn 2")
+        wait_for(staffed.store, deaf, OrderStatus.RUNNING)
+    assert staffed.store.orders.get(deaf).status is OrderStatus.QUEUED
+
+
+def test_a_body_returns_when_its_order_is_handed_back(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, poll_seconds=60)) as staffed:
+        order = place(staffed.store, "sleep 60")
+        body = threading.Thread(target=staffed.drone.work, args=(order,))
+        body.start()
+        wait_for(staffed.store, order, OrderStatus.RUNNING)
+    body.join(5)
+    assert not body.is_alive()
+    assert staffed.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_terminating_a_body_cancels_its_order(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, poll_seconds=60)) as staffed:
+        order = place(staffed.store, "sleep 60")
+        body = threading.Thread(target=staffed.drone.work, args=(order,))
+        body.start()
+        wait_for(staffed.store, order, OrderStatus.RUNNING)
+        staffed.drone.cancel(body.ident or 0, "flower")
+        body.join(5)
+        assert staffed.store.orders.get(order).status is OrderStatus.CANCELLED
+        assert staffed.store.controls.of_order(order)[0].applied_seq is not None
+
+
+def test_terminating_while_draining_hands_back_and_does_not_cancel(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, poll_seconds=60)) as staffed:
+        order = place(staffed.store, "sleep 60")
+        body = threading.Thread(target=staffed.drone.work, args=(order,))
+        body.start()
+        wait_for(staffed.store, order, OrderStatus.RUNNING)
+        staffed.drone.drain()
+        staffed.drone.drain()
+        staffed.drone.cancel(body.ident or 0, "celery")
+    body.join(5)
+    assert staffed.store.orders.get(order).status is OrderStatus.QUEUED
+    assert list(staffed.store.controls.of_order(order)) == []
+
+
+def test_a_drone_whose_lease_was_lost_stops_its_turns_and_works_on_as_another(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, poll_seconds=60)) as staffed:
+        order = place(staffed.store, "sleep 60")
+        body = threading.Thread(target=staffed.drone.work, args=(order,))
+        body.start()
+        wait_for(staffed.store, order, OrderStatus.RUNNING)
+        (before,) = staffed.store.leases.drones()
+        staffed.store.leases.leave(before.incarnation)
+        body.join(5)
+        assert not body.is_alive()
+        wait_for(staffed.store, order, OrderStatus.QUEUED)
+        (after,) = staffed.store.leases.drones()
+        assert after.incarnation != before.incarnation
+        other = place(staffed.store, "hello")
+        staffed.drone.work(other)
+        assert staffed.store.orders.get(other).status is OrderStatus.SUCCEEDED
+
+
+def test_a_loop_that_hangs_ends_the_process(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path, wedged_seconds=0.6)) as staffed:
+        staffed.drone._loop.call(lambda: time.sleep(1.5))
+        assert staffed.ended.wait(5)
+
+
+def test_a_database_that_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path) -> None:
+    class Away(MemoryStore):
+        def schema_problem(self) -> str | None:
+            raise StoreUnavailable("no such host")
+
+    with pytest.raises(CannotStart, match="cannot be reached: no such host"):
+        Drone(settings(tmp_path), Away(), FakeCrew).start()
+
+
+def test_an_old_schema_is_said_in_a_sentence(tmp_path: Path) -> None:
+    class Old(MemoryStore):
+        def schema_problem(self) -> str | None:
+            return "the database has schema 1, this version needs 2: run `mcc db upgrade`"
+
+    with pytest.raises(CannotStart, match="mcc db upgrade"):
+        Drone(settings(tmp_path), Old(), FakeCrew).start()

@@ -1,0 +1,266 @@
+"""Real Celery workers in processes of their own, on a real Redis and an SQLite file, with a crew of fakes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+
+from mcc.contracts.drones import DroneStatus
+from mcc.contracts.journal import OrderClaimed, OrderHandedBack
+from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.status import OrderStatus
+from mcc.dispatch.broker import make_app, queue_keys
+from mcc.dispatch.nudge import Nudger
+from mcc.store.migrate import upgrade
+from mcc.store.sql import SqlStore, open_store
+from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
+
+pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
+ROOT = Path(__file__).parents[3]
+QUICK = {"DRONE_POLL_SECONDS": "60", "DRONE_LEASE_SECONDS": "2", "DRONE_RENEW_SECONDS": "0.2"}
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.02)
+
+
+class Site:
+    """A database, a Redis and the drones on them."""
+
+    def __init__(self, folder: Path, server: RealRedis, stack: ExitStack) -> None:
+        self.folder = folder
+        self.redis = server
+        self.database_url = f"sqlite:///{folder / 'mcc.db'}"
+        upgrade(self.database_url)
+        self.store: SqlStore = open_store(self.database_url)
+        self.nudger = Nudger(server.url, ["default"])
+        self._stack = stack
+        stack.callback(self.store.close)
+        stack.callback(self.nudger.close)
+
+    def drone(self, name: str, *command: str, ready: bool = True, **more: str) -> "subprocess.Popen[bytes]":
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("MCC_", "DRONE_"))},
+            **QUICK,
+            "MCC_DATABASE_URL": self.database_url,
+            "MCC_REDIS_URL": self.redis.url,
+            "MCC_DATA_DIR": str(self.folder),
+            "DRONE_NAME": name,
+            **more,
+        }
+        log = (self.folder / f"{name}.log").open("wb")
+        arguments = command or (sys.executable, "-m", "tests.drone.worker.fake_drone")
+        process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        self._stack.callback(self._end, process, log)
+        if ready:
+            until(lambda: " ready." in self.log(name), f"{name} is ready: {self.log(name)}")
+        return process
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def place(self, prompt: str) -> str:
+        order = self.store.orders.place(NewOrder(prompt=prompt), principal="test").order
+        self.nudger.nudge(order.id)
+        return order.id
+
+    def get(self, order_id: str) -> WorkOrder:
+        return self.store.orders.get(order_id)
+
+    def wait(self, order_id: str, status: OrderStatus) -> WorkOrder:
+        until(lambda: self.get(order_id).status is status, f"{order_id} is {status.value}")
+        return self.get(order_id)
+
+    def claimed_by(self, order_id: str) -> list[str]:
+        facts = [entry.data for entry in self.store.journal.read(order_id)]
+        return [fact.drone for fact in facts if isinstance(fact, OrderClaimed)]
+
+    @staticmethod
+    def _end(process: "subprocess.Popen[bytes]", log: object) -> None:
+        process.kill()
+        process.wait()
+        log.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def site(tmp_path: Path, real_redis: RealRedis) -> Iterator[Site]:
+    with redis.Redis.from_url(real_redis.url) as client:
+        client.flushall()
+    with ExitStack() as stack:
+        yield Site(tmp_path, real_redis, stack)
+
+
+def test_a_queued_order_gets_done_and_the_worker_ends_with_code_0(site: Site) -> None:
+    worker = site.drone("d1")
+    order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
+    assert order.answer == "did hello"
+    assert site.claimed_by(order.id) == ["d1"]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(10) == 0
+    assert list(site.store.leases.drones()) == []
+
+
+@pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGTERM", "SIGTERM", "SIGQUIT"], ["SIGINT"], ["SIGQUIT"]])
+def test_a_signal_hands_a_running_order_back_within_eight_seconds(site: Site, signals: list[str]) -> None:
+    worker = site.drone("d1", DRONE_DRAIN_CANCEL_SECONDS="0.5", DRONE_DRAIN_HAND_BACK_SECONDS="3")
+    order = site.place("sleep 60")
+    site.wait(order, OrderStatus.RUNNING)
+    began = time.monotonic()
+    for name in signals:
+        worker.send_signal(getattr(signal, name))
+        threading.Event().wait(0.1)
+    assert worker.wait(15) == 0, site.log("d1")
+    assert time.monotonic() - began < 8
+    assert site.get(order).status is OrderStatus.QUEUED
+    assert isinstance(list(site.store.journal.read(order))[-1].data, OrderHandedBack)
+
+
+def test_an_order_of_a_killed_drone_is_finished_by_another(site: Site) -> None:
+    drones = {"d1": site.drone("d1"), "d2": site.drone("d2")}
+    order = site.place("sleep 1.5")
+    site.wait(order, OrderStatus.RUNNING)
+    (first,) = site.claimed_by(order)
+    (second,) = set(drones) - {first}
+    drones[first].kill()
+    done = site.wait(order, OrderStatus.SUCCEEDED)
+    assert site.claimed_by(order) == [first, second]
+    assert done.attempt == 2
+    kinds = [entry.kind for entry in site.store.journal.read(order)]
+    assert kinds.count("order.finished") == 1
+    assert kinds.count("agent.started") == kinds.count("agent.finished") == 2
+
+
+def test_two_idle_drones_share_a_hundred_short_orders(site: Site) -> None:
+    site.drone("d1")
+    site.drone("d2")
+    orders = [site.place("sleep 0.05") for _ in range(100)]
+    for order in orders:
+        site.wait(order, OrderStatus.SUCCEEDED)
+    claimed = [site.claimed_by(order) for order in orders]
+    assert all(len(drones) == 1 for drones in claimed)
+    shares = Counter(drones[0] for drones in claimed)
+    assert max(shares.values()) <= 65, shares
+
+
+def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site) -> None:
+    worker = site.drone("d1")
+    order = site.place("sleep 60")
+    site.wait(order, OrderStatus.RUNNING)
+    app = make_app(site.redis.url, ["default"])
+    (active,) = (app.control.inspect(timeout=2).active() or {}).values()
+    (task,) = [task for task in active if task["args"] == [order]]
+    app.control.revoke(task["id"], terminate=True)
+    site.wait(order, OrderStatus.CANCELLED)
+    assert site.store.controls.of_order(order)[0].applied_seq is not None
+    following = site.place("hello")
+    site.wait(following, OrderStatus.SUCCEEDED)
+    assert worker.poll() is None
+    app.close()
+
+
+def test_a_forged_message_harms_nobody(site: Site) -> None:
+    site.drone("d1")
+    app = make_app(site.redis.url, ["default"])
+    for arguments in (["no such order"], [{"a": 1}], [], ["x" * 10_000], [None, None]):
+        app.send_task("mcc.orders.run", args=arguments, queue="default")
+    app.send_task("no.such.task", args=["x"], queue="default")
+    order = site.place("hello")
+    site.wait(order, OrderStatus.SUCCEEDED)
+    app.close()
+
+
+def test_every_nudge_can_be_lost(site: Site) -> None:
+    """Redis is flushed after the order was placed: a sweep nudges again."""
+    order = site.store.orders.place(NewOrder(prompt="hello"), principal="test").order
+    site.drone("d1")
+    site.wait(order.id, OrderStatus.SUCCEEDED)
+
+
+def test_canaries_come_back_and_leave_no_queue_behind(site: Site) -> None:
+    site.drone("d1", DRONE_CANARY_SECONDS="0.2", DRONE_CANARY_PATIENCE_SECONDS="3", DRONE_LOG_LEVEL="debug")
+    with redis.Redis.from_url(site.redis.url) as client, client.monitor() as monitor:
+        for command in monitor.listen():
+            if "canary." in command["command"] and command["command"].startswith("BRPOP"):
+                break
+    order = site.place("hello")
+    site.wait(order, OrderStatus.SUCCEEDED)
+    assert "does not consume" not in site.log("d1")
+
+
+def test_a_drone_that_does_not_consume_connects_anew_and_then_ends_for_its_supervisor(site: Site) -> None:
+    worker = site.drone("d1", DRONE_CANARY_SECONDS="3", DRONE_CANARY_PATIENCE_SECONDS="0.000001")
+    assert worker.wait(90) == 1
+    log = site.log("d1")
+    assert log.count("Connected to") >= 2, log
+    assert log.index("the consumer is restarted") < log.index("it drains and ends") < log.index("drained")
+
+
+def test_redis_may_be_away_at_the_start_and_come_later(tmp_path: Path) -> None:
+    with own_redis() as server, ExitStack() as stack:
+        server.stop()
+        server.socket.unlink(missing_ok=True)
+        site = Site(tmp_path, server, stack)
+        site.drone("d1", ready=False, DRONE_POLL_SECONDS="0.2")
+        order = site.store.orders.place(NewOrder(prompt="hello"), principal="test").order
+        site.wait(order.id, OrderStatus.SUCCEEDED)
+        server.start()
+        until(lambda: " ready." in site.log("d1"), "the worker found Redis")
+        site.wait(site.place("again"), OrderStatus.SUCCEEDED)
+
+
+def test_a_worker_stops_in_time_while_redis_is_away(tmp_path: Path) -> None:
+    with own_redis() as server, ExitStack() as stack:
+        site = Site(tmp_path, server, stack)
+        worker = site.drone("d1", DRONE_DRAIN_CANCEL_SECONDS="0.2", DRONE_DRAIN_HAND_BACK_SECONDS="2")
+        order = site.place("sleep 60")
+        site.wait(order, OrderStatus.RUNNING)
+        server.stop()
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(15)
+        assert site.get(order).status is OrderStatus.QUEUED
+
+
+def test_a_database_without_a_schema_is_exit_code_3_and_a_sentence(site: Site, tmp_path: Path) -> None:
+    worker = site.drone("d1", ready=False, MCC_DATABASE_URL=f"sqlite:///{tmp_path / 'empty.db'}")
+    assert worker.wait(30) == 3
+    assert "mcc db upgrade" in site.log("d1")
+    assert "Traceback" not in site.log("d1")
+
+
+def test_the_command_lines_of_celery_find_the_app(site: Site) -> None:
+    celery = Path(sys.executable).parent / "celery"
+    worker = site.drone("d1", str(celery), "-A", "drone.worker.app", "worker", "-c", "3", "-n", "other@here")
+    (drone,) = site.store.leases.drones()
+    assert (drone.status, drone.slots, drone.queues) == (DroneStatus.UP, 3, ("default",))
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(15) == 0, site.log("d1")
+
+
+def test_importing_the_app_reads_no_settings_and_opens_nothing() -> None:
+    code = "import sys, drone.worker.app; print('sqlalchemy' in sys.modules, drone.worker.app.app.configured)"
+    environment = {**os.environ, "MCC_CONFIG": "/there/is/no/such/file.toml"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.split(), done.stderr) == (["False", "False"], "")
+
+
+def test_each_step_of_priority_has_a_list_of_its_own(site: Site) -> None:
+    for priority in range(10):
+        order = site.store.orders.place(NewOrder(prompt="p", priority=priority), principal="test").order
+        site.nudger.nudge(order.id, priority=priority)
+    with redis.Redis.from_url(site.redis.url) as client:
+        assert [client.llen(key) for key in queue_keys("default")] == [3, 3, 3, 1]
+    assert site.nudger.lengths() == {"default": 10}

@@ -1,0 +1,198 @@
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from drone.agent.ports import Fenced
+from drone.worker.journal import OrderJournal
+from drone.worker.writer import Unwritable, Writer
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import AgentFinished, AgentStep, Origin
+from mcc.contracts.record import RecordStatus
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Appended, Batch
+from mcc.testing import MemoryStore
+from tests.drone.worker.bench_of_orders import Bench
+from tests.drone.worker.fake_crew import started
+
+ROOT = Origin(record_id="root", agent="master")
+
+
+def opened(bench: Bench, prompt: str = "p") -> OrderJournal:
+    order = bench.place(prompt)
+    claim = bench.claim(order)
+    return bench.writer.open(order.id, claim.epoch, bench.fold(order.id))
+
+
+def step(text: str) -> AgentStep:
+    return AgentStep(name="note", message=text)
+
+
+class Recorded(MemoryStore):
+    """Remembers each group; `answers` are given instead of committing, an exception is raised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups: list[Sequence[Batch]] = []
+        self.answers: list[Appended | Exception] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self._memory = self.journal
+        self.journal = self  # type: ignore[assignment]
+
+    def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> object:
+        return self._memory.read(order_id, after=after, limit=limit)
+
+    def append(self, batches: Sequence[Batch]) -> Appended:
+        self.gate.wait(5)
+        self.groups.append(batches)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer or self._memory.append(batches)
+
+
+async def test_entries_are_numbered_from_the_last_committed_one_on_and_folded() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        assert await journal.write(ROOT, started("p"), step("one")) == 4
+        assert await journal.write(ROOT, step("two")) == 5
+        assert [entry.seq for entry in bench.journal(journal.order_id)] == [1, 2, 3, 4, 5]
+        assert journal.fold.record() == bench.fold(journal.order_id).record()
+
+
+async def test_what_arrives_during_a_commit_is_committed_together() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        journals = [opened(bench, f"p{number}") for number in range(20)]
+        store.gate.clear()
+        writes = [asyncio.create_task(journal.write(ROOT, started("p"))) for journal in journals]
+        await asyncio.sleep(0)
+        store.gate.set()
+        assert await asyncio.gather(*writes) == [3] * 20
+        assert len(store.groups) <= 2
+        ids = [batch.order_id for batch in store.groups[-1]]
+        assert ids == sorted(ids)
+
+
+async def test_a_group_is_hinted_once_per_order_after_its_commit() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        await journal.write(ROOT, started("p"), step("one"), step("two"))
+        await bench.teller.flush()
+        assert [(hint.order_id, hint.seq) for hint in bench.ears.hints] == [(journal.order_id, 5)]
+
+
+async def test_a_fenced_order_stops_and_the_others_of_its_group_are_committed() -> None:
+    async with Bench() as bench:
+        held, lost = opened(bench, "a"), opened(bench, "b")
+        bench.store.claims.hand_back([(lost.order_id, lost.epoch)], drone="d1", message="")
+        results = await asyncio.gather(
+            held.write(ROOT, started("a")), lost.write(ROOT, started("b")), return_exceptions=True
+        )
+        assert results[0] == 3
+        assert isinstance(results[1], Fenced)
+        with pytest.raises(Fenced):
+            await lost.write(ROOT, step("more"))
+
+
+async def test_an_entry_that_the_database_refuses_fails_only_its_own_order() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        bad = opened(bench, "a")
+        store.answers = [Appended(culprits={bad.order_id: "no such character"})]
+        with pytest.raises(Unwritable, match="no such character"):
+            await bad.write(ROOT, started("a"))
+        assert await bad.write(ROOT, started("a")) == 3
+
+
+async def test_a_database_that_is_away_is_waited_for() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        journal = opened(bench)
+        store.answers = [StoreUnavailable("away"), StoreUnavailable("away")]
+        assert await journal.write(ROOT, started("p")) == 3
+        assert len(store.groups) == 3
+        assert store.groups[0] == store.groups[2]
+
+
+async def test_nothing_is_committed_while_the_lease_is_not_trusted() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        bench.trust.trusted = False
+        write = asyncio.create_task(journal.write(ROOT, started("p")))
+        await asyncio.wait({write}, timeout=0.2)
+        assert not write.done()
+        assert journal.last_seq == 2
+        bench.trust.trusted = True
+        assert await write == 3
+
+
+async def test_a_full_queue_slows_its_producers_down() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        journal = opened(bench)
+        writer = Writer(store, bench.trust, bench.teller, most_bytes=10_000)  # type: ignore[arg-type]
+        journal = writer.open(journal.order_id, journal.epoch, journal.fold)
+        store.gate.clear()
+        running = asyncio.create_task(writer.run())
+        first = asyncio.create_task(journal.write(ROOT, started("x" * 9_000)))
+        second = asyncio.create_task(journal.write(ROOT, step("y" * 9_000)))
+        await asyncio.wait({first, second}, timeout=0.1)
+        assert writer._bytes < 10_000
+        store.gate.set()
+        assert await first == 3
+        assert await second == 4
+        running.cancel()
+        writer.close()
+
+
+async def test_a_write_whose_caller_is_cancelled_is_committed_all_the_same() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        write = asyncio.create_task(journal.write(ROOT, started("p")))
+        await asyncio.sleep(0)
+        write.cancel()
+        await journal.quiet()
+        assert bench.kinds(journal.order_id)[-1] == "agent.started"
+        assert journal.last_seq == 3
+
+
+async def test_a_sealed_journal_takes_nothing_more() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        journal.seal()
+        with pytest.raises(Fenced):
+            await journal.write(ROOT, started("p"))
+        journal.delta(ROOT, "model.delta", 1, 1, 0, "unheard")
+        await bench.teller.flush()
+        assert bench.ears.deltas == []
+
+
+async def test_closing_ends_what_is_open() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        await journal.write(ROOT, started("p"))
+        await journal.close(RecordStatus.LIMIT_REACHED, "enough")
+        last = bench.journal(journal.order_id)[-1].data
+        assert isinstance(last, AgentFinished)
+        assert (last.status, last.error) == (RecordStatus.LIMIT_REACHED, "enough")
+
+
+async def test_an_entry_that_does_not_follow_fails_its_writer_and_not_the_others() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        stray = Origin(record_id="nobody", agent="x")
+        with pytest.raises(Unwritable):
+            await journal.write(stray, AgentFinished(status=RecordStatus.COMPLETED))
+        other = opened(bench, "other")
+        assert await other.write(ROOT, started("p")) == 3
+
+
+async def test_any_text_is_kept_and_read_back_exactly() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        strange = "nul \x00 and a lone surrogate \ud800"
+        await journal.write(ROOT, started(strange))
+        assert Fold.of(journal.order_id, bench.journal(journal.order_id)).record().prompt == strange  # type: ignore[union-attr]

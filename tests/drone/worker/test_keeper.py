@@ -1,0 +1,144 @@
+import threading
+
+import pytest
+
+from drone.worker.keeper import Keeper
+from drone.worker.slots import Slots
+from mcc.contracts.drones import DroneStatus
+from mcc.store.errors import StoreUnavailable
+from mcc.testing import FakeClock, MemoryStore
+from tests.drone.worker.bench_of_orders import a_registration
+
+
+class Scene:
+    """A keeper with a 12 s lease on a clock that the test moves; `away` makes the database unreachable."""
+
+    def __init__(self, watch: object = None) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(self.clock)
+        self.lost: list[str] = []
+        self.away = False
+        self.slots = Slots(4)
+        self.keeper = Keeper(
+            self,
+            a_registration(),
+            self.slots,
+            lease_seconds=12,
+            renew_seconds=1,
+            on_lost=self.lost.append,
+            watch=watch or (lambda: None),  # type: ignore[arg-type]
+            clock=self.clock.uptime,
+        )
+
+    def __getattr__(self, name: str) -> object:
+        if self.away:
+            raise StoreUnavailable("the database is away")
+        return getattr(self.store.leases, name)
+
+    def expire(self) -> None:
+        self.store.sweeper.sweep(may_expire=True)
+
+
+def test_a_renewal_tells_how_many_slots_are_busy() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.slots.take()
+    scene.keeper.once()
+    (drone,) = scene.store.leases.drones()
+    assert (drone.active, drone.status) == (1, DroneStatus.UP)
+
+
+def test_a_drone_that_drains_says_so() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.keeper.drain()
+    scene.keeper.once()
+    (drone,) = scene.store.leases.drones()
+    assert drone.status is DroneStatus.DRAINING
+
+
+def test_no_effect_may_start_from_two_seconds_before_the_lease_ends() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.clock.advance(9.9)
+    assert scene.keeper.trusted
+    scene.clock.advance(0.2)
+    assert not scene.keeper.trusted
+
+
+def test_a_renewal_after_an_outage_makes_the_lease_trusted_again_under_the_same_incarnation() -> None:
+    scene = Scene()
+    incarnation = scene.keeper.register()
+    scene.away = True
+    scene.clock.advance(60)
+    with pytest.raises(StoreUnavailable):
+        scene.keeper.once()
+    assert not scene.keeper.trusted
+    scene.away = False
+    scene.keeper.once()
+    assert scene.keeper.trusted
+    assert scene.keeper.incarnation == incarnation
+    assert scene.lost == []
+
+
+def test_a_lost_lease_is_told_and_the_process_goes_on_as_a_new_incarnation() -> None:
+    scene = Scene()
+    first = scene.keeper.register()
+    scene.clock.advance(13)
+    scene.expire()
+    scene.keeper.once()
+    assert scene.lost == [first]
+    assert scene.keeper.incarnation not in (None, first)
+    assert scene.keeper.trusted
+
+
+def test_a_keeper_that_lost_its_lease_while_the_database_goes_away_registers_later() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.clock.advance(13)
+    scene.expire()
+
+    def away_from_here(_: str) -> None:
+        scene.away = True
+
+    scene.keeper._on_lost = away_from_here
+    with pytest.raises(StoreUnavailable):
+        scene.keeper.once()
+    assert scene.keeper.incarnation is None
+    assert not scene.keeper.trusted
+    scene.away = False
+    scene.keeper.once()
+    assert scene.keeper.incarnation is not None
+
+
+def test_a_watch_that_does_not_return_stops_the_renewals() -> None:
+    def wedged() -> None:
+        raise SystemExit
+
+    scene = Scene(watch=wedged)
+    scene.keeper.register()
+    heartbeat = scene.store.leases.drones()[0].last_heartbeat_at
+    scene.clock.advance(5)
+    with pytest.raises(SystemExit):
+        scene.keeper.once()
+    assert scene.store.leases.drones()[0].last_heartbeat_at == heartbeat
+
+
+def test_the_thread_renews_until_it_is_stopped() -> None:
+    store = MemoryStore()
+    renewed = threading.Semaphore(0)
+    keeper = Keeper(
+        store.leases,
+        a_registration(),
+        Slots(1),
+        lease_seconds=12,
+        renew_seconds=0.01,
+        on_lost=lambda _: None,
+        watch=renewed.release,
+    )
+    keeper.register()
+    keeper.start()
+    assert renewed.acquire(timeout=5) and renewed.acquire(timeout=5)
+    keeper.stop()
+    keeper.leave()
+    assert list(store.leases.drones()) == []

@@ -1,0 +1,241 @@
+import asyncio
+
+import pytest
+
+from drone.worker.control import ControlListener
+from drone.worker.ending import REFUSED
+from drone.worker.runs import Stop
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import AgentFinished, OrderFinished
+from mcc.contracts.order import Outcome
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Ending
+from tests.drone.worker.bench_of_orders import Bench
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+
+def listener(bench: Bench) -> ControlListener:
+    return ControlListener(bench.store.controls, bench.offload, NOWHERE, bench.trust, bench.runs)
+
+
+async def test_an_order_is_claimed_run_and_finished() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        ended = await bench.runner.work(order.id, drone="d1")
+        assert ended is not None
+        kept = bench.store.orders.get(order.id)
+        assert (kept.status, kept.answer) == (OrderStatus.SUCCEEDED, "did hello")
+        assert bench.kinds(order.id) == [
+            "order.queued",
+            "order.claimed",
+            "agent.started",
+            "agent.finished",
+            "order.finished",
+        ]
+        assert bench.store.orders.record(order.id) == bench.fold(order.id).record()
+        assert len(bench.runs) == 0
+
+
+async def test_viewers_are_told_of_the_start_and_of_the_end() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        await bench.runner.work(order.id, drone="d1")
+        await bench.teller.flush()
+        assert [hint.status for hint in bench.ears.hints if hint.status][-1] == "succeeded"
+        assert bench.ears.hints[-1].seq == 5
+        assert "".join(delta.text for delta in bench.ears.deltas) == "working"
+
+
+async def test_a_second_message_for_the_same_order_does_nothing() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        both = await asyncio.gather(bench.runner.work(order.id, drone="d1"), bench.runner.work(order.id, drone="d1"))
+        assert [ended is not None for ended in both] == [True, False]
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert bench.kinds(order.id).count("order.claimed") == 1
+
+
+@pytest.mark.parametrize("order_id", ["", "no id", fresh_id()])
+async def test_a_message_with_a_forged_id_does_nothing(order_id: str) -> None:
+    async with Bench() as bench:
+        assert await bench.runner.work(order_id, drone="d1") is None
+
+
+async def test_a_crew_that_breaks_fails_the_order_and_closes_what_is_open() -> None:
+    async with Bench() as bench:
+        order = bench.place("break")
+        await bench.runner.work(order.id, drone="d1")
+        kept = bench.store.orders.get(order.id)
+        assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
+        assert "the crew is broken" in (kept.detail or "")
+        finished = bench.journal(order.id)[-2].data
+        assert isinstance(finished, AgentFinished) and finished.status is RecordStatus.FAILED
+
+
+async def test_a_cancel_stops_the_turn_closes_it_and_is_applied_at_an_entry() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 60")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        control = bench.store.controls.request(
+            order.id, ControlKind.CANCEL, NewControl(reason="wrong question"), principal="test"
+        )
+        await listener(bench).once()
+        await working
+        kept = bench.store.orders.get(order.id)
+        assert (kept.status, kept.detail) == (OrderStatus.CANCELLED, "wrong question")
+        assert bench.kinds(order.id)[-3:] == ["control.applied", "agent.finished", "order.finished"]
+        receipt = bench.store.controls.of_order(order.id)[0]
+        applied = next(entry.seq for entry in bench.journal(order.id) if entry.kind == "control.applied")
+        assert (receipt.id, receipt.applied_seq) == (control.id, applied)
+        record = bench.store.orders.record(order.id)
+        assert record is not None and record.status is RecordStatus.CANCELLED
+
+
+async def test_a_turn_that_does_not_react_to_cancellation_is_ended_without_it() -> None:
+    async with Bench(unwind_seconds=0.1) as bench:
+        order = bench.place("stubborn 1")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+        await listener(bench).once()
+        await working
+        assert bench.store.orders.get(order.id).status is OrderStatus.CANCELLED
+        assert bench.kinds(order.id).count("agent.finished") == 1
+
+
+async def test_a_cancel_that_nobody_read_yet_beats_the_end_of_the_turn() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.05")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
+        await working
+        assert bench.store.orders.get(order.id).status is OrderStatus.CANCELLED
+        assert bench.store.controls.of_order(order.id)[0].applied_seq is not None
+
+
+@pytest.mark.parametrize("read_before_the_end", [True, False])
+async def test_a_control_that_this_drone_cannot_apply_is_refused_and_the_turn_goes_on(
+    read_before_the_end: bool,
+) -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.05")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        if read_before_the_end:
+            await listener(bench).once()
+        await working
+        assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+        assert bench.store.controls.of_order(order.id)[0].refused == REFUSED
+
+
+async def test_an_order_that_was_taken_over_begins_again_and_its_earlier_attempt_is_closed_first() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 60")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        for run in bench.runs:
+            run.halt(Stop.FENCED)
+        await working
+        assert bench.kinds(order.id)[-1] == "agent.started"
+        bench.store.leases.leave(bench.trust.incarnation or "")
+        assert list(bench.store.sweeper.sweep(may_expire=True).requeued) == [order.id]
+
+        async with Bench(bench.store) as other:
+            taken = asyncio.create_task(other.runner.work(order.id, drone="d2"))
+            await other.crew.began.wait()
+            for run in other.runs:
+                run.halt(Stop.CANCEL)
+            await taken
+        kinds = bench.kinds(order.id)
+        assert kinds[3:7] == ["order.requeued", "order.claimed", "agent.finished", "agent.started"]
+        assert kinds.count("agent.started") == kinds.count("agent.finished") == 2
+        record = bench.store.orders.record(order.id)
+        assert record == bench.fold(order.id).record()
+
+
+async def test_a_turn_whose_lease_is_lost_writes_nothing_more() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 60")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        for run in bench.runs:
+            run.halt(Stop.FENCED)
+        assert await working is None
+        assert bench.kinds(order.id)[-1] == "agent.started"
+        assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
+
+
+async def test_a_turn_that_is_handed_back_leaves_its_order_and_epoch_behind() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 60")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        for run in bench.runs:
+            run.halt(Stop.HAND_BACK)
+        assert await working is None
+        assert bench.runs.to_hand_back() == [(order.id, 1)]
+        returned = bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+        assert list(returned) == [order.id]
+        assert bench.kinds(order.id)[-2:] == ["agent.finished", "order.handed_back"]
+
+
+async def test_no_order_is_claimed_without_an_incarnation() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        incarnation, bench.trust.incarnation = bench.trust.incarnation, None
+        assert await bench.runner.work(order.id, drone="d1") is None
+        bench.trust.incarnation = incarnation
+        assert await bench.runner.work(order.id, drone="d1") is not None
+
+
+async def test_no_order_is_taken_once_the_runs_are_closed() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        bench.runs.close()
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert bench.store.orders.get(order.id).status is OrderStatus.QUEUED
+
+
+class Flaky:
+    """Claims whose `finish` fails at first, as `problems` say."""
+
+    def __init__(self, claims: object, problems: list[Exception]) -> None:
+        self._claims = claims
+        self.problems = problems
+        self.endings: list[Ending] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._claims, name)
+
+    def finish(self, ending: Ending) -> int:
+        self.endings.append(ending)
+        if self.problems:
+            raise self.problems.pop(0)
+        return self._claims.finish(ending)  # type: ignore[attr-defined,no-any-return]
+
+
+async def test_an_end_that_the_database_misses_is_sent_again() -> None:
+    async with Bench() as bench:
+        bench.store.claims = flaky = Flaky(bench.store.claims, [StoreUnavailable("away")])  # type: ignore[assignment,misc]
+        order = bench.place("hello")
+        await bench.runner.work(order.id, drone="d1")
+        assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+        assert flaky.endings[0] == flaky.endings[1]
+
+
+async def test_the_end_names_outcome_and_entry_alike() -> None:
+    async with Bench() as bench:
+        bench.store.claims = flaky = Flaky(bench.store.claims, [])  # type: ignore[assignment,misc]
+        order = bench.place("hello")
+        await bench.runner.work(order.id, drone="d1")
+        (ending,) = flaky.endings
+        last = ending.drafts[-1].data
+        assert isinstance(last, OrderFinished) and isinstance(ending.outcome, Outcome)
+        assert (last.status, last.detail, last.usage) == (ending.outcome.status, None, ending.outcome.usage)

@@ -1,0 +1,64 @@
+from drone.worker.told import MOST_CHARACTERS, Teller, joined_up
+from mcc.contracts.wire import Delta, Hint
+from tests.drone.worker.bench_of_orders import Ears
+
+
+def delta(offset: int, text: str, **fields: object) -> Delta:
+    shape = {"kind": "model.delta", "order_id": "o", "epoch": 1, "record_id": "r", "round": 1, "attempt": 1}
+    return Delta.model_validate({**shape, "offset": offset, "text": text, **fields})
+
+
+async def test_pieces_of_one_reply_are_joined_and_told_once() -> None:
+    ears = Ears()
+    teller = Teller(ears)
+    for offset, letter in enumerate("hello"):
+        teller.delta(delta(offset, letter))
+    await teller.flush()
+    assert [(item.offset, item.text) for item in ears.deltas] == [(0, "hello")]
+
+
+async def test_text_of_different_kinds_and_records_is_kept_apart() -> None:
+    ears = Ears()
+    teller = Teller(ears)
+    teller.delta(delta(0, "a"))
+    teller.delta(delta(0, "b", kind="thinking.delta"))
+    teller.delta(delta(0, "c", record_id="other"))
+    await teller.flush()
+    assert sorted(item.text for item in ears.deltas) == ["a", "b", "c"]
+
+
+def test_a_gap_is_not_joined_over() -> None:
+    assert [(item.offset, item.text) for item in joined_up([delta(0, "ab"), delta(2, "c"), delta(9, "d")])] == [
+        (0, "abc"),
+        (9, "d"),
+    ]
+
+
+async def test_text_is_told_before_the_hint_of_the_entry_that_ends_it() -> None:
+    ears = Ears()
+    teller = Teller(ears)
+    teller.hint(Hint(order_id="o", seq=4))
+    teller.delta(delta(0, "last words"))
+    await teller.flush()
+    assert [type(item) for item in ears.told] == [Delta, Hint]
+
+
+async def test_hints_of_one_order_become_one_and_a_status_is_not_forgotten() -> None:
+    ears = Ears()
+    teller = Teller(ears)
+    teller.hint(Hint(order_id="o", seq=2, status="running"))
+    teller.hint(Hint(order_id="o", seq=3))
+    await teller.flush()
+    assert ears.hints == [Hint(order_id="o", seq=3, status="running")]
+
+
+async def test_text_beyond_the_bound_is_dropped() -> None:
+    ears = Ears()
+    teller = Teller(ears)
+    teller.delta(delta(0, "x" * MOST_CHARACTERS))
+    teller.delta(delta(MOST_CHARACTERS, "y"))
+    await teller.flush()
+    assert "y" not in ears.deltas[0].text
+    teller.delta(delta(MOST_CHARACTERS, "z"))
+    await teller.flush()
+    assert ears.deltas[-1].text == "z"

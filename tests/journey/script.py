@@ -1,0 +1,74 @@
+"""This room is for what the scripted model says in journeys, and for the workspace that it says it about."""
+
+from pathlib import Path
+from typing import Any
+
+HARBOUR, LONG, REFUSED = "harbour", "long", "refused"
+
+STRANGE = "before\x00\ud800after \U0001f6a2"
+SURVEY, NORTH, SOUTH = "Survey the harbour", "Look at the north quay", "Look at the south quay"
+SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", "Wait for the tide", "Talk slowly"
+
+
+def call(name: str, **arguments: object) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+SCRIPT: dict[str, Any] = {
+    "rules": [
+        {
+            "match": NORTH,
+            "replies": [
+                {
+                    "text": "I list first.",
+                    "thinking": "Where to begin?",
+                    "tool_calls": [call("list_files"), call("read_file", path="north/cranes.txt")],
+                },
+                {"tool_calls": [call("search_text", pattern="crane [0-9]+", path="north")]},
+                {"text": "Two cranes stand on the north quay."},
+            ],
+        },
+        {
+            "match": SOUTH,
+            "replies": [
+                {"tool_calls": [call("read_file", path="../secrets.txt"), call("reed_file", path="x")]},
+                {"text": "The south quay is empty."},
+            ],
+        },
+        {
+            "match": SURVEY,
+            "replies": [
+                {
+                    "text": "Two scouts go out.",
+                    "tool_calls": [
+                        call("subagent", agent_type="explore", prompt=NORTH, title="North"),
+                        call("environment_detect"),
+                        call("subagent", agent_type="general", prompt=SOUTH),
+                    ],
+                },
+                {"tool_calls": [call("find_files", pattern="**/*.txt")]},
+                {"text": "North has two cranes, south has none."},
+            ],
+        },
+        {"match": SAY_STRANGE, "replies": [{"text": STRANGE, "thinking": STRANGE}]},
+        {"match": SAY_SHORT, "replies": [{"text": "Short."}]},
+        {"match": WAIT, "replies": [{"text": "The tide is in.", "delay_seconds": 60}]},
+        {
+            "match": SLOW,
+            "replies": [
+                {"text": f"Part {number}.", "delay_seconds": 0.15, "tool_calls": [call("list_files")]}
+                for number in range(8)
+            ]
+            + [{"text": "That was all."}],
+        },
+    ]
+}
+
+
+def write_harbour(root: Path) -> Path:
+    (root / "north").mkdir(parents=True)
+    (root / "south").mkdir()
+    (root / "north" / "cranes.txt").write_text("crane 1: green\ncrane 2: red\n")
+    (root / "south" / "note.txt").write_text("nothing here\n")
+    (root.parent / "secrets.txt").write_text("not for agents\n")
+    return root

@@ -1,0 +1,252 @@
+"""The family as its users meet it: `mcc up`, orders by two roads, a killed drone, Ctrl-C, and nothing left."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mcc.client import MCC
+from mcc.contracts.status import OrderStatus
+
+pytestmark = pytest.mark.xdist_group("family")
+
+COMMAND = [sys.executable, "-m", "mcc.cli.main"]
+PROMPT = "Explain this repository"
+GONE_SECONDS = 5.0
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+
+
+def environment(data_dir: Path) -> dict[str, str]:
+    """This process's own, without what would choose another service or model."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_"))}
+    return {name: value for name, value in own.items() if name not in KEYS} | {"MCC_DATA_DIR": str(data_dir)}
+
+
+def until(true: Callable[[], Any], seconds: float, what: str) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
+        time.sleep(0.05)
+    return found
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def workspace_in(directory: Path) -> Path:
+    """A small repository that no other one resembles."""
+    workspace = directory / "orchard"
+    (workspace / "orchard").mkdir(parents=True)
+    (workspace / "README.md").write_text("# Orchard\n\nCounts apples on a conveyor belt.\n")
+    (workspace / "pyproject.toml").write_text(
+        '[project]\nname = "orchard"\nversion = "1"\n[project.scripts]\norchard = "orchard.belt:main"\n'
+    )
+    (workspace / "orchard" / "belt.py").write_text('"""Counts apples."""\n\n\ndef main() -> None:\n    print(3)\n')
+    return workspace
+
+
+@dataclass
+class Up:
+    """A running `mcc up`."""
+
+    process: subprocess.Popen[str]
+    told: dict[str, Any]
+    data_dir: Path
+    workspace: Path
+    lines: list[str]
+
+    def mcc(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_mcc(*arguments, data_dir=self.data_dir, cwd=self.workspace)
+
+    def client(self) -> MCC:
+        return MCC(self.told["url"], token=(self.data_dir / "token").read_text().strip())
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+def run_mcc(*arguments: str, data_dir: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+        env=environment(data_dir),
+        check=False,
+    )
+
+
+@contextmanager
+def started(data_dir: Path, workspace: Path, *arguments: str) -> Iterator[Up]:
+    command = [*COMMAND, "up", "--json", "--port", "0", "--slots", "4", *arguments]
+    env = environment(data_dir)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=workspace, env=env
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines: list[str] = []
+        errors = process.stderr
+        reader = threading.Thread(target=lambda: lines.extend(errors), daemon=True)
+        reader.start()
+        try:
+            line = process.stdout.readline()
+            assert line, f"mcc up ended: {lines}"
+            yield Up(process, json.loads(line), data_dir, workspace, lines)
+        finally:
+            process.kill()
+            process.wait()
+            reader.join()
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    directory = tmp_path_factory.mktemp("up")
+    with started(directory / "data", workspace_in(directory), "--drones", "2") as family:
+        yield family
+
+
+def test_an_order_goes_from_the_command_line_to_an_answer_about_this_workspace(up: Up) -> None:
+    told = up.mcc("run", PROMPT, "--model", "offline", "--json")
+    assert told.returncode == 0, told.stderr
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    order = lines.pop()
+    assert [entry["seq"] for entry in lines] == list(range(1, order["last_seq"] + 1))
+    assert order["status"] == "succeeded"
+    claimed = [entry["data"]["drone"] for entry in lines if entry["kind"] == "order.claimed"]
+    assert len(claimed) == 1
+    assert claimed[0] in ("drone-1", "drone-2")
+    assert "orchard" in order["answer"]
+    assert "belt.py" in order["answer"]
+
+
+def test_an_order_goes_from_the_python_client_to_a_record_with_its_subagents(up: Up) -> None:
+    with up.client() as client:
+        order = client.orders.submit(PROMPT, workspace=up.workspace, model="offline")
+        kinds = [entry.kind for entry in client.orders.watch(order.id)]
+        record = client.orders.record(order.id)
+        ended = client.orders.get(order.id)
+    assert (kinds[0], kinds[-1]) == ("order.queued", "order.finished")
+    assert ended.status is OrderStatus.SUCCEEDED
+    assert [child.agent for child in record.subagent_history] == ["explore", "explore"]
+    assert record.usage_total == ended.usage
+
+
+def test_a_second_family_on_the_same_directory_points_to_the_first(up: Up) -> None:
+    told = up.mcc("up", "--port", "0")
+    assert told.returncode == 1
+    assert up.told["url"] in told.stderr
+    assert str(up.process.pid) in told.stderr
+
+
+def test_a_port_in_use_is_a_sentence(up: Up, tmp_path: Path) -> None:
+    port = up.told["url"].rpartition(":")[2]
+    told = run_mcc("up", "--port", port, data_dir=tmp_path / "data", cwd=tmp_path)
+    assert told.returncode == 1
+    assert "--port 0" in told.stderr
+
+
+def test_a_data_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = run_mcc("up", data_dir=tmp_path / "file" / "data", cwd=tmp_path)
+    assert told.returncode == 1
+    assert "--data-dir" in told.stderr
+
+
+def test_flower_wants_its_login(up: Up) -> None:
+    def status(login: str | None) -> int:
+        request = urllib.request.Request(up.told["flower_url"] + "/workers")
+        if login:
+            request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert status(None) == 401
+    assert status((up.data_dir / "flower.auth").read_text().strip()) == 200
+
+
+def test_the_doctor_finds_nothing_broken(up: Up) -> None:
+    told = up.mcc("doctor", "--json")
+    findings = json.loads(told.stdout)["findings"]
+    assert [one for one in findings if one["state"] == "broken"] == []
+    assert {one["what"]: one["state"] for one in findings}["celery"] == "ok"
+
+
+def test_a_killed_drone_is_started_again_and_works(up: Up) -> None:
+    def drone_1(client: MCC) -> Any:
+        return next((one for one in client.drones.list() if one.name == "drone-1" and one.status == "up"), None)
+
+    with up.client() as client:
+        before = drone_1(client)
+        os.kill(before.pid, signal.SIGKILL)
+        until(lambda: (now := drone_1(client)) and now.pid != before.pid, 30, "drone-1 is back")
+        order = client.orders.submit("hello", model="offline")
+        assert list(client.orders.watch(order.id))[-1].kind == "order.finished"
+    until(lambda: any("drone-1 ended (killed by SIGKILL)" in line for line in up.lines), 5, "the line about it")
+
+
+def test_neither_kill_9_nor_ctrl_c_leaves_a_process_and_the_next_family_starts(tmp_path: Path) -> None:
+    workspace, data_dir = workspace_in(tmp_path), tmp_path / "data"
+    if sys.platform == "linux":
+        with started(data_dir, workspace, "--no-flower") as killed:
+            children = killed.children()
+            killed.process.kill()
+            until(lambda: not alive(children), GONE_SECONDS, "every child is gone")
+        assert (data_dir / "family.json").exists()
+    with started(data_dir, workspace) as stopped:
+        assert run_mcc("run", "hello", "--model", "offline", data_dir=data_dir, cwd=workspace).returncode == 0
+        children = stopped.children()
+        assert len(children) >= 4
+        began = time.monotonic()
+        stopped.process.send_signal(signal.SIGINT)
+        assert stopped.process.wait(GONE_SECONDS) == 0
+        until(lambda: not alive(children), GONE_SECONDS - (time.monotonic() - began), "every child is gone")
+    assert not (data_dir / "family.json").exists()
+
+
+def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path) -> None:
+    """The model's server accepts the connection and never answers."""
+    workspace = workspace_in(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        (workspace / "mcc.toml").write_text(
+            f'[models.mute]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:{mute.getsockname()[1]}/v1"\n'
+        )
+        with subprocess.Popen(
+            [*COMMAND, "run", PROMPT, "--model", "mute"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=workspace,
+            env=environment(tmp_path / "data"),
+        ) as process:
+            try:
+                assert process.stdout is not None
+                until(lambda: "master: starts" in process.stdout.readline(), 40, "the master starts")
+                children = psutil.Process(process.pid).children(recursive=True)
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=20)
+            finally:
+                process.kill()
+    assert process.returncode == 1
+    assert "cancelling it" in err
+    assert not alive(children)

@@ -1,0 +1,209 @@
+"""Whole turns through the real family, on SQLite and PostgreSQL: accepted over HTTP, done by a drone, read back."""
+
+import asyncio
+import json
+import random
+import signal
+from collections.abc import Iterator
+
+import httpx
+import psutil
+import pytest
+
+from mcc.client import MCC, Refused
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import Entry
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.usage import Usage
+from tests.journey.conftest import House
+from tests.journey.expected import Playwright, leaf_of
+from tests.journey.script import HARBOUR, REFUSED, SAY_SHORT, SAY_STRANGE, SLOW, STRANGE, SURVEY, WAIT
+
+pytestmark = pytest.mark.xdist_group("turns")
+
+
+def finished(mcc: MCC, order: WorkOrder) -> tuple[WorkOrder, list[Entry]]:
+    """Watch to the end; the order then, and every entry."""
+    entries = list(mcc.orders.watch(order.id))
+    return mcc.orders.get(order.id), entries
+
+
+def folded(order: WorkOrder, entries: list[Entry]) -> ChatRecord:
+    record = Fold.of(order.id, entries).record()
+    assert record is not None
+    return record
+
+
+def all_records(record: ChatRecord) -> Iterator[ChatRecord]:
+    yield record
+    for child in record.subagent_history:
+        yield from all_records(child)
+
+
+async def test_the_record_is_the_tree_that_the_script_and_the_tools_make(house: House) -> None:
+    order = house.mcc.orders.submit(SURVEY, workspace=house.workspace, model=HARBOUR)
+    order, entries = await asyncio.to_thread(finished, house.mcc, order)
+    assert (order.status, order.answer) == (OrderStatus.SUCCEEDED, "North has two cranes, south has none.")
+    expected = await Playwright(house.workspace).play("master", SURVEY)
+    record = house.mcc.orders.record(order.id)
+    assert leaf_of(record) == expected
+    assert leaf_of(folded(order, entries)) == expected
+
+
+def test_folding_the_journal_gives_the_stored_record_and_its_usage(house: House) -> None:
+    order = house.mcc.orders.submit(SURVEY, workspace=house.workspace, model=HARBOUR)
+    order, entries = finished(house.mcc, order)
+    record = house.mcc.orders.record(order.id)
+    assert folded(order, entries) == record
+    spent = Usage()
+    for each in all_records(record):
+        spent = spent.plus(each.usage)
+    assert record.usage_total == order.usage == spent
+    assert (spent.model_calls, spent.tool_calls) == (8, 9)
+
+
+def test_the_journal_is_numbered_without_a_gap_and_every_agent_that_started_finished(house: House) -> None:
+    order = house.mcc.orders.submit(SURVEY, workspace=house.workspace, model=HARBOUR)
+    order, entries = finished(house.mcc, order)
+    assert [entry.seq for entry in entries] == list(range(1, order.last_seq + 1))
+    assert entries == list(house.mcc.orders.journal(order.id))
+    assert entries[-1].kind == "order.finished"
+    started = {entry.record_id for entry in entries if entry.kind == "agent.started"}
+    ended = [entry.record_id for entry in entries if entry.kind == "agent.finished"]
+    assert len(started) == 3 and started == set(ended) and len(ended) == 3
+
+
+def test_a_viewer_that_begins_after_any_entry_gets_exactly_the_rest(house: House) -> None:
+    order = house.mcc.orders.submit(SURVEY, workspace=house.workspace, model=HARBOUR)
+    order, _ = finished(house.mcc, order)
+    headers = {"Authorization": f"Bearer {house.token}"}
+    with httpx.Client(base_url=f"{house.family.url}/api/v1", headers=headers, timeout=20) as client:
+        for after in range(order.last_seq):
+            answer = client.get(f"/orders/{order.id}/events", headers={"Last-Event-ID": str(after)})
+            ids = [int(line[4:]) for line in answer.text.splitlines() if line.startswith("id: ")]
+            assert ids == list(range(after + 1, order.last_seq + 1))
+        assert client.get(f"/orders/{order.id}/events?after={order.last_seq}").status_code == 204
+        assert client.get(f"/orders/{order.id}/events?after={order.last_seq + 5}").status_code == 204
+
+
+def test_viewers_that_disconnect_while_it_runs_have_every_entry_once(house: House) -> None:
+    order = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
+    dice = random.Random(7)
+    headers = {"Authorization": f"Bearer {house.token}"}
+    seen: list[int] = []
+    with httpx.Client(base_url=f"{house.family.url}/api/v1", headers=headers, timeout=20) as client:
+        while not seen or not _ended(client, order.id, seen[-1]):
+            seen.extend(_some(client, order.id, seen[-1] if seen else 0, dice.randint(1, 6)))
+    assert seen == list(range(1, house.mcc.orders.get(order.id).last_seq + 1))
+
+
+def _ended(client: httpx.Client, order_id: str, after: int) -> bool:
+    with client.stream("GET", f"/orders/{order_id}/events", params={"after": after}) as answer:
+        return answer.status_code == 204
+
+
+def _some(client: httpx.Client, order_id: str, after: int, most: int) -> list[int]:
+    ids: list[int] = []
+    with client.stream("GET", f"/orders/{order_id}/events", headers={"Last-Event-ID": str(after)}) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("id: "):
+                ids.append(int(line[4:]))
+            if len(ids) == most:
+                break
+    return ids
+
+
+def test_nul_and_lone_surrogates_survive_the_whole_way(house: House) -> None:
+    order = house.mcc.orders.submit(SAY_STRANGE, model=HARBOUR)
+    order, entries = finished(house.mcc, order)
+    record = house.mcc.orders.record(order.id)
+    assert order.answer == record.answer == STRANGE
+    (step,) = record.steps
+    assert step.kind == "model" and step.text == step.thinking == STRANGE
+    assert folded(order, entries) == record
+
+
+def test_cancel_ends_a_running_order_and_closes_its_record(house: House) -> None:
+    order = house.mcc.orders.submit(WAIT, model=HARBOUR)
+    for entry in house.mcc.orders.watch(order.id):
+        if entry.kind == "model.started":
+            house.mcc.orders.cancel(order.id, reason="low tide")
+    order = house.mcc.orders.get(order.id)
+    assert (order.status, order.detail) == (OrderStatus.CANCELLED, "low tide")
+    assert house.mcc.orders.record(order.id).status is RecordStatus.CANCELLED
+    (control,) = house.mcc.orders.controls(order.id)
+    assert control.applied_seq is not None and control.refused is None
+
+
+def test_turns_of_a_session_run_one_after_the_other(house: House) -> None:
+    first = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
+    second = house.mcc.orders.submit(SAY_SHORT, session_id=first.session_id, model=HARBOUR)
+    assert (second.session_seq, second.blocked_by) == (2, first.id)
+    second, _ = finished(house.mcc, second)
+    first = house.mcc.orders.get(first.id)
+    assert first.finished_at is not None and second.started_at is not None
+    assert second.started_at >= first.finished_at
+
+
+def test_a_drone_that_is_killed_loses_nothing_and_the_turn_begins_again_elsewhere(house: House) -> None:
+    order = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
+    entries: list[Entry] = []
+    for entry in house.mcc.orders.watch(order.id):
+        entries.append(entry)
+        if entry.kind == "tool.finished" and _attempts(entries) == 1:
+            _kill_the_drone_of(house, order.id)
+    order = house.mcc.orders.get(order.id)
+    assert (order.status, order.attempt, order.answer) == (OrderStatus.SUCCEEDED, 2, "That was all.")
+    assert [entry.seq for entry in entries] == list(range(1, order.last_seq + 1))
+    started = [entry.record_id for entry in entries if entry.kind == "agent.started"]
+    assert started == [entry.record_id for entry in entries if entry.kind == "agent.finished"]
+    record = house.mcc.orders.record(order.id)
+    assert folded(order, entries) == record
+    assert record.id == started[-1] and record.usage_total.model_calls > record.usage.model_calls == 9
+
+
+def _attempts(entries: list[Entry]) -> int:
+    return sum(entry.kind == "order.claimed" for entry in entries)
+
+
+def _kill_the_drone_of(house: House, order_id: str) -> None:
+    name = house.mcc.orders.get(order_id).drone
+    pid = next(drone.pid for drone in house.mcc.drones.list() if drone.name == name and drone.status == "up")
+    psutil.Process(pid).send_signal(signal.SIGKILL)
+
+
+def test_a_key_that_the_provider_refuses_is_told_in_a_sentence_without_the_key(house: House) -> None:
+    order = house.mcc.orders.submit(SAY_SHORT, model=REFUSED)
+    order, _ = finished(house.mcc, order)
+    assert (order.status, order.reason) == (OrderStatus.FAILED, "model_error")
+    assert order.detail is not None and "401" in order.detail and "wrong" not in order.detail
+
+
+def test_a_workspace_that_does_not_exist_ends_the_order_with_a_sentence(house: House) -> None:
+    order = house.mcc.orders.submit(SAY_SHORT, workspace=house.workspace / "nowhere", model=HARBOUR)
+    order, _ = finished(house.mcc, order)
+    assert (order.status, order.reason) == (OrderStatus.FAILED, "invalid")
+    assert order.detail is not None and "not a directory" in order.detail
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"workspace": "/etc"}, "allowed"),
+        ({"workspace": "relative/place"}, "absolute"),
+        ({"agent": "mastre"}, "master"),
+        ({"model": "harbor"}, "harbour"),
+        ({"queue": "slow"}, "queue"),
+        ({"limits": {"rounds": 0}}, "rounds"),
+        ({"limits": {"rouns": 3}}, "rouns"),
+        ({"result_schema": {}}, "result_schema"),
+        ({"labels": ["x"] * 21}, "labels"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_sentence(house: House, fields: dict[str, object], words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        house.mcc.orders.submit("Go.", **fields)
+    assert refused.value.status == 422
+    assert words in json.dumps([str(refused.value), refused.value.errors])

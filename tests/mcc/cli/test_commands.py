@@ -1,0 +1,384 @@
+"""The command line from outside: exit codes, JSON, help, and what a terminal is spared."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from mcc.cli.main import app
+from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import ORDER, Draft, OrderFinished
+from mcc.contracts.order import FailureReason, Outcome
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+from mcc.store.ports import Claim, Ending, Store
+from mcc.store.sql import open_store
+
+MCC = [sys.executable, "-m", "mcc.cli.main"]
+NASTY = "# Done\n\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07 [bold]kept[/bold]"
+
+
+def environment(data_dir: Path, **more: str) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_"))}
+    return {**own, "MCC_DATA_DIR": str(data_dir), **more}
+
+
+def mcc(
+    *arguments: str, data_dir: Path, given: str | None = None, cwd: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MCC, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input=given,
+        cwd=cwd,
+        env=environment(data_dir, **more),
+        check=False,
+    )
+
+
+def commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    below = getattr(group, "commands", None)
+    if below is None:
+        yield path
+        return
+    for name, command in below.items():
+        yield from commands(command, (*path, name))
+
+
+ALL = sorted(commands(typer.main.get_command(app)))
+
+
+def test_every_promised_command_is_there() -> None:
+    names = {" ".join(path) for path in ALL}
+    spoken = {f"orders {verb}" for verb in ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer"]}
+    listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones", "agents", "models"}
+    assert names >= spoken | listed | {"config show", "doctor"}
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_helps_with_an_example_and_speaks_json(path: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"})
+    assert told.exit_code == 0
+    assert "Example: " in told.output
+    assert "--json" in told.output or path == ("orders", "record")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys, mcc.cli.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"pydantic", "sqlalchemy", "celery", "redis", "fastapi", "httpx", "rich", "structlog", "asyncio"}
+    assert not heavy & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["orders", "list", "--limit", "0"], ["up", "--port", "70000"], ["run"]], ids=str
+)
+def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
+    assert mcc(*arguments, data_dir=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "hello", "--limit", "rounds"], "key=value"),
+        (["run", "hello", "--limit", "rounds=0"], r"limits\.rounds"),
+        (["run", "hello", "--limit", "rouns=3"], "rouns"),
+        (["run", "hello", "--agent", "no agent"], "agent"),
+        (["run", "hello", "--session", "7"], "session_id"),
+        (["run", ""], "prompt"),
+    ],
+)
+def test_an_order_that_no_service_would_take_is_2_before_anything_is_started(
+    arguments: Sequence[str], sentence: str, tmp_path: Path
+) -> None:
+    told = mcc(*arguments, data_dir=tmp_path)
+    assert told.returncode == 2
+    assert re.search(sentence, told.stderr)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_prompt_that_is_too_long_is_2(tmp_path: Path) -> None:
+    told = mcc("run", "-", data_dir=tmp_path, given="x" * 200_001)
+    assert told.returncode == 2
+    assert "200000" in told.stderr.replace(",", "").replace("_", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["orders", "list"],
+        ["drones"],
+        ["sessions", "list", "--json"],
+        ["run", "hello", "--detach"],
+        ["run", "hello", "--url", "http://127.0.0.1:1"],
+        ["orders", "watch", "0190c9a2-0000-7000-8000-000000000000"],
+    ],
+    ids=" ".join,
+)
+def test_without_a_service_it_is_3(arguments: Sequence[str], tmp_path: Path) -> None:
+    told = mcc(*arguments, data_dir=tmp_path)
+    assert told.returncode == 3
+    assert told.stdout == ""
+    assert "mcc up" in told.stderr or "127.0.0.1:1" in told.stderr
+
+
+def test_a_setting_that_cannot_be_used_is_a_sentence_and_2(tmp_path: Path) -> None:
+    told = mcc("config", "show", data_dir=tmp_path, MCC_PORT="many")
+    assert told.returncode == 2
+    assert "MCC_PORT" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_config_show_masks_what_is_secret(tmp_path: Path) -> None:
+    secret = "s" * 40
+    told = mcc("config", "show", "--json", data_dir=tmp_path, MCC_TOKEN=secret, MCC_REDIS_URL="redis://u:pw123@h:1/0")
+    shown = json.loads(told.stdout)
+    assert shown["data_dir"] == str(tmp_path)
+    assert secret not in told.stdout
+    assert "pw123" not in told.stdout
+
+
+def test_db_upgrade_says_whether_there_was_anything_to_do(tmp_path: Path) -> None:
+    first, second = (mcc("db", "upgrade", "--json", data_dir=tmp_path / "new") for _ in range(2))
+    assert json.loads(first.stdout)["changed"] is True
+    assert json.loads(second.stdout)["changed"] is False
+
+
+def test_an_old_schema_is_refused_by_serve_with_what_to_do(tmp_path: Path) -> None:
+    told = mcc("serve", "--port", "0", data_dir=tmp_path)
+    assert told.returncode == 1
+    assert "mcc db upgrade" in told.stderr
+
+
+class Worker:
+    """A drone of a few lines: takes what is queued and ends it as `outcome` says."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self.store = store
+        self.incarnation = fresh_id()
+        self.outcome = Outcome(status=OrderStatus.SUCCEEDED, answer=NASTY)
+        self.idle = threading.Event()
+        self._over = threading.Event()
+        store.leases.register(
+            Registration(
+                incarnation=self.incarnation,
+                name="tiny",
+                pid=1,
+                host="here",
+                version="0",
+                queues=("default",),
+                slots=1,
+                agents=(Capability(name="master", description="does it"),),
+                models=(Capability(name="offline"), Capability(name="fast", problem="it needs a key")),
+                workspace_roots=(str(root),),
+            ),
+            lease_seconds=600,
+        )
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over.wait(0.02):
+            if self.idle.is_set():
+                continue
+            for found in self.store.claims.claimable(["default"], 5):
+                held = self.store.claims.claim(
+                    found.order_id, incarnation=self.incarnation, claim_token=fresh_id(), drone="tiny"
+                )
+                if held is not None:
+                    self._finish(held)
+
+    def _finish(self, held: Claim) -> None:
+        outcome = self.outcome
+        fact = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail)
+        drafts = [Draft(at=now(), origin=ORDER, data=fact)]
+        self.store.claims.finish(
+            Ending(held.order.id, held.epoch, held.last_seq, held.control_seq, drafts, outcome, None)
+        )
+
+
+@dataclass(frozen=True)
+class Service:
+    url: str
+    data_dir: Path
+    worker: Worker
+
+    def mcc(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return mcc(*arguments, data_dir=self.data_dir, cwd=self.data_dir, **{"MCC_URL": self.url, **more})
+
+
+@contextmanager
+def serving(data_dir: Path) -> Iterator[str]:
+    """`mcc serve` without a Redis; yields its address."""
+    command = [*MCC, "serve", "--port", "0"]
+    env = environment(data_dir, MCC_REDIS_URL=f"unix://{data_dir}/nobody.sock")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, cwd=data_dir) as process:
+        assert process.stderr is not None
+        seen = []
+        try:
+            for line in process.stderr:
+                seen.append(line)
+                if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                    break
+            else:
+                pytest.fail("mcc serve ended: " + "".join(seen))
+            drain = threading.Thread(target=process.stderr.read, daemon=True)
+            drain.start()
+            yield found[0]
+        finally:
+            process.terminate()
+            process.wait(10)
+            drain.join()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data_dir = tmp_path_factory.mktemp("service")
+    assert mcc("db", "upgrade", data_dir=data_dir).returncode == 0
+    store = open_store(f"sqlite:///{data_dir / 'mcc.db'}")
+    worker = Worker(store, data_dir)
+    with serving(data_dir) as url:
+        yield Service(url, data_dir, worker)
+    worker.close()
+    store.close()
+
+
+def test_run_follows_in_plain_lines_and_ends_with_a_harmless_answer(service: Service) -> None:
+    told = service.mcc("run", "hello")
+    assert told.returncode == 0
+    assert "queued on default" in told.stdout
+    assert "order claimed by tiny" in told.stdout
+    assert told.stdout.endswith("# Done\nred  [bold]kept[/bold]\n")
+    assert "\x1b" not in told.stdout + told.stderr
+
+
+def test_run_json_is_the_journal_and_then_the_order(service: Service) -> None:
+    told = service.mcc("run", "hello", "--json", "--label", "a", "--limit", "rounds=3", "--limit", "cost_usd=0.5")
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [line["kind"] for line in lines[:-1]] == ["order.queued", "order.claimed", "order.finished"]
+    assert [line["seq"] for line in lines[:-1]] == [1, 2, 3]
+    order = lines[-1]
+    assert (order["status"], order["labels"], order["answer"]) == ("succeeded", ["a"], NASTY)
+    assert (order["limits"]["rounds"], order["limits"]["cost_usd"]) == (3, 0.5)
+    assert order["workspace"] == str(service.data_dir.resolve())
+
+
+def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
+    before = service.worker.outcome
+    service.worker.outcome = Outcome(
+        status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="401: the key is \x1b[1mwrong"
+    )
+    told = service.mcc("run", "hello")
+    service.worker.outcome = before
+    assert told.returncode == 1
+    assert "failed (model_error): 401: the key is wrong" in told.stderr
+    assert "\x1b" not in told.stdout + told.stderr
+
+
+def test_detach_prints_the_id_which_the_other_commands_take(service: Service) -> None:
+    order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+    assert service.mcc("orders", "watch", order_id).returncode == 0
+    shown = service.mcc("orders", "show", order_id)
+    assert re.search(r"status +succeeded", shown.stdout)
+    assert "\x1b" not in shown.stdout
+    assert json.loads(service.mcc("orders", "show", order_id, "--json").stdout)["id"] == order_id
+    assert order_id in service.mcc("orders", "list").stdout
+    listed = json.loads(service.mcc("orders", "list", "--json", "--limit", "1").stdout)
+    assert set(listed) == {"items", "next_cursor"}
+
+
+def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service: Service) -> None:
+    service.worker.idle.set()
+    try:
+        order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+        told = service.mcc("orders", "cancel", order_id, "--reason", "enough", "--json")
+        assert json.loads(told.stdout)["id"]
+        watched = service.mcc("orders", "watch", order_id)
+    finally:
+        service.worker.idle.clear()
+    assert watched.returncode == 1
+    assert "order cancelled" in watched.stdout
+    again = service.mcc("orders", "cancel", order_id)
+    assert again.returncode == 1
+    assert again.stderr.startswith("mcc: ")
+
+
+def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:
+    service.worker.idle.set()
+    env = environment(service.data_dir, MCC_URL=service.url)
+    with subprocess.Popen(
+        [*MCC, "run", "hello"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        cwd=service.data_dir,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "queued" in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=20)
+        finally:
+            service.worker.idle.clear()
+            process.kill()
+    assert process.returncode == 0
+    found = re.search(r"mcc orders watch (\S+)", told)
+    assert found is not None
+    assert service.mcc("orders", "watch", found[1]).returncode == 0
+
+
+def test_an_unknown_order_is_1_and_a_workspace_outside_is_2(service: Service) -> None:
+    unknown = service.mcc("orders", "show", "0190c9a2-0000-7000-8000-000000000000")
+    assert unknown.returncode == 1
+    outside = service.mcc("run", "hello", "--workspace", "/etc")
+    assert outside.returncode == 2
+    assert "MCC_WORKSPACE_ROOTS" in outside.stderr
+    nobody = service.mcc("run", "hello", "--agent", "mastr")
+    assert nobody.returncode == 2
+    assert "master" in nobody.stderr
+
+
+def test_a_wrong_token_is_told_with_where_the_right_one_belongs(service: Service) -> None:
+    told = service.mcc("orders", "list", MCC_TOKEN="w" * 40)
+    assert told.returncode == 1
+    assert "MCC_TOKEN" in told.stderr
+
+
+def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
+    session_id = service.mcc("sessions", "new", "Notes").stdout.strip()
+    assert service.mcc("run", "one", "--session", session_id).returncode == 0
+    shown = json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)
+    assert (shown["title"], [order["prompt"] for order in shown["orders"]]) == ("Notes", ["one"])
+    assert session_id in service.mcc("sessions", "list").stdout
+    assert "one" in service.mcc("sessions", "show", session_id).stdout
+
+
+@pytest.mark.parametrize("what", ["drones", "agents", "models"])
+def test_what_is_there_is_listed_as_table_and_as_json(what: str, service: Service) -> None:
+    items = json.loads(service.mcc(what, "--json").stdout)["items"]
+    table = service.mcc(what).stdout
+    assert items
+    assert all(item["name"] in table for item in items)
+
+
+def test_a_problem_with_a_model_is_shown(service: Service) -> None:
+    assert "it needs a key" in service.mcc("models").stdout

@@ -1,0 +1,373 @@
+"""One sample of everything that crosses a process, every field filled; the golden files hold their JSON."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+
+from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
+from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    ApprovalDecided,
+    ApprovalRequested,
+    BudgetWarned,
+    ControlApplied,
+    DocumentChanged,
+    Entry,
+    Fact,
+    GateChecked,
+    ModelFellBack,
+    ModelReplied,
+    ModelRetried,
+    ModelStarted,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
+    Thought,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+)
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import NewOrder, NewSession, OrderKind, Rule, Session, WhenBusy, WorkOrder
+from mcc.contracts.order import Outcome as OrderOutcome
+from mcc.contracts.record import (
+    ChatRecord,
+    GateStep,
+    ModelChoice,
+    ModelStep,
+    NoteStep,
+    RecordStatus,
+    SteerStep,
+    ToolCall,
+    ToolStep,
+)
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.usage import Usage
+from mcc.contracts.wire import Delta, Hint, Wake
+
+AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
+LATER = datetime(2026, 1, 31, 12, 1, tzinfo=UTC)
+ORDER_ID = "01900000-0000-7000-8000-000000000001"
+SESSION_ID = "01900000-0000-7000-8000-000000000002"
+DOCUMENT_ID = "01900000-0000-7000-8000-000000000003"
+INCARNATION = "01900000-0000-7000-8000-000000000004"
+ROOT, CHILD, CALL = "root-record", "child-record", "call-1"
+ODD = 'NUL \x00, half a pair \ud83d, an emoji 😀, a quote ", a tab \t, a line end \n'
+
+USAGE = Usage(
+    input_tokens=1_200,
+    cached_input_tokens=1_000,
+    output_tokens=300,
+    reasoning_tokens=100,
+    model_calls=2,
+    tool_calls=1,
+    cost_usd=0.0125,
+)
+LIMITS = Limits(
+    rounds=10,
+    parallel_tool_calls=4,
+    subagent_rounds=6,
+    tool_calls=20,
+    output_tokens=5_000,
+    subagent_output_tokens=1_000,
+    total_tokens=100_000,
+    cost_usd=1.5,
+    wall_seconds=600,
+    depth=2,
+    subagents_per_call=3,
+    spawns=8,
+    concurrency=2,
+    model_call_seconds=60,
+    tool_seconds=30,
+)
+CHOICE = ModelChoice(requested="fast", effective="openai/qwen3-coder")
+TOOL_CALL = ToolCall(call_id=CALL, provider_id="toolu_1", name="read_file", arguments={"path": "README.md"})
+
+FACTS: tuple[Fact, ...] = (
+    OrderQueued(
+        session_id=SESSION_ID,
+        session_seq=1,
+        agent="master",
+        queue="default",
+        priority=5,
+        model="fast",
+        workspace="/srv/häuser",
+        not_before=LATER,
+    ),
+    OrderClaimed(attempt=1, epoch=1, drone="drone-1", incarnation=INCARNATION),
+    OrderRequeued(epoch=2, lost=INCARNATION, message="The drone was lost."),
+    OrderHandedBack(epoch=3, drone="drone-1", message="The drone was told to stop."),
+    OrderWaiting(reason=WaitingReason.APPROVAL, message="Somebody must approve.", until=LATER),
+    OrderResumed(message="It was approved."),
+    OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="The key is wrong.", usage=USAGE),
+    AgentStarted(
+        title="Look around",
+        call_id=CALL,
+        prompt="Find the entry points.",
+        model=CHOICE,
+        tools=("list_files", "read_file"),
+        limits=LIMITS,
+        definition_digest="d" * 64,
+        setup_digest="e" * 64,
+    ),
+    AgentStep(name="provisioned", message="2 tools."),
+    AgentReused(message="And now the tests.", turn=2),
+    AgentFinished(status=RecordStatus.COMPLETED, answer="Done.", result={"status": "completed"}, error="none"),
+    ModelStarted(round=1, attempt=2, model="openai/qwen3-coder", reserved_tokens=4_000),
+    ModelReplied(
+        round=1,
+        attempt=2,
+        model="openai/qwen3-coder",
+        text=ODD,
+        thinking="Hm.",
+        thoughts=(Thought(text="Hm.", signature="c2ln", sealed="c2VhbGVk"),),
+        tool_calls=(TOOL_CALL,),
+        finish_reason="tool_calls",
+        usage=USAGE,
+        first_token_ms=12.5,
+        seconds=1.25,
+    ),
+    ModelRetried(round=1, attempt=1, model="openai/qwen3-coder", error="429", wait_seconds=2.0),
+    ModelFellBack(round=1, source="openai/a", target="anthropic/b", error="It is away."),
+    ToolStarted(
+        call_id=CALL,
+        provider_id="toolu_1",
+        round=1,
+        index=0,
+        name="read_file",
+        arguments={"path": "README.md", "lines": [1, 2.5, None, True]},
+        idempotent=True,
+    ),
+    ToolFinished(
+        call_id=CALL,
+        name="read_file",
+        content=ODD,
+        is_error=True,
+        outcome=Outcome.TIMEOUT,
+        seconds=0.5,
+        subagent_ids=(CHILD,),
+    ),
+    GateChecked(attempt=1, ok=False, errors=("It names no finding.",)),
+    BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
+    TranscriptCompacted(through_seq=40, summary="Much was read."),
+    DocumentChanged(document_id=DOCUMENT_ID, version=3, command="set_title"),
+    ControlApplied(control_id="control-1", control="steer", message="Look at the tests.", reason="They matter."),
+    ApprovalRequested(
+        approval_id="approval-1", call_id=CALL, tool="run_shell", arguments_digest="a" * 64, tool_digest="b" * 64
+    ),
+    ApprovalDecided(approval_id="approval-1", call_id=CALL, decision="approve", note="Once."),
+    QuestionAsked(question_id="question-1", call_id=CALL, question="Which one?", choices=("this", "that")),
+    QuestionAnswered(question_id="question-1", call_id=CALL, answer="this"),
+)
+
+
+def entry(fact: Fact, seq: int = 7) -> Entry:
+    """An entry of a child, so that every field of the envelope is filled."""
+    return Entry(
+        order_id=ORDER_ID, seq=seq, at=AT, record_id=CHILD, parent_id=ROOT, agent="explore", depth=1, data=fact
+    )
+
+
+NEW_ORDER = NewOrder(
+    prompt="Explain this repository",
+    kind=OrderKind.GENERATE,
+    session_id=SESSION_ID,
+    agent="master",
+    model="anthropic/claude-sonnet",
+    workspace="/srv/work",
+    ref="release/1.2",
+    document_id=DOCUMENT_ID,
+    blueprint="novel",
+    limits=LIMITS,
+    priority=0,
+    queue="slow",
+    when_busy=WhenBusy.REJECT,
+    not_before=AT,
+    expires_at=LATER,
+    labels=("team:blue", "nightly"),
+    result_schema={"type": "object", "required": ["summary"]},
+    rules=(Rule(cel="size(result.summary) > 0", message="Say something."),),
+    webhook_url="https://example.org/hook",
+)
+WORK_ORDER = WorkOrder(
+    **dict(NEW_ORDER),
+    id=ORDER_ID,
+    session_seq=1,
+    status=OrderStatus.FAILED,
+    reason=FailureReason.GATE_FAILED,
+    detail="The gate refused five times.",
+    answer=ODD,
+    result={"summary": ""},
+    usage=USAGE,
+    attempt=1,
+    drone="drone-1",
+    created_at=AT,
+    started_at=AT,
+    finished_at=LATER,
+    last_seq=42,
+    queue_position=3,
+    blocked_by=DOCUMENT_ID,
+)
+
+
+def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
+    return ChatRecord(
+        id=CHILD if not children else ROOT,
+        order_id=ORDER_ID,
+        session_id=SESSION_ID,
+        parent_id=None if children else ROOT,
+        call_id=None if children else CALL,
+        agent="master" if children else "explore",
+        title="Explain",
+        depth=0 if children else 1,
+        prompt="Explain this repository",
+        status=RecordStatus.COMPLETED,
+        model=CHOICE,
+        tools=("read_file",),
+        definition_digest="d" * 64,
+        steps=(
+            ModelStep(
+                seq=3,
+                text="I read.",
+                thinking="",
+                tool_calls=(TOOL_CALL,),
+                finish_reason="tool_calls",
+                usage=USAGE,
+                first_token_ms=None,
+                seconds=1.0,
+            ),
+            ToolStep(
+                seq=5,
+                call_id=CALL,
+                name="read_file",
+                arguments="not an object",
+                content="# Title",
+                is_error=False,
+                seconds=0.1,
+                subagent_ids=(CHILD,),
+            ),
+            GateStep(seq=6, ok=True, errors=()),
+            SteerStep(seq=7, control="steer", message="Hurry.", reason=None),
+            NoteStep(seq=8, name="retried", message="429"),
+        ),
+        result=None,
+        answer="It hums.",
+        error=None,
+        usage=USAGE,
+        usage_total=USAGE.plus(USAGE),
+        started_at=AT,
+        finished_at=LATER,
+        subagent_history=children,
+    )
+
+
+DEFINITION = AgentDefinition(
+    name="review",
+    description="Reads a change.",
+    tools=("workspace_read",),
+    disallowed_tools=("find_files",),
+    spawns=("explore",),
+    model="fast",
+    temperature=0.2,
+    thinking="off",
+    limits=AgentLimits(
+        rounds=24, output_tokens=2_000, tool_calls=50, tool_seconds=9.5, model_call_seconds=60, wall_seconds=600
+    ),
+    isolation="worktree",
+    permission={"run_shell": "ask"},
+    result={"$ref": "report"},
+    rules=(Rule(cel="true", message="Always."),),
+    guidelines=("Quote exactly.",),
+    prompt="You review.",
+)
+REGISTRATION = Registration(
+    incarnation=INCARNATION,
+    name="drone-1",
+    pid=4_711,
+    host="here",
+    version="0.1.0",
+    queues=("default", "slow"),
+    slots=200,
+    sandbox="bubblewrap",
+    agents=(Capability(name="master", description="Answers."),),
+    tools=(Capability(name="run_shell", problem="There is no sandbox."),),
+    models=(Capability(name="offline", description="Rules."),),
+    workspace_roots=("/srv",),
+)
+DRONE = Drone(
+    name="drone-1",
+    pid=4_711,
+    host="here",
+    version="0.1.0",
+    queues=("default",),
+    slots=200,
+    active=3,
+    status=DroneStatus.DRAINING,
+    sandbox="bubblewrap",
+    started_at=AT,
+    last_heartbeat_at=LATER,
+    incarnation=INCARNATION,
+)
+CONTROL = Control(
+    id="control-1",
+    order_id=ORDER_ID,
+    number=1,
+    kind=ControlKind.STEER,
+    record_id=CHILD,
+    message="Look at the tests.",
+    reason="They matter.",
+    requested_at=AT,
+    delivered_at=AT,
+    applied_at=LATER,
+    applied_seq=9,
+    refused=None,
+)
+
+OTHERS: Mapping[str, BaseModel] = {
+    "new-order": NEW_ORDER,
+    "new-order-of-defaults": NewOrder(prompt="Hello"),
+    "work-order": WORK_ORDER,
+    "outcome": OrderOutcome(
+        status=OrderStatus.FAILED, reason=FailureReason.POISON, detail="x", answer="y", result=[1], usage=USAGE
+    ),
+    "session": Session(id=SESSION_ID, title="Talk", created_at=AT, turns=2, last_order_id=ORDER_ID),
+    "new-session": NewSession(title="Talk"),
+    "limits-of-defaults": Limits(),
+    "usage": USAGE,
+    "chat-record": record((record(),)),
+    "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late."),
+    "control": CONTROL,
+    "receipt": Receipt(id="control-1", requested_at=AT, order_id=ORDER_ID),
+    "agent-definition": DEFINITION,
+    "registration": REGISTRATION,
+    "drone": DRONE,
+    "wire-hint": Hint(order_id=ORDER_ID, seq=7, status="running"),
+    "wire-delta": Delta(
+        kind="model.delta",
+        order_id=ORDER_ID,
+        epoch=2,
+        record_id=CHILD,
+        parent_id=ROOT,
+        agent="explore",
+        depth=1,
+        round=3,
+        attempt=1,
+        offset=120,
+        text=ODD,
+    ),
+    "wire-wake": Wake(order_id=ORDER_ID, control_seq=4),
+}
+SAMPLES: Mapping[str, BaseModel] = {**OTHERS, **{f"journal-{fact.kind}": entry(fact) for fact in FACTS}}

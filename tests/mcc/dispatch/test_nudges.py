@@ -1,0 +1,136 @@
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from mcc.contracts.drones import Registration
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.order import NewOrder
+from mcc.contracts.wire import RUN_ORDER_TASK
+from mcc.dispatch.errors import DispatchUnavailable, UnknownQueue
+from mcc.dispatch.nudge import Nudger, room_of
+from mcc.testing import MemoryStore
+from tests.drone.worker.real_redis import RealRedis
+
+
+@pytest.fixture
+def nudger(real_redis: RealRedis) -> Iterator[Nudger]:
+    with redis.Redis.from_url(real_redis.url) as client:
+        client.flushall()
+    made = Nudger(real_redis.url, ["default", "slow"])
+    yield made
+    made.close()
+
+
+def a_drone(store: MemoryStore, *, slots: int, active: int = 0, queues: tuple[str, ...] = ("default",)) -> None:
+    incarnation = fresh_id()
+    store.leases.register(
+        Registration(incarnation=incarnation, name="d", pid=1, host="h", version="0", queues=queues, slots=slots),
+        lease_seconds=60,
+    )
+    store.leases.renew(incarnation, lease_seconds=60, active=active)
+
+
+def orders(store: MemoryStore, count: int, queue: str = "default") -> list[str]:
+    return [store.orders.place(NewOrder(prompt="p", queue=queue), principal="t").order.id for _ in range(count)]
+
+
+def test_a_nudge_is_a_message_with_the_order_s_id_alone(nudger: Nudger, real_redis: RealRedis) -> None:
+    order_id = fresh_id()
+    nudger.nudge(order_id, queue="default", priority=0)
+    with redis.Redis.from_url(real_redis.url) as client:
+        message = json.loads(client.lpop("mcc:default"))  # type: ignore[arg-type]
+    assert message["headers"]["task"] == RUN_ORDER_TASK
+    assert message["headers"]["argsrepr"] == repr([order_id])
+    assert message["content-type"] == "application/json"
+
+
+def test_an_undeclared_queue_is_refused(nudger: Nudger) -> None:
+    with pytest.raises(UnknownQueue, match="default, slow"):
+        nudger.nudge(fresh_id(), queue="nowhere")
+
+
+def test_a_round_sends_no_more_than_there_are_free_slots(nudger: Nudger) -> None:
+    store = MemoryStore()
+    orders(store, 20)
+    a_drone(store, slots=10, active=7)
+    a_drone(store, slots=2)
+    assert nudger.round(store) == 5
+    assert nudger.lengths() == {"default": 5, "slow": 0}
+
+
+def test_messages_that_wait_already_count_against_the_free_slots(nudger: Nudger) -> None:
+    store = MemoryStore()
+    for _ in range(3):
+        nudger.nudge(fresh_id())
+    orders(store, 20)
+    a_drone(store, slots=5)
+    assert nudger.round(store) == 2
+    assert nudger.round(store) == 0
+
+
+def test_no_drone_no_nudge(nudger: Nudger) -> None:
+    store = MemoryStore()
+    orders(store, 3)
+    a_drone(store, slots=5, queues=("slow",))
+    assert nudger.round(store) == 0
+
+
+def test_the_same_order_is_not_nudged_again_at_once(real_redis: RealRedis) -> None:
+    now = [100.0]
+    nudger = Nudger(real_redis.url, ["default"], repeat_seconds=2, clock=lambda: now[0])
+    store = MemoryStore()
+    orders(store, 1)
+    a_drone(store, slots=50)
+    assert [nudger.round(store), nudger.round(store)] == [1, 0]
+    now[0] += 2.1
+    assert nudger.round(store) == 1
+    nudger.close()
+
+
+def test_a_drone_that_drains_or_is_silent_has_no_room() -> None:
+    store = MemoryStore()
+    a_drone(store, slots=5, active=2, queues=("default", "slow"))
+    (drone,) = store.leases.drones()
+    assert room_of([drone], {"default": 1}) == {"default": 2, "slow": 3}
+    assert room_of([drone.model_copy(update={"status": "draining"})], {})["default"] == 0
+
+
+def test_a_redis_that_refuses_costs_little_and_then_nothing() -> None:
+    nudger = Nudger("redis://127.0.0.1:1/0", ["default"], seconds=0.4)
+    began = time.monotonic()
+    with pytest.raises(DispatchUnavailable):
+        nudger.nudge(fresh_id())
+    assert time.monotonic() - began < 2
+    again = time.monotonic()
+    for _ in range(100):
+        with pytest.raises(DispatchUnavailable):
+            nudger.nudge(fresh_id())
+        with pytest.raises(DispatchUnavailable):
+            nudger.lengths()
+    assert time.monotonic() - again < 0.5
+    nudger.close()
+
+
+def test_a_redis_that_swallows_everything_does_not_hang_the_sender() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        nudger = Nudger(f"redis://127.0.0.1:{hole.getsockname()[1]}/0", ["default"], seconds=0.4)
+        began = time.monotonic()
+        with pytest.raises(DispatchUnavailable):
+            nudger.nudge(fresh_id())
+        assert time.monotonic() - began < 2
+        nudger.close()
+
+
+def test_a_redis_that_comes_back_is_used_again(real_redis: RealRedis) -> None:
+    now = [0.0]
+    nudger = Nudger(real_redis.url, ["default"], clock=lambda: now[0])
+    nudger._away_until = 1.0
+    with pytest.raises(DispatchUnavailable):
+        nudger.nudge(fresh_id())
+    now[0] = 1.5
+    nudger.nudge(fresh_id())
+    nudger.close()

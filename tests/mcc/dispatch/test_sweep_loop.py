@@ -1,0 +1,130 @@
+import threading
+from collections.abc import Iterable
+
+import pytest
+
+from mcc.contracts.drones import Registration
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.order import NewOrder
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import Hint
+from mcc.dispatch.errors import DispatchUnavailable
+from mcc.dispatch.hints import Told
+from mcc.dispatch.sweep import SweepLoop
+from mcc.store.errors import StoreUnavailable
+from mcc.store.ports import Store
+from mcc.testing import FakeClock, MemoryStore
+
+
+class Scene:
+    """A sweep on a clock that the test moves; it is also the nudger and the teller, and remembers."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(self.clock)
+        self.rounds = 0
+        self.told: list[Told] = []
+        self.redis = True
+        self.rounded = threading.Semaphore(0)
+        self.loop = SweepLoop(self.store, self, self, sweeper="mcc", sweep_seconds=0.001, clock=self.clock.uptime)
+
+    def round(self, known: Store) -> int:
+        self.rounds += 1
+        self.rounded.release()
+        if not self.redis:
+            raise DispatchUnavailable("no Redis")
+        return 0
+
+    def tell(self, told: Iterable[Told]) -> bool:
+        self.told.extend(told)
+        return True
+
+    def a_running_order(self, lease_seconds: float) -> str:
+        incarnation = fresh_id()
+        self.store.leases.register(
+            Registration(incarnation=incarnation, name="d", pid=1, host="h", version="0", queues=("default",), slots=1),
+            lease_seconds=lease_seconds,
+        )
+        order = self.store.orders.place(NewOrder(prompt="p"), principal="t").order
+        assert self.store.claims.claim(order.id, incarnation=incarnation, claim_token=fresh_id(), drone="d")
+        return order.id
+
+    def beats(self, seconds: float) -> None:
+        for _ in range(int(seconds * 2)):
+            self.loop.once()
+            self.clock.advance(0.5)
+
+
+def test_an_order_of_a_lost_drone_goes_back_is_told_and_nudges_follow() -> None:
+    scene = Scene()
+    order = scene.a_running_order(lease_seconds=1)
+    scene.beats(4)
+    kept = scene.store.orders.get(order)
+    assert kept.status is OrderStatus.QUEUED
+    assert scene.told == [Hint(order_id=order, seq=kept.last_seq, status="queued")]
+    assert scene.rounds == 8
+
+
+def test_nobody_is_declared_lost_before_own_beats_were_steady_for_three_seconds() -> None:
+    scene = Scene()
+    order = scene.a_running_order(lease_seconds=1)
+    scene.beats(2.5)
+    assert scene.store.orders.get(order).status is OrderStatus.RUNNING
+    scene.beats(1.5)
+    assert scene.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_a_beat_that_failed_begins_the_three_seconds_anew() -> None:
+    scene = Scene()
+    order = scene.a_running_order(lease_seconds=4)
+    scene.beats(3)
+    beat = scene.store.sweeper.beat
+
+    def failing(_: str) -> None:
+        raise StoreUnavailable("locked")
+
+    scene.store.sweeper.beat = failing  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        scene.loop.once()
+    scene.store.sweeper.beat = beat  # type: ignore[method-assign]
+    scene.clock.advance(0.5)
+    scene.beats(2.5)
+    assert scene.store.orders.get(order).status is OrderStatus.RUNNING
+    scene.beats(1.5)
+    assert scene.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_a_machine_that_slept_gives_the_others_time_to_wake_up() -> None:
+    scene = Scene()
+    order = scene.a_running_order(lease_seconds=12)
+    scene.beats(4)
+    scene.clock.advance(3_600)
+    scene.loop.once()
+    assert scene.store.orders.get(order).status is OrderStatus.RUNNING
+    scene.beats(4)
+    assert scene.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_without_redis_the_sweep_goes_on() -> None:
+    scene = Scene()
+    scene.redis = False
+    order = scene.a_running_order(lease_seconds=1)
+    scene.beats(4)
+    assert scene.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_the_thread_survives_a_database_that_is_away_and_a_bug() -> None:
+    scene = Scene()
+    problems: list[Exception] = [StoreUnavailable("away"), RuntimeError("a bug")]
+    beat = scene.store.sweeper.beat
+
+    def sometimes(sweeper: str) -> None:
+        if problems:
+            raise problems.pop(0)
+        beat(sweeper)
+
+    scene.store.sweeper.beat = sometimes  # type: ignore[method-assign]
+    scene.loop.start()
+    assert scene.rounded.acquire(timeout=5)
+    scene.loop.stop()
+    assert problems == []

@@ -1,0 +1,220 @@
+"""docker-compose.yml and its helpers: what they promise, read from the files and tried where that is possible."""
+
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mcc.local.redis import on_path
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ONE_SHOT = {"migrate"}
+
+each_service = pytest.mark.parametrize("name", SERVICES)
+
+
+def composer() -> list[str]:
+    """The command that reads compose files here; skips where there is none."""
+    if shutil.which("docker"):
+        asked = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+        if asked.returncode == 0:
+            return ["docker", "compose"]
+    if found := shutil.which("docker-compose"):
+        return [found]
+    pytest.skip("neither `docker compose` nor docker-compose is installed (make system-deps brings one)")
+
+
+def config(*options: str, secrets: Path) -> dict[str, Any]:
+    told = subprocess.run(
+        [*composer(), "--file", str(ROOT / "docker-compose.yml"), *options, "config"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(secrets), "MCC_SECRETS": str(secrets)},
+    )
+    assert told.returncode == 0, told.stderr
+    return dict(yaml.safe_load(told.stdout))
+
+
+def test_compose_reads_the_file_and_flower_is_there_only_in_its_profile(tmp_path: Path) -> None:
+    usual, with_flower = config(secrets=tmp_path), config("--profile", "flower", secrets=tmp_path)
+    assert set(with_flower["services"]) - set(usual["services"]) <= {"flower"}
+    assert {"redis", "postgres", "migrate", "mcc", "drone"} <= set(usual["services"])
+
+
+def test_only_mcc_and_flower_publish_and_only_on_loopback() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert set(published) == {"mcc", "flower"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_drones_can_be_scaled() -> None:
+    assert not {"container_name", "ports", "hostname"} & set(SERVICES["drone"])
+
+
+@each_service
+def test_every_service_is_fenced_in(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["init"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"])
+    assert any(mount.startswith("/tmp") for mount in service["tmpfs"])
+    assert {"mem_limit", "cpus", "pids_limit", "stop_grace_period"} <= set(service)
+    assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}
+    assert service["restart"] == ("no" if name in ONE_SHOT else "unless-stopped")
+    assert not {"privileged", "cap_add", "network_mode", "pid", "ipc", "devices"} & set(service)
+    assert "docker.sock" not in str(service)
+
+
+@each_service
+def test_every_service_that_stays_has_a_health_check(name: str) -> None:
+    assert name in ONE_SHOT or SERVICES[name]["healthcheck"]["test"]
+
+
+def test_databases_are_on_an_internal_network_only() -> None:
+    assert COMPOSE["networks"]["core"] == {"internal": True}
+    for name in ("redis", "postgres", "migrate"):
+        assert SERVICES[name]["networks"] == ["core"]
+    assert set(SERVICES["drone"]["networks"]) == {"core", "egress"}
+
+
+def test_no_secret_is_in_the_environment() -> None:
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            assert not re.search(r"(PASSWORD|TOKEN|KEY|SECRET)$", name)
+            assert not re.search(r"://[^/@]*:[^/@]*@", str(value))
+
+
+def test_every_mounted_secret_is_declared_and_made(tmp_path: Path) -> None:
+    subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "made"], check=True, capture_output=True)
+    for name, secret in COMPOSE["secrets"].items():
+        assert secret["file"].endswith(f"/{name}")
+        assert (tmp_path / "made" / name).read_text()
+    used = {
+        entry if isinstance(entry, str) else entry["source"]
+        for service in SERVICES.values()
+        for entry in service.get("secrets", [])
+    }
+    assert used == set(COMPOSE["secrets"])
+
+
+def test_redis_keeps_what_it_is_given() -> None:
+    command = " ".join(SERVICES["redis"]["command"])
+    assert "--appendonly yes" in command
+    assert "--maxmemory-policy noeviction" in command
+
+
+def test_flower_has_a_login_and_changes_nothing() -> None:
+    flower = SERVICES["flower"]
+    assert flower["profiles"] == ["flower"]
+    assert "flower_password" in flower["secrets"]
+    assert {"--read-only", "--max-tasks=5000", "--purge-offline-workers=300"} <= set(flower["command"])
+    assert "UNAUTHENTICATED" not in TEXT
+
+
+def test_secrets_are_made_once_and_their_directory_is_closed(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    script = [ROOT / "scripts" / "secrets", made]
+    subprocess.run(script, check=True, capture_output=True)
+    before = {path.name: path.read_text() for path in made.iterdir()}
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert len(set(before.values())) == len(before)
+    assert len(before["mcc_token"]) == 64
+    again = subprocess.run(script, check=True, capture_output=True, text=True)
+    assert again.stdout == ""
+    assert {path.name: path.read_text() for path in made.iterdir()} == before
+
+
+def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Path) -> None:
+    """A server reads the list, and its users may touch our keys only and nothing dangerous."""
+    server, client = on_path(), shutil.which("redis-cli")
+    if server is None or client is None:
+        pytest.skip("redis-server and redis-cli are not on PATH")
+    subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s"], check=True, capture_output=True)
+    password = (tmp_path / "s" / "drone_redis_password").read_text()
+    path = tmp_path / "redis.sock"
+    command = [server.path, "--port", "0", "--unixsocket", path, "--aclfile", tmp_path / "s" / "redis_acl"]
+
+    def ask(*words: str, user: str = "drone") -> str:
+        login = ["--user", user, "--pass", password, "--no-auth-warning"] if user else []
+        return subprocess.run(
+            [str(client), "-s", str(path), *login, *words], capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        try:
+            next(line for line in process.stdout if "ready to accept connections" in line.lower())
+            assert ask("ping", user="").startswith("NOAUTH")
+            assert ask("lpush", "mcc:default", "x") == "1"
+            assert ask("publish", "mcc:status", "x") == "0"
+            assert ask("lpush", "other", "x").startswith("NOPERM")
+            for words in (["flushall"], ["config", "get", "dir"], ["keys", "*"], ["bgsave"]):
+                assert ask(*words).startswith("NOPERM"), words
+        finally:
+            process.terminate()
+            process.stdout.close()
+            process.wait(5)
+
+
+ENTRY = """
+set -eu
+mkdir -p "$1/secrets"
+sed "s#/run/secrets#$1/secrets#g; s#/tmp/pgpass#$1/pgpass#g" "$2" >"$1/entry"
+"""
+
+
+def entry(tmp_path: Path, secrets: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """The container's entry with its paths moved into `tmp_path`."""
+    subprocess.run(["sh", "-c", ENTRY, "sh", str(tmp_path), str(ROOT / "deploy" / "entry")], check=True)
+    for name, text in secrets.items():
+        (tmp_path / "secrets" / name).write_text(text)
+    return subprocess.run(
+        ["sh", str(tmp_path / "entry"), "env"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "REDIS_USER": "drone"},
+    )
+
+
+def test_a_container_gets_what_its_secret_files_say(tmp_path: Path) -> None:
+    keys = "# keys\nOPENAI_API_KEY=sk-a=b\n\nOPENAI_BASE_URL=http://x/v1"
+    told = entry(tmp_path, {"redis_password": "r" * 64, "database_password": "d" * 64, "model_keys": keys})
+    seen = dict(line.split("=", 1) for line in told.stdout.splitlines())
+    assert seen["MCC_REDIS_URL"] == f"redis://drone:{'r' * 64}@redis:6379/0"
+    assert seen["OPENAI_API_KEY"] == "sk-a=b"
+    assert seen["OPENAI_BASE_URL"] == "http://x/v1"
+    assert "d" * 64 not in told.stdout
+    assert stat.S_IMODE((tmp_path / "pgpass").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "secrets",
+    [{"redis_password": "change-me"}, {"flower_password": ""}, {"model_keys": "PATH=/x"}, {"model_keys": "rm -rf=1"}],
+    ids=str,
+)
+def test_a_container_does_not_start_with_a_secret_that_is_none(tmp_path: Path, secrets: dict[str, str]) -> None:
+    told = entry(tmp_path, secrets)
+    assert told.returncode != 0
+    assert told.stderr
+
+
+def test_the_image_is_built_from_hashed_locks_and_runs_as_nobody_special() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    assert len(re.findall(r"^FROM python:3\.12-slim", text, re.MULTILINE)) == 2
+    assert "--require-hashes --requirement requirements.lock" in text
+    assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
+    for copied in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
+        for source in copied.split()[:-1]:
+            assert source == "README.md" or (ROOT / source).exists(), source

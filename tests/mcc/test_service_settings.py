@@ -1,0 +1,122 @@
+"""This room is for settings of the service: where each may come from, and what is said of a wrong one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcc.settings import BadSettings, Settings, load
+
+LONG = "x" * 32
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A directory without mcc.toml."""
+    (tmp_path / "empty").mkdir()
+    return tmp_path / "empty"
+
+
+def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text('[mcc]\nhost = "::1"\nport = 1\nqueues = ["a", "b"]\n[models.fast]\nx = 1\n')
+    environ = {"MCC_PORT": "2", "MCC_HOST": "localhost", "MCC_DATA_DIR": str(tmp_path)}
+    found = load(environ, directory=tmp_path, port=3)
+    assert (found.port, found.host, found.queues, found.lease_seconds) == (3, "localhost", ("a", "b"), 12)
+
+
+def test_the_defaults_are_those_of_a_single_machine(empty: Path) -> None:
+    found = load({"XDG_DATA_HOME": str(empty)}, directory=empty)
+    assert found.data_dir == empty / "mcc"
+    assert found.database_url == f"sqlite:///{empty}/mcc/mcc.db" and found.has_own_database
+    assert (found.host, found.port, found.queues, found.redis_url) == ("127.0.0.1", 8420, ("default",), None)
+    assert (found.token, found.workspace_roots, found.allowed_hosts) == (None, (), ())
+
+
+def test_the_file_is_the_named_one_else_here_else_in_the_data_dir(tmp_path: Path, empty: Path) -> None:
+    places = {"named": tmp_path / "named.toml", "here": tmp_path / "mcc.toml", "data": tmp_path / "data" / "mcc.toml"}
+    (tmp_path / "data").mkdir()
+    for number, place in enumerate(places.values(), start=1):
+        place.write_text(f"[mcc]\nport = {number}\n")
+    environ = {"MCC_DATA_DIR": str(tmp_path / "data")}
+    assert load(environ | {"MCC_CONFIG": str(places["named"])}, directory=tmp_path).port == 1
+    assert load(environ, directory=tmp_path).port == 2
+    assert load(environ, directory=empty).port == 3
+
+
+def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) -> None:
+    environ = {"MCC_QUEUES": "a, b", "MCC_WORKSPACE_ROOTS": f"/a{os.pathsep}/b/../c,~/d", "MCC_ALLOWED_HOSTS": "x,y"}
+    found = load(environ, directory=empty)
+    assert (found.queues, found.allowed_hosts) == (("a", "b"), ("x", "y"))
+    assert found.workspace_roots == (Path("/a"), Path("/c"), Path.home() / "d")
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"MCC_PORT": "eighty"}, ["MCC_PORT", "integer"]),
+        ({"MCC_PORT": "70000"}, ["MCC_PORT", "65535"]),
+        ({"MCC_LEASE_SECONDS": "nan"}, ["MCC_LEASE_SECONDS"]),
+        ({"MCC_LEASE_SECONDS": "-1"}, ["MCC_LEASE_SECONDS"]),
+        ({"MCC_QUEUES": "a b"}, ["MCC_QUEUES", "'a b'"]),
+        ({"MCC_QUEUES": ","}, ["MCC_QUEUES"]),
+        ({"MCC_TOKEN": "short"}, ["MCC_TOKEN", "32"]),
+        ({"MCC_DATABSE_URL": "sqlite://"}, ["MCC_DATABSE_URL", "MCC_DATABASE_URL"]),
+        ({"MCC_CONFIG": "/nowhere/mcc.toml"}, ["MCC_CONFIG", "/nowhere/mcc.toml"]),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_variable(empty: Path, environ: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(BadSettings) as refused:
+        load(environ, directory=empty)
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+    assert "short" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[mcc]\nprot = 1", ["'prot'", '"port"']),
+        ("[model.fast]\nx = 1", ["[model]", '"models"']),
+        ("port = 1", ["'port'", "under [mcc]"]),
+        ("[mcc", ["cannot be read"]),
+        ("[mcc]\nport = 'x'", ["port", "mcc.toml"]),
+        ("mcc = 1", ["[mcc]"]),
+    ],
+)
+def test_a_wrong_file_is_told_with_what_is_wrong_in_it(tmp_path: Path, text: str, words: list[str]) -> None:
+    (tmp_path / "mcc.toml").write_text(text)
+    with pytest.raises(BadSettings) as refused:
+        load({}, directory=tmp_path)
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+
+
+def test_an_unknown_argument_is_an_error(empty: Path) -> None:
+    with pytest.raises(BadSettings, match="port"):
+        load({}, directory=empty, prt=1)
+
+
+def test_what_others_put_into_the_environment_is_let_be(empty: Path) -> None:
+    assert load({"MCC_SERVICE_HOST": "10.0.0.1", "MCC_URL": "http://x", "MCC_PORT": ""}, directory=empty).port == 8420
+
+
+def test_secrets_are_masked_when_settings_are_shown(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {
+            "data_dir": tmp_path,
+            "database_url": "postgresql://u:geheim@h/d",
+            "redis_url": "redis://:geheim@h/0",
+            "token": LONG,
+        }
+    )
+    shown = settings.shown()
+    assert "geheim" not in str(shown) and LONG not in str(shown)
+    assert shown["database_url"] == "postgresql://u:***@h/d"
+    assert LONG not in repr(settings)
+
+
+def test_the_process_environment_counts_when_none_is_given(empty: Path) -> None:
+    code = "from mcc.settings import load; print(load().port)"
+    environ = {**os.environ, "MCC_PORT": "4711"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=empty, env=environ, capture_output=True, text=True)
+    assert done.stdout == "4711\n", done.stderr
