@@ -1,22 +1,14 @@
 """This room is for the command `drone`: one worker, or one turn without broker and database."""
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from drone.agent.memory import MemoryJournal
-from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import OrderClaimed, OrderFinished, OrderQueued
-from mcc.contracts.limits import Limits
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
-from mcc.contracts.record import RecordStatus
-from mcc.contracts.shape import now
-from mcc.contracts.status import OrderStatus
+if TYPE_CHECKING:
+    from drone.settings import Settings
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -53,17 +45,20 @@ def run(
 
     Example: drone run "Explain this repository" --limit rounds=20
     """
+    from drone.alone import order_from, run_here
+
     directory = (workspace or Path()).resolve()
     try:
-        order = _order(prompt, directory, agent, model, limit or [])
-    except (ValidationError, ValueError) as error:
-        _say(f"drone run: {_first_problem(error)}")
+        order = order_from(prompt, directory, agent, model, limit or [])
+    except ValueError as error:
+        _say(f"drone run: {error}")
         raise typer.Exit(USAGE) from error
     settings = _settings(workspace_roots=(directory,))
-    raise typer.Exit(asyncio.run(_run(settings, order, as_json)))
+    done = asyncio.run(run_here(settings, order, as_json=as_json))
+    raise typer.Exit(DONE if done else FAILED)
 
 
-def _settings(**given: Any) -> Any:
+def _settings(**given: Any) -> "Settings":
     from drone.settings import SettingsProblem, load
 
     try:
@@ -71,77 +66,6 @@ def _settings(**given: Any) -> Any:
     except SettingsProblem as problem:
         _say(f"drone: {problem}")
         raise typer.Exit(USAGE) from problem
-
-
-def _order(prompt: str, workspace: Path, agent: str, model: str | None, limits: list[str]) -> WorkOrder:
-    new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=_limits(limits))
-    given = new.model_dump(exclude={"session_id"})
-    return WorkOrder.model_validate(
-        {
-            **given,
-            "id": fresh_id(),
-            "session_id": fresh_id(),
-            "session_seq": 1,
-            "status": OrderStatus.RUNNING,
-            "created_at": now(),
-        }
-    )
-
-
-def _limits(pairs: list[str]) -> Limits:
-    split = [pair.partition("=") for pair in pairs]
-    wrong = next((key for key, equals, value in split if not equals or not value), None)
-    if wrong is not None:
-        raise ValueError(f"--limit takes key=value, for example rounds=10; {wrong!r} is not that")
-    return Limits.model_validate({key.strip(): value.strip() for key, _, value in split})
-
-
-def _first_problem(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-
-
-async def _run(settings: Any, order: WorkOrder, as_json: bool) -> int:
-    from drone.crew import Crew
-    from drone.watching import watcher
-
-    crew = Crew.from_settings(settings)
-    with watcher(as_json=as_json) as watch:
-        journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
-        _tell_beginning(journal, order)
-        task = asyncio.ensure_future(crew.run(order, attempt=1, journal=journal))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
-        try:
-            outcome = await task
-        except asyncio.CancelledError:
-            await journal.close(RecordStatus.CANCELLED, "stopped from the keyboard")
-            outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
-        finally:
-            await crew.close()
-        journal.tell(_finished(outcome, journal))
-        watch.ended(outcome, journal)
-    return DONE if outcome.status is OrderStatus.SUCCEEDED else FAILED
-
-
-def _tell_beginning(journal: MemoryJournal, order: WorkOrder) -> None:
-    journal.tell(
-        OrderQueued(
-            session_id=order.session_id,
-            session_seq=1,
-            agent=order.agent,
-            queue=order.queue,
-            priority=order.priority,
-            model=order.model,
-            workspace=order.workspace,
-        )
-    )
-    journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
-
-
-def _finished(outcome: Outcome, journal: MemoryJournal) -> OrderFinished:
-    return OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=journal.fold.usage)
 
 
 def _say(sentence: str) -> None:

@@ -1,20 +1,22 @@
 """This room is for the crew: it hires the agents that an order needs, with their model, tools and limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drone.agent.agent import Agent, NoTools
+from drone.agent.agent import Agent
 from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.delegation import SUBAGENT, Delegation
+from drone.agent.messages import ToolSpec
 from drone.agent.ports import Journal, Model, ToolSet
 from drone.agent.report import Report
 from drone.agent.turn import Task, Turn, title_of
 from drone.models.registry import Models, UnknownModel
+from drone.sandbox.paths import PathError
 from drone.settings import Settings
 from drone.tools.catalog import catalog, workspace_tools
-from drone.tools.groups import expand
+from drone.tools.groups import chosen
 from drone.tools.only import Only
 from drone.tools.timed import Timed
 from drone.tools.tool import Joined
@@ -114,13 +116,16 @@ class Post:
     def master(self) -> Agent:
         definition = self.crew.definition(self.order.agent)
         asked = self.order.model or (None if definition.model == "inherit" else definition.model)
-        tools: ToolSet = NoTools() if self.workspace is None else workspace_tools(self.workspace)
+        try:
+            tools = workspace_tools(self.workspace)
+        except PathError as error:
+            raise CannotHire(f"The workspace cannot be opened: {error}") from error
         return self._agent(definition, self.crew.model(asked), asked, Timed(tools, self.limits.tool_seconds), depth=0)
 
     def _agent(
         self, definition: AgentDefinition, model: Model, asked: str | None, inherited: ToolSet, *, depth: int
     ) -> Agent:
-        tools = _granted(inherited, definition)
+        tools = Only(inherited, _granted(inherited.specs(), definition))
         offered = self._offered(definition) if depth < self.limits.depth else {}
         own = Joined(tools, self._delegation(definition, offered, model, tools, depth)) if offered else tools
         return Agent(definition, model=model, tools=own, limits=self.limits, requested_model=asked)
@@ -138,21 +143,20 @@ class Post:
 
     def _offered(self, definition: AgentDefinition) -> dict[str, str]:
         """The agents this one may delegate to, with their descriptions; none without the delegation tools."""
-        if not _names(definition, [SUBAGENT]):
+        if SUBAGENT not in _granted(_DELEGATION, definition):
             return {}
         return {name: self.crew.definition(name).description for name in definition.spawns}
 
 
-def _names(definition: AgentDefinition, inherited: Iterable[str]) -> list[str]:
-    """Which of the inherited tool names the definition lets its agent have, in their order."""
-    wanted = None if definition.tools is None else set(expand(definition.tools))
-    refused = set(expand(definition.disallowed_tools))
-    return [name for name in inherited if (wanted is None or name in wanted) and name not in refused]
+_DELEGATION = (ToolSpec(name=SUBAGENT, description="", parameters={}, group="delegation"),)
 
 
-def _granted(inherited: ToolSet, definition: AgentDefinition) -> ToolSet:
-    names: Sequence[str] = _names(definition, [spec.name for spec in inherited.specs()])
-    return Only(inherited, names)
+def _granted(inherited: Sequence[ToolSpec], definition: AgentDefinition) -> list[str]:
+    """Which of the inherited tools the definition lets its agent have, in their order."""
+    names = [spec.name for spec in inherited]
+    wanted = names if definition.tools is None else chosen(inherited, definition.tools)
+    refused = set(chosen(inherited, definition.disallowed_tools))
+    return [name for name in wanted if name not in refused]
 
 
 def outcome_of(report: Report) -> Outcome:

@@ -32,22 +32,22 @@ class NoTools:
 
 
 class Agent:
-    """A definition with its model and tools; runs tasks, several at once if asked. It keeps nothing between runs."""
+    """A definition with its model and tools (None = no tools). Runs tasks, several at once if asked; keeps nothing."""
 
     def __init__(
         self,
         definition: AgentDefinition,
         *,
         model: Model,
-        tools: ToolSet,
+        tools: ToolSet | None = None,
         limits: Limits | None = None,
         requested_model: str | None = None,
     ) -> None:
         self.definition = definition
         self.model = model
-        self.tools = tools
+        self.tools = tools or NoTools()
         self.limits = limits or Limits()
-        self.specs = tuple(tools.specs())
+        self.specs = tuple(self.tools.specs())
         self._choice = ModelChoice(requested=requested_model or model.name, effective=model.name)
 
     @cached_property

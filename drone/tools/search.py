@@ -176,9 +176,9 @@ class Search:
             places.append((number, start, match))
         self.matching_files += bool(places)
         for line in _written_lines(written(path), data, places, self.context_lines):
-            self._size += len(line)
+            self._size += len(line.encode("utf-8", "replace"))
             if self._size > _MAX_OUTPUT:
-                self._cut = f"Cut after {_MAX_OUTPUT:,} characters; narrow the pattern, path or glob."
+                self._cut = f"Cut after {_MAX_OUTPUT:,} bytes; narrow the pattern, path or glob."
                 break
             self.lines.append(line)
 

@@ -60,6 +60,29 @@ class Finisher:
                 return True
             journal.fold = await self._fold_again(run.order_id)
 
+    async def abandon(self, claim: Claim, problem: Exception, control_seq: int) -> bool:
+        """End an order that cannot even be folded: one last entry, no record. False when that fails as well."""
+        outcome = broken(problem)
+        finished = OrderFinished(status=OrderStatus.FAILED, reason=outcome.reason, detail=outcome.detail)
+        order_id = claim.order.id
+        try:
+            reached = await patiently(self._offload, lambda: self._store.journal.reached([order_id])[order_id])
+            ending = Ending(
+                order_id=order_id,
+                epoch=claim.epoch,
+                last_seq=reached.seq,
+                control_seq=control_seq,
+                drafts=[told(now(), finished)],
+                outcome=outcome,
+                record=None,
+            )
+            seq = await patiently(self._offload, partial(self._store.claims.finish, ending))
+        except Exception:
+            log.exception("an order stays with this drone until its lease ends", order_id=order_id)
+            return False
+        self._teller.hint(Hint(order_id=order_id, seq=seq, status=OrderStatus.FAILED.value))
+        return True
+
     async def _read_controls(self, run: Run) -> None:
         controls = await patiently(self._offload, lambda: self._store.controls.of_order(run.order_id))
         for control in controls:
@@ -110,6 +133,13 @@ def cancelled(control: Control | None) -> Outcome:
     """The outcome of an order that a person stopped."""
     reason = control.reason if control else None
     return Outcome(status=OrderStatus.CANCELLED, detail=reason or "cancelled on request")
+
+
+def broken(problem: BaseException | None) -> Outcome:
+    """The outcome of an order that met an error of ours."""
+    what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
+    detail = f"The drone met an error of its own: {what}"[:500]
+    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
 def unstorable(problem: Exception) -> Outcome:

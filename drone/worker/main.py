@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from drone.settings import Settings
 from drone.worker.celery_app import DroneApp, hired
+from drone.worker.logs import set_up
 from drone.worker.runner import Crew
 
 
 def work(settings: Settings, hire: Callable[[Settings], Crew] = hired) -> int:
     """Serve orders until told to stop; the exit code: 0 ended in order, 3 the database cannot be used, else broken."""
+    set_up(settings.log_level)
     app = DroneApp(lambda: settings, hire)
     worker = app.Worker(
         hostname=f"{settings.name}@drone",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import structlog
 
 from drone.agent.ports import Fenced, Journal
-from drone.worker.ending import Finisher, cancelled
+from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
 from drone.worker.runs import Run, Runs, Stop
 from drone.worker.told import Teller
@@ -20,7 +20,7 @@ from mcc.contracts.journal import Entry
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.store.offload import Offload
 from mcc.store.ports import Claim, Store
@@ -88,7 +88,7 @@ class Runner:
             claim = await self._claim(run, drone)
             if claim is None:
                 return None
-            return claim.order if await self._carry_out(run, claim) else None
+            return claim.order if await self._surely(run, claim) else None
         finally:
             self._runs.leave(run)
 
@@ -101,6 +101,14 @@ class Runner:
             self._store.claims.claim, run.order_id, incarnation=incarnation, claim_token=fresh_id(), drone=drone
         )
         return await patiently(self._offload, claim)
+
+    async def _surely(self, run: Run, claim: Claim) -> bool:
+        """An order that is held here must not stay so for ever, whatever is wrong with it or with us."""
+        try:
+            return await self._carry_out(run, claim)
+        except Exception as problem:
+            log.exception("an order could not be carried out", order_id=run.order_id)
+            return await self._finisher.abandon(claim, problem, run.seen)
 
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
         fold = await self._fold(claim)
@@ -163,7 +171,4 @@ def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:
     if run.stop is not None or isinstance(problem, Fenced):
         return None
     log.error("a turn broke", order_id=run.order_id, exc_info=problem)
-    detail = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"[:500]
-    return Outcome(
-        status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=f"The drone met an error of its own: {detail}"
-    )
+    return broken(problem)

@@ -13,13 +13,11 @@ from mcc.api.problems import Refusal
 from mcc.api.service import API, OrderId, ServiceHere
 from mcc.contracts.answers import Problem
 from mcc.contracts.status import FINAL
+from mcc.feed.feed import Feed
 from mcc.feed.frames import retry_frame
 from mcc.store.errors import UnknownOrder
 
-MOST_VIEWERS = 1_000
 RETRY_MILLISECONDS = 1_000
-SEND_SECONDS = 20.0
-"""A viewer that takes nothing for so long is let go; it comes back with the number that it reached."""
 
 router = APIRouter(prefix=API, tags=["events"])
 
@@ -35,7 +33,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes], send_seconds: float = SEND_SECONDS) -> None:
+    def __init__(self, events: AsyncIterator[bytes], send_seconds: float) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
@@ -96,15 +94,13 @@ async def order_events(
         return Response(status_code=204)
     if start > there.seq:
         raise Refusal(400, f"This order's journal has {there.seq} entries so far; there is no entry {start}.")
-    _check_room(service.feed.viewers)
-    return EventStream(service.feed.stream(order_id, start))
+    return _streamed(service.feed, service.feed.stream(order_id, start))
 
 
 @router.get("/events", responses={200: STREAM[200]})
 async def all_events(service: ServiceHere) -> Response:
     """Status changes of all orders: first `snapshot`, then `order.status` for each; a new connection begins anew."""
-    _check_room(service.feed.viewers)
-    return EventStream(service.feed.board.stream())
+    return _streamed(service.feed, service.feed.board.stream())
 
 
 def _number(text: str) -> int:
@@ -113,6 +109,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _check_room(viewers: int) -> None:
-    if viewers >= MOST_VIEWERS:
-        raise Refusal(503, f"{MOST_VIEWERS:,} event streams are open already.", {"Retry-After": "5"})
+def _streamed(feed: Feed, events: AsyncIterator[bytes]) -> Response:
+    if feed.viewers >= feed.pace.most_viewers:
+        raise Refusal(503, f"{feed.pace.most_viewers:,} event streams are open already.", {"Retry-After": "5"})
+    return EventStream(events, feed.pace.send_seconds)

@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -56,10 +56,7 @@ def run(
     with plain_errors():
         settings = load(data_dir=data_dir)
         _check(prompt, order)
-        server = find_server(settings, url)
-        if server is None and detach:
-            fail(NONE_FOUND, UNREACHABLE)
-        with _serving(settings, server) as (there, here_only), refusals(), _client(there) as client:
+        with _serving(settings, url, detach) as (there, here_only), refusals(), _client(there) as client:
             submitted = client.orders.submit(prompt, **order)
             raise typer.Exit(_end(client, submitted, detach, here_only, as_json))
 
@@ -91,19 +88,31 @@ def _end_as_from_the_keyboard() -> None:
 
 
 @contextmanager
-def _serving(settings: "Settings", server: Server | None) -> Iterator[tuple[Server, bool]]:
+def _serving(settings: "Settings", url: str | None, detach: bool) -> Iterator[tuple[Server, bool]]:
     """The service to talk to, and whether it is there for this order only."""
-    if server is not None:
-        yield server, False
-        return
+    with ExitStack() as stack:
+        here = None
+        while (server := find_server(settings, url, lasting=True)) is None and here is None:
+            if detach:
+                fail(NONE_FOUND, UNREACHABLE)
+            here = _brought(settings, stack)
+        yield server or here, server is None
+
+
+def _brought(settings: "Settings", stack: ExitStack) -> Server | None:
+    """A family for this order, until `stack` closes; None when somebody else was quicker."""
+    from mcc.local.errors import FamilyRunning
     from mcc.local.family import Family
     from mcc.local.housed import housed
     from mcc.local.programs import Staff
 
     say("No service runs here: starting one for this order (mcc up keeps one).")
     own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
-    with housed(Family(own, Staff(flower=False), purpose="run", tell=say)) as family:
-        yield Server(family.url, family.token), True
+    try:
+        family = stack.enter_context(housed(Family(own, Staff(flower=False), purpose="run", tell=say)))
+    except FamilyRunning:
+        return None
+    return Server(family.url, family.token)
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """This room is for `mcc serve`: API and page in this process, nothing else."""
 
 import socket
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcc.cli.options import AsJson, DataDir, plain_errors
+
+if TYPE_CHECKING:
+    from mcc.settings import Settings
 
 
 def serve(
@@ -27,12 +30,20 @@ def serve(
 
         listening = None if descriptor is None else socket.socket(fileno=descriptor)
         if as_json:
-            _announce(settings.host, settings.port)
+            listening = _announced(settings)
         raise typer.Exit(serve_api(settings, listening=listening))
 
 
-def _announce(host: str, port: int) -> None:
+def _announced(settings: "Settings") -> socket.socket | None:
+    """The socket to serve on, its address told as JSON; None when there is none to be had, which `serve` explains."""
     import json
     import os
 
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listening = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError:
+        return None
+    host, port = listening.getsockname()[:2]
     print(json.dumps({"host": host, "port": port, "pid": os.getpid()}), flush=True)
+    return listening

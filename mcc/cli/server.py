@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mcc.cli.options import UNREACHABLE, USAGE, fail, plain_errors
+from mcc.cli.options import UNREACHABLE, USAGE, fail, plain_errors, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -27,16 +27,21 @@ class Server:
     token: str
 
 
-def find_server(settings: "Settings", url: str | None) -> Server | None:
+def find_server(settings: "Settings", url: str | None, *, lasting: bool = False) -> Server | None:
     """The service at `url`, else the family on this data directory; None when there is neither.
 
-    A family that is just starting is waited for.
+    A family that is just starting is waited for. `lasting`: one that is there for another order only is of no use;
+    its end is waited for.
     """
     if url:
         return Server(url.rstrip("/"), _token(settings, local=_is_here(url)))
-    from mcc.local.presence import Presence, await_family
+    from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
+    if lasting and isinstance(presence, Presence) and presence.purpose == "run":
+        say("Another mcc run is at work on this data directory: waiting for its end (with mcc up, several go at once).")
+        await_end(settings.data_dir)
+        return find_server(settings, url, lasting=True)
     return Server(presence.url, _token(settings, local=True)) if isinstance(presence, Presence) else None
 
 

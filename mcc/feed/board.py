@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class _Onlooker:
     """A viewer of the board; one that falls too far behind is ended, and begins with a new snapshot."""
 
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[OrderSummary | None] = asyncio.Queue(PENDING_EVENTS)
+    def __init__(self, pending_events: int) -> None:
+        self._queue: asyncio.Queue[OrderSummary | None] = asyncio.Queue(pending_events)
 
     def tell(self, order: OrderSummary | None) -> bool:
         try:
@@ -62,12 +62,18 @@ class Board:
     """`hints_are_heard` tells whether moves are told by Redis; otherwise they are found by asking more often."""
 
     def __init__(
-        self, store: Store, offload: Offload, hints_are_heard: Callable[[], bool], poll_seconds: float
+        self,
+        store: Store,
+        offload: Offload,
+        hints_are_heard: Callable[[], bool],
+        poll_seconds: float,
+        pending_events: int = PENDING_EVENTS,
     ) -> None:
         self._store = store
         self._offload = offload
         self._hints_are_heard = hints_are_heard
         self._poll_seconds = poll_seconds
+        self._pending_events = pending_events
         self._onlookers: set[_Onlooker] = set()
         self._moved: set[str] = set()
         self._wake = asyncio.Event()
@@ -88,7 +94,7 @@ class Board:
 
     async def stream(self) -> AsyncIterator[bytes]:
         """`snapshot` {orders: [...]}, then `order.status` with one summary each. Raises `StoreUnavailable` at first."""
-        onlooker = _Onlooker()
+        onlooker = _Onlooker(self._pending_events)
         self._onlookers.add(onlooker)
         try:
             orders = await self._offload(self._snapshot)

@@ -17,10 +17,6 @@ from mcc.store.errors import StoreError
 from mcc.store.offload import Offload
 from mcc.store.ports import Reached, Store
 
-POLL_SECONDS = 2.0
-POLL_WITHOUT_HINTS_SECONDS = 0.5
-PING_SECONDS = 15.0
-
 log = logging.getLogger(__name__)
 
 
@@ -38,11 +34,17 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the feed looks by itself, in seconds."""
+    """How often the feed looks by itself, and how patient it is with viewers; in seconds.
 
-    poll_seconds: float = POLL_SECONDS
-    poll_without_hints_seconds: float = POLL_WITHOUT_HINTS_SECONDS
-    ping_seconds: float = PING_SECONDS
+    A viewer that takes nothing for `send_seconds` is let go; it comes back with the number that it reached.
+    """
+
+    poll_seconds: float = 2.0
+    poll_without_hints_seconds: float = 0.5
+    ping_seconds: float = 15.0
+    redis_ping_seconds: float = 5.0
+    send_seconds: float = 20.0
+    most_viewers: int = 1_000
 
 
 class Feed:
@@ -51,13 +53,13 @@ class Feed:
     def __init__(self, store: Store, offload: Offload, connect: Connect | None, pace: Pace | None = None) -> None:
         self._store = store
         self._offload = offload
-        self._pace = pace or Pace()
+        self.pace = pace or Pace()
         self._cache = PageCache()
         self._watched: dict[str, Watched] = {}
         self._doubtful: set[str] = set()
         self._look_now = asyncio.Event()
-        self._hints = Hints(connect, self) if connect else None
-        self.board = Board(store, offload, self._hints_are_heard, self._pace.poll_seconds)
+        self._hints = Hints(connect, self, ping_seconds=self.pace.redis_ping_seconds) if connect else None
+        self.board = Board(store, offload, self._hints_are_heard, self.pace.poll_seconds)
         self._closing = False
 
     @property
@@ -113,7 +115,7 @@ class Feed:
                     position = frames[-1].seq
                     if frames[-1].final:
                         return
-                elif not chunk and not await viewer.wait(self._pace.ping_seconds):
+                elif not chunk and not await viewer.wait(self.pace.ping_seconds):
                     yield PING
         finally:
             self._leave(order_id, viewer)
@@ -172,7 +174,7 @@ class Feed:
         """Ask how far the watched orders are: the doubtful ones at once, all of them every now and then."""
         looked = time.monotonic()
         while True:
-            pause = self._pace.poll_seconds if self._hints_are_heard() else self._pace.poll_without_hints_seconds
+            pause = self.pace.poll_seconds if self._hints_are_heard() else self.pace.poll_without_hints_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, looked + pause - time.monotonic())):
                     await self._look_now.wait()

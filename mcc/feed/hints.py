@@ -17,7 +17,6 @@ from redis.exceptions import RedisError
 from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, order_channel
 from mcc.dispatch.connection import client_url
 
-PING_SECONDS = 5.0
 SILENT_SECONDS = 12.0
 LONGEST_WAIT_SECONDS = 2.0
 
@@ -52,7 +51,7 @@ def connector(url: str) -> Connect:
 class Hints:
     """The subscription. `connected` tells whether hints can be heard at this moment."""
 
-    def __init__(self, connect: Connect, listener: Listener, *, ping_seconds: float = PING_SECONDS) -> None:
+    def __init__(self, connect: Connect, listener: Listener, *, ping_seconds: float = 5.0) -> None:
         self.connected = False
         self._connect = connect
         self._listener = listener

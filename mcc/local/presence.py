@@ -96,6 +96,12 @@ def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
     return found
 
 
+def await_end(data_dir: Path) -> None:
+    """Returns when the family that holds `data_dir` for one order has let it go, or is one that stays."""
+    while isinstance(found := find_family(data_dir), Presence) and found.purpose == "run":
+        time.sleep(LOOK_SECONDS)
+
+
 def prepare_directory(directory: Path) -> None:
     """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
     try:

@@ -27,8 +27,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drone.collector": (),
     "drone.worker": ("drone", *FLOOR, "mcc.store", "mcc.dispatch"),
     "drone": ("drone.agent", "drone.models", "drone.tools", "drone.settings", "drone.crew", *FLOOR),
-    "drone.crew": ("drone.agent", "drone.models", "drone.tools", "drone.settings", *FLOOR),
+    "drone.crew": ("drone.agent", "drone.models", "drone.tools", "drone.sandbox", "drone.settings", *FLOOR),
     "drone.cli": ("drone", "mcc.view", *FLOOR),
+    "drone.alone": ("drone", "mcc.view", *FLOOR),
     "drone.watching": ("drone.agent", "mcc.view", *FLOOR),
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts."""

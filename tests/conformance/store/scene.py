@@ -68,7 +68,7 @@ class Held:
     ) -> Ending:
         """Closings of what is open, then the end."""
         at = self.scene.clock.now()
-        fold = self.scene.fold(self.order_id)
+        fold = Fold.of(self.order_id, self.scene.store.journal.read(self.order_id, limit=self.last_seq))
         drafts = [Draft(at=at, origin=self.origin, data=fact) for fact in before]
         seq = self.last_seq
         for draft in drafts:

@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 )
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.journal import AgentStep, OrderClaimed
+from mcc.contracts.ids import child_record_id
+from mcc.contracts.journal import OrderClaimed, Origin
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, OrderStatus, may_move
 from mcc.store.entries import stops_all
@@ -28,7 +29,7 @@ from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
 from mcc.store.ports import Batch, Claim, Store
 from mcc.store.sql import open_store
 from mcc.testing import FakeClock, MemoryStore
-from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, returned, started
+from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
 
 SETTINGS = settings(
     max_examples=70,
@@ -57,6 +58,7 @@ class OrderMachine(RuleBasedStateMachine):
         self.lost: set[str] = set()
         self.holder: dict[tuple[str, int], str] = {}
         self.tokens = 0
+        self.begun: set[tuple[str, int]] = set()
         self.token: dict[tuple[str, int], str] = {}
         return self.scene.drone()
 
@@ -103,8 +105,9 @@ class OrderMachine(RuleBasedStateMachine):
         again = self.scene.claim(held.order_id, drone, token=token)
         if valid:
             assert again and (again.epoch, again.last_seq) == (held.epoch, held.last_seq)
-        elif again is not None:
+        elif again is not None and (again.order.id, again.epoch) not in self.holder:
             self._keep(again, drone, token)
+        assert again is None or self.holder[(again.order.id, again.epoch)] == drone
 
     def _claim(self, order: str, drone: str) -> Held | None:
         self.tokens += 1
@@ -130,14 +133,17 @@ class OrderMachine(RuleBasedStateMachine):
     def expire(self, seconds: int) -> None:
         self.clock.advance(seconds)
 
-    @rule(held=holds, number=st.integers(0, 3))
-    def step(self, held: Held, number: int) -> None:
+    @rule(held=holds, far=st.integers(1, 4))
+    def step(self, held: Held, far: int) -> None:
         """A holder, or one that was, writes; whether it may is the store's to say."""
-        record = f"{held.order_id[:-12]}{held.attempt:06d}{held.last_seq % 1_000_000:06d}"
-        facts = [started(), called(record, held.last_seq), returned(record, held.last_seq), _step()][number:]
-        origin = held.origin.model_copy(update={"record_id": record})
-        valid = self._is_held(held)
-        answer = held.write(*facts, origin=origin)
+        valid, root = self._is_held(held), held.origin
+        if (held.order_id, held.attempt) not in self.begun:
+            answer = held.write(started())
+            self.begun |= {(held.order_id, held.attempt)} if valid else set()
+        else:
+            record = child_record_id(f"{root.record_id}/{held.last_seq}")
+            child = Origin(record_id=record, parent_id=root.record_id, agent="explore", depth=1)
+            answer = held.write(*[started(), called(record), returned(record), ended()][:far], origin=child)
         assert not answer.culprits
         assert bool(answer.fenced) != valid
 
@@ -178,7 +184,7 @@ class OrderMachine(RuleBasedStateMachine):
                 held.finish(status)
             return
         try:
-            held.finish(status)
+            held.last_seq = held.finish(status)
         except ControlsPending:
             assert not honest or self.scene.store.controls.of_order(held.order_id)[-1].number > held.control_seq
 
@@ -240,10 +246,6 @@ class OrderMachine(RuleBasedStateMachine):
             assert kinds[-1] == "order.finished" and fold.finished and fold.finished.status == order.status
             assert self.scene.store.orders.record(order.id) == fold.record()
             assert not any(one.open for one in self.scene.store.controls.of_order(order.id))
-
-
-def _step() -> AgentStep:
-    return AgentStep(name="n", message="m")
 
 
 class MemoryMachine(OrderMachine):

@@ -239,3 +239,28 @@ async def test_the_end_names_outcome_and_entry_alike() -> None:
         last = ending.drafts[-1].data
         assert isinstance(last, OrderFinished) and isinstance(ending.outcome, Outcome)
         assert (last.status, last.detail, last.usage) == (ending.outcome.status, None, ending.outcome.usage)
+
+
+class Garbled:
+    """A journal that cannot be read any more."""
+
+    def __init__(self, journal: object) -> None:
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._journal, name)
+
+    def read(self, *_: object, **__: object) -> object:
+        raise ValueError("there is no journal entry of kind 'gibberish'")
+
+
+async def test_an_order_whose_journal_cannot_be_read_fails_and_does_not_stay_held() -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        claim = bench.claim(order)
+        bench.store.claims.hand_back([(order.id, claim.epoch)], drone="d1", message="")
+        bench.store.journal = Garbled(bench.store.journal)  # type: ignore[assignment,misc]
+        await bench.runner.work(order.id, drone="d1")
+        kept = bench.store.orders.get(order.id)
+        assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
+        assert "gibberish" in (kept.detail or "")

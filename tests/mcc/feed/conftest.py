@@ -61,7 +61,9 @@ async def running_feed(
     ping: float = NEVER,
 ) -> AsyncIterator[Feed]:
     offload = Offload(4)
-    async with Feed(store, offload, connect, Pace(poll, poll_without_hints, ping)).running() as feed:
+    async with Feed(
+        store, offload, connect, Pace(poll, poll_without_hints, ping, redis_ping_seconds=0.02)
+    ).running() as feed:
         yield feed
     offload.close()
 

@@ -1,0 +1,95 @@
+"""This room is for one turn right here: the agent runtime at a terminal, without broker or database."""
+
+import asyncio
+import signal
+from difflib import get_close_matches
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from drone.agent.memory import MemoryJournal
+from drone.crew import Crew
+from drone.settings import Settings
+from drone.watching import watcher
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import OrderClaimed, OrderFinished, OrderQueued
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+
+
+def order_from(prompt: str, workspace: Path, agent: str, model: str | None, limits: list[str]) -> WorkOrder:
+    """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`."""
+    try:
+        new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=_limits(limits))
+    except ValidationError as error:
+        raise ValueError(_first_problem(error)) from error
+    return WorkOrder.model_validate(
+        {
+            **new.model_dump(exclude={"session_id"}),
+            "id": fresh_id(),
+            "session_id": fresh_id(),
+            "session_seq": 1,
+            "status": OrderStatus.RUNNING,
+            "created_at": now(),
+        }
+    )
+
+
+def _limits(pairs: list[str]) -> Limits:
+    split = [pair.partition("=") for pair in pairs]
+    wrong = next((pair for pair, (_, equals, value) in zip(pairs, split, strict=True) if not equals or not value), None)
+    if wrong is not None:
+        raise ValueError(f"--limit takes key=value, for example rounds=10; {wrong!r} is not that")
+    for key, _, _ in split:
+        if key.strip() not in Limits.model_fields:
+            near = get_close_matches(key.strip(), Limits.model_fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(Limits.model_fields)}"
+            raise ValueError(f"there is no limit {key.strip()!r}; {hint}")
+    return Limits.model_validate({key.strip(): value.strip() for key, _, value in split})
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+
+
+async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:
+    """Run the order and show it; whether it succeeded. Ctrl-C cancels it."""
+    crew = Crew.from_settings(settings)
+    with watcher(as_json=as_json) as watch:
+        journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
+        _tell_beginning(journal, order)
+        task = asyncio.ensure_future(crew.run(order, attempt=1, journal=journal))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
+        try:
+            outcome = await task
+        except asyncio.CancelledError:
+            await journal.close(RecordStatus.CANCELLED, "stopped from the keyboard")
+            outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
+        finally:
+            await crew.close()
+        journal.tell(_finished(outcome, journal))
+        watch.ended(outcome, journal)
+    return outcome.status is OrderStatus.SUCCEEDED
+
+
+def _tell_beginning(journal: MemoryJournal, order: WorkOrder) -> None:
+    journal.tell(
+        OrderQueued(
+            session_id=order.session_id,
+            session_seq=1,
+            agent=order.agent,
+            queue=order.queue,
+            priority=order.priority,
+            model=order.model,
+            workspace=order.workspace,
+        )
+    )
+    journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
+
+
+def _finished(outcome: Outcome, journal: MemoryJournal) -> OrderFinished:
+    return OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=journal.fold.usage)

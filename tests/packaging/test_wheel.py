@@ -1,0 +1,78 @@
+"""The wheel alone: built, installed into an empty environment, and at work far from the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UV = ROOT / "scripts" / "uv"
+
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_", "PYTHON"))}
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=300, cwd=cwd, env=own | environment
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    built = run(UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", out, cwd=ROOT)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("empty") / "venv"
+    assert run(UV, "venv", "--quiet", "--python", sys.executable, place, cwd=ROOT).returncode == 0
+    installed = run(UV, "pip", "install", "--quiet", "--no-deps", wheel, cwd=ROOT, VIRTUAL_ENV=str(place))
+    assert installed.returncode == 0, installed.stderr
+    lock = ["--require-hashes", "-r", str(ROOT / "requirements.lock")]
+    installed = run(UV, "pip", "install", "--quiet", *lock, cwd=ROOT, VIRTUAL_ENV=str(place))
+    if installed.returncode and "CI" not in os.environ:
+        pytest.skip(f"the dependencies cannot be fetched here: {installed.stderr.strip().splitlines()[-1]}")
+    assert installed.returncode == 0, installed.stderr
+    return place / "bin"
+
+
+def test_the_wheel_holds_both_packages_the_prompts_and_the_migrations(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "mcc/__init__.py",
+        "mcc/py.typed",
+        "drone/__init__.py",
+        "drone/py.typed",
+        "drone/_prompts/master/system.md",
+        "drone/_prompts/subagent/explore/system.md",
+        "drone/_prompts/subagent/general/system.md",
+        "mcc/store/migrations/script.py.mako",
+    } <= names
+    assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "docs/"))]
+
+
+def test_drone_run_works_from_the_installed_wheel(environment: Path, tmp_path: Path) -> None:
+    workspace = tmp_path / "pond"
+    workspace.mkdir()
+    (workspace / "README.md").write_text("# Pond\n\nCounts ducks.\n")
+    (workspace / "ducks.py").write_text("def main():\n    print(4)\n")
+    done = run(environment / "drone", "run", "Explain this repository", "--model", "offline", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "`README.md`: Pond" in done.stdout and "`ducks.py:1`" in done.stdout
+    where = run(environment / "python", "-c", "import drone; print(drone.__file__)", cwd=workspace)
+    assert str(environment.parent) in where.stdout
+
+
+def test_mcc_migrates_a_database_from_the_installed_wheel(environment: Path, tmp_path: Path) -> None:
+    done = run(environment / "mcc", "db", "upgrade", cwd=tmp_path, MCC_DATA_DIR=str(tmp_path / "data"))
+    assert done.returncode == 0, done.stderr
+    again = run(environment / "mcc", "db", "upgrade", cwd=tmp_path, MCC_DATA_DIR=str(tmp_path / "data"))
+    assert again.returncode == 0, again.stderr
