@@ -27,6 +27,7 @@ TABLES = ("mcc", "drone", "models", "defaults")
 ELSEWHERE = ("config", "url")
 """`MCC_CONFIG` names the file, `MCC_URL` the service that clients call; neither is a setting of the service."""
 
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 SHORTEST_TOKEN = 32
 
 
@@ -102,6 +103,13 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
         return names
 
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_address(cls, url: str | None) -> str | None:
+        if url is not None and url.partition("://")[0] not in REDIS_SCHEMES:
+            raise ValueError(f"a Redis address begins with one of {', '.join(f'{one}://' for one in REDIS_SCHEMES)}")
+        return url
+
     @field_validator("token")
     @classmethod
     def _long_token(cls, token: SecretStr | None) -> SecretStr | None:
@@ -171,6 +179,11 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
     """`$XDG_DATA_HOME/mcc`, by default `~/.local/share/mcc`."""
     home = environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "mcc"
+
+
+def service_url(environ: Mapping[str, str] | None = None) -> str | None:
+    """The address in `MCC_URL`, where clients find a service; None when it is unset."""
+    return (os.environ if environ is None else environ).get("MCC_URL") or None
 
 
 def config_file(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Path | None:

@@ -17,9 +17,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write(value: object) -> bytes:
-    """`value` as JSON in UTF-8; what UTF-8 cannot carry is escaped."""
+    """`value` as JSON in UTF-8; what UTF-8 cannot carry is escaped.
+
+    The bytes are copied: those of orjson keep the buffer that they were written in, several KB for a short message.
+    """
     try:
-        return orjson.dumps(value)
+        return memoryview(orjson.dumps(value)).tobytes()
     except TypeError:
         return to_json(value)
 

@@ -2,9 +2,11 @@
 
 import hashlib
 import hmac
+import math
+import time
 from urllib.parse import urlsplit
 
-from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 from starlette.requests import Request
@@ -17,8 +19,8 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/api/docs", "/api/docs.css", "/a
 """Answered without a token: they tell nothing that is kept."""
 
 WRONG_TOKENS = RateLimitItemPerMinute(20)
-REQUESTS = RateLimitItemPerSecond(1_000, 10)
-"""On average 100 requests a second per token, counted over ten seconds so that bursts pass."""
+REQUESTS = RateLimitItemPerMinute(6_000)
+"""On average 100 requests a second per token, counted over a minute so that bursts pass."""
 
 
 class Door:
@@ -65,14 +67,18 @@ class Door:
         right = hmac.compare_digest(_hashed(value.strip()), self._token)
         if scheme.lower() == "bearer" and right:
             if not self._limiter.hit(REQUESTS, "requests"):
-                raise Refusal(429, "More than 100 requests a second: slow down.", {"Retry-After": "1"})
+                raise Refusal(429, "More than 100 requests a second: slow down.", self._wait(REQUESTS, "requests"))
             return
         caller = request.client.host if request.client else "unknown"
         if value and not self._limiter.hit(WRONG_TOKENS, "wrong", caller):
-            raise Refusal(429, "Too many wrong tokens: wait a minute.", {"Retry-After": "60"})
+            raise Refusal(429, "Too many wrong tokens: wait a minute.", self._wait(WRONG_TOKENS, "wrong", caller))
         raise Refusal(
             401, "Send the operator's token as 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
         )
+
+    def _wait(self, limit: RateLimitItem, *who: str) -> dict[str, str]:
+        ends_at = self._limiter.get_window_stats(limit, *who).reset_time
+        return {"Retry-After": str(max(1, math.ceil(ends_at - time.time())))}
 
 
 def _hashed(value: str) -> bytes:

@@ -43,3 +43,4 @@ def set_up(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -59,12 +59,12 @@ class Notices:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Notices"]:
-        """At the end, what is not sent within a second is dropped."""
+        """At the end, what is not sent within a moment is dropped."""
         try:
             yield self
         finally:
             if self._pending:
-                _, late = await asyncio.wait(self._pending, timeout=0.5)
+                _, late = await asyncio.wait(self._pending, timeout=0.3)
                 for task in late:
                     task.cancel()
             self._thread.close()

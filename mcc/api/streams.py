@@ -94,7 +94,7 @@ async def order_events(
         return Response(status_code=204)
     if start > there.seq:
         raise Refusal(400, f"This order's journal has {there.seq} entries so far; there is no entry {start}.")
-    return _streamed(service.feed, service.feed.stream(order_id, start))
+    return _streamed(service.feed, service.feed.stream(order_id, start, there.seq))
 
 
 @router.get("/events", responses={200: STREAM[200]})

@@ -23,7 +23,10 @@ def operator_token(settings: Settings) -> str:
             _make(file)
         token = file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        raise BadSettings(f"The token in {file} cannot be read or made ({error}): correct MCC_TOKEN_FILE.") from error
+        raise BadSettings(
+            f"The token in {file} cannot be read or made ({error}): correct the permissions, or name another place "
+            "with MCC_TOKEN_FILE or MCC_DATA_DIR."
+        ) from error
     if len(token) < SHORTEST_TOKEN:
         raise BadSettings(f"The token in {file} is shorter than {SHORTEST_TOKEN} characters: put a longer one there.")
     return token

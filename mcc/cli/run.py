@@ -40,8 +40,6 @@ def run(
 
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
-    from mcc.settings import load
-
     order: dict[str, Any] = {
         "agent": agent,
         "model": model,
@@ -51,17 +49,38 @@ def run(
         "queue": queue,
         "workspace": str((workspace or Path()).resolve()),
     }
-    prompt = sys.stdin.read() if prompt == "-" else prompt
     _end_as_from_the_keyboard()
-    with plain_errors():
-        settings = load(data_dir=data_dir)
-        _check(prompt, order)
-        with _serving(settings, url, detach) as (there, here_only), refusals(), _client(there) as client:
-            submitted = client.orders.submit(prompt, **order)
-            raise typer.Exit(_end(client, submitted, detach, here_only, as_json))
+    try:
+        with plain_errors(), _asked(_read() if prompt == "-" else prompt, order, url, data_dir, detach) as asked:
+            raise typer.Exit(_end(*asked, detach, as_json))
+    except KeyboardInterrupt:
+        fail("Stopped before the order was accepted.")
 
 
-def _end(client: "MCC", order: "WorkOrder", detach: bool, here_only: bool, as_json: bool) -> int:
+@contextmanager
+def _asked(
+    prompt: str, order: dict[str, Any], url: str | None, data_dir: Path | None, detach: bool
+) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
+    """The order as it was accepted, the client that asked, and whether the service is there for it only."""
+    from mcc.settings import load
+
+    settings = load(data_dir=data_dir)
+    _check(prompt, order)
+    with _serving(settings, url, detach) as (there, here_only), refusals(), _client(there) as client:
+        yield client, client.orders.submit(prompt, **order), here_only
+
+
+def _read() -> str:
+    """The prompt from standard input, no more of it than any service would take."""
+    from mcc.contracts.order import PROMPT_CHARACTERS
+
+    try:
+        return sys.stdin.read(PROMPT_CHARACTERS + 1)
+    except UnicodeDecodeError as error:
+        fail(f"The prompt on standard input is not UTF-8 text ({error.reason}).", USAGE)
+
+
+def _end(client: "MCC", order: "WorkOrder", here_only: bool, detach: bool, as_json: bool) -> int:
     """Follow `order` to its end, or leave it; answers the exit code."""
     from mcc.cli.following import conclude, detached, follow, withdraw
 
@@ -91,12 +110,15 @@ def _end_as_from_the_keyboard() -> None:
 def _serving(settings: "Settings", url: str | None, detach: bool) -> Iterator[tuple[Server, bool]]:
     """The service to talk to, and whether it is there for this order only."""
     with ExitStack() as stack:
-        here = None
-        while (server := find_server(settings, url, lasting=True)) is None and here is None:
+        while True:
+            if server := find_server(settings, url, lasting=True):
+                yield server, False
+                return
             if detach:
                 fail(NONE_FOUND, UNREACHABLE)
-            here = _brought(settings, stack)
-        yield server or here, server is None
+            if own := _brought(settings, stack):
+                yield own, True
+                return
 
 
 def _brought(settings: "Settings", stack: ExitStack) -> Server | None:

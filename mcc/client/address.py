@@ -1,8 +1,10 @@
 """This room is for finding a service: as told, by the environment, or by the family of this machine."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from mcc.client.errors import NoToken, Unreachable
 
@@ -15,25 +17,32 @@ class Address:
     token: str
 
 
-def find(url: str | None, token: str | None) -> Address:
+def find(url: str | None, token: str | None, environ: Mapping[str, str] | None = None) -> Address:
     """What is not given comes from `MCC_URL` and `MCC_TOKEN[_FILE]`, else from family.json and the data dir.
 
-    Raises `Unreachable` when no service is known, `NoToken`.
+    `environ` None: the process's own. Raises `Unreachable` when no service is known, `NoToken`.
     """
     if url is not None and token is not None:
         return Address(url.rstrip("/"), token)
-    import os
-
-    from mcc.settings import BadSettings, load
+    from mcc.settings import BadSettings, load, service_url
 
     try:
-        settings = load()
+        settings = load(environ)
     except BadSettings as error:
         raise Unreachable(str(error)) from error
-    url = url or os.environ.get("MCC_URL") or _family(settings.family_file)
+    url = url or service_url(environ) or _family(settings.family_file)
     if token is None and settings.token is not None:
         token = settings.token.get_secret_value()
-    return Address(url.rstrip("/"), token or _kept(settings.token_file or settings.data_dir / "token"))
+    if token is None:
+        token = _kept(settings.token_file or _own_token_file(settings.data_dir, url))
+    return Address(url.rstrip("/"), token)
+
+
+def _own_token_file(data_dir: Path, url: str) -> Path:
+    """The token that this machine made for itself is never sent to another one."""
+    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+        raise NoToken(f"No token for {url}: set MCC_TOKEN or MCC_TOKEN_FILE.")
+    return data_dir / "token"
 
 
 def _family(file: Path) -> str:

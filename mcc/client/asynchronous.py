@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
@@ -130,10 +130,10 @@ class Orders:
         return (await self._send(calls.journal(order_id, after, limit))).items
 
     @overload
-    def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncIterator[Entry]": ...
+    def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncGenerator[Entry, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncIterator[Entry | Delta]": ...
-    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncIterator[Entry | Delta]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[Entry | Delta, None]": ...
+    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[Entry | Delta, None]":
         """Every entry after number `after`, once and in order, until the final one, over any number of connections.
 
         With `deltas`, also text on its way. Raises `Unreachable` when the service stays away, `Refused`.

@@ -51,7 +51,7 @@ def answered(call: Call[T], status: int, content: bytes) -> T:
         raise refusal(status, body)
     try:
         return call.read(body)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Unreachable(f"{call.path} was not answered as a control service would: {error}") from error
 
 
@@ -88,9 +88,9 @@ def query(**values: object) -> dict[str, str | int]:
 
 
 def retry_wait(attempt: int, retry_after: str | None) -> float:
-    """Seconds before the next try: what the service asked for (at most 10), else longer each time."""
+    """Seconds before the next try: what the service asked for (at most 60), else longer each time."""
     if retry_after is not None and retry_after.isdigit():
-        return min(float(retry_after), 10.0)
+        return min(float(retry_after), 60.0)
     return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
@@ -130,10 +130,12 @@ class Orders:
         return self._send(calls.journal(order_id, after, limit)).items
 
     @overload
-    def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "Iterator[Entry]": ...
+    def watch(
+        self, order_id: str, after: int = 0, deltas: Literal[False] = False
+    ) -> "Generator[Entry, None, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]": ...
-    def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "Iterator[Entry | Delta]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Generator[Entry | Delta, None, None]": ...
+    def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "Generator[Entry | Delta, None, None]":
         """Every entry after number `after`, once and in order, until the final one, over any number of connections.
 
         With `deltas`, also text on its way. Raises `Unreachable` when the service stays away, `Refused`.
@@ -148,7 +150,7 @@ class Orders:
             if not place.over:
                 time.sleep(place.next_wait(problem))
 
-    def _follow(self, order_id: str, place: Place) -> "Iterator[Entry | Delta]":
+    def _follow(self, order_id: str, place: Place) -> "Generator[Entry | Delta, None, None]":
         """One connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import pydantic_core
@@ -83,10 +84,16 @@ def unchecked(model: type[M], **fields: object) -> M:
     """A model from values that are known to be right; every field must be given. A tenth of the cost of checking."""
     made = model.__new__(model)
     object.__setattr__(made, "__dict__", fields)
-    object.__setattr__(made, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(made, "__pydantic_fields_set__", _all_fields(model))
     object.__setattr__(made, "__pydantic_extra__", None)
     object.__setattr__(made, "__pydantic_private__", None)
     return made
+
+
+@cache
+def _all_fields(model: type[BaseModel]) -> set[str]:
+    """One set for all instances: they are frozen, so nobody adds to it."""
+    return set(model.model_fields)
 
 
 def to_json(value: object) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcc.contracts.wire import Delta, Hint
@@ -16,6 +16,9 @@ from mcc.feed.viewer import Viewer
 from mcc.store.errors import StoreError
 from mcc.store.offload import Offload
 from mcc.store.ports import Reached, Store
+
+CHUNK_BYTES = 128 * 1024
+"""What one viewer is sent at once, so that a slow one holds little; a single entry may be larger."""
 
 log = logging.getLogger(__name__)
 
@@ -100,10 +103,14 @@ class Feed:
         """How far the journal is, None for an order that does not exist. Raises `StoreUnavailable`."""
         return (await self._offload(self._store.journal.reached, [order_id])).get(order_id)
 
-    async def stream(self, order_id: str, after: int) -> AsyncIterator[bytes]:
-        """Events after entry `after` until the final one: entries with ids, text on its way and pings without."""
+    async def stream(self, order_id: str, after: int, reached: int = 0) -> AsyncIterator[bytes]:
+        """Events after entry `after` until the final one: entries with ids, text on its way and pings without.
+
+        `reached`: how far the journal is known to be.
+        """
         viewer = Viewer()
         watched = self._join(order_id, viewer)
+        watched.tape.reached = max(watched.tape.reached, reached)
         try:
             position = after
             while not self._closing:
@@ -122,11 +129,8 @@ class Feed:
 
     async def _next(self, tape: Tape, viewer: Viewer, position: int) -> tuple[bytes, list[Frame]]:
         text = viewer.due(position)
-        frames = await tape.after(position)
-        stop = viewer.next_stop()
-        if stop is not None:
-            frames = [frame for frame in frames if frame.seq <= stop]
-        return text + b"".join(frame.data for frame in frames), list(frames)
+        frames = _portion(await tape.after(position), viewer.next_stop())
+        return text + b"".join(frame.data for frame in frames), frames
 
     def _join(self, order_id: str, viewer: Viewer) -> Watched:
         watched = self._watched.get(order_id)
@@ -204,6 +208,18 @@ class Feed:
 def _say_if_broken(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.critical("a part of the feed broke; viewers are served by what is left", exc_info=error)
+
+
+def _portion(frames: Sequence[Frame], stop: int | None) -> list[Frame]:
+    """The first of these that are sent at once: up to entry `stop`, and not much more than `CHUNK_BYTES`."""
+    chosen: list[Frame] = []
+    size = 0
+    for frame in frames:
+        if size >= CHUNK_BYTES or (stop is not None and frame.seq > stop):
+            break
+        chosen.append(frame)
+        size += len(frame.data)
+    return chosen
 
 
 async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:

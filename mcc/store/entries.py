@@ -128,11 +128,14 @@ def checked(ending: Ending) -> None:
         raise ValueError("the drafts of an ending close with one order.finished that has the status of the outcome")
 
 
-def cancel_first(control: Control, ending: Ending) -> bool:
-    """True when this control is a cancel of the whole order that the ending does not honour."""
-    if ending.outcome.status is OrderStatus.CANCELLED:
+def must_be_read(control: Control, ending: Ending) -> bool:
+    """True when this control keeps the order from ending so: it is new to the holder, or a cancel not honoured."""
+    if not control.open:
         return False
-    return stops_all(control) and control.id not in applied_in(ending.drafts)
+    if control.number > ending.control_seq:
+        return True
+    honoured = ending.outcome.status is OrderStatus.CANCELLED or control.id in applied_in(ending.drafts)
+    return stops_all(control) and not honoured
 
 
 def stops_all(control: Control) -> bool:

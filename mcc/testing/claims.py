@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from mcc.contracts.journal import Entry, OrderClaimed, OrderHandedBack
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.store.entries import cancel_first, cancelled_by, checked, told, unsettled
+from mcc.store.entries import cancelled_by, checked, must_be_read, told, unsettled
 from mcc.store.errors import BadEntry, ControlsPending, Fenced
 from mcc.store.ports import Appended, Batch, Claim, Claimable, Ending, Reached
 from mcc.testing.orders import seen
@@ -87,7 +87,7 @@ class MemoryClaims:
                 return kept.last_seq
             if not self._holds(kept.id, ending.epoch) or kept.last_seq != ending.last_seq:
                 raise _fenced(ending)
-            if kept.control_seq != ending.control_seq or any(cancel_first(one, ending) for one in kept.controls):
+            if any(must_be_read(control, ending) for control in kept.controls):
                 raise ControlsPending(f"order {kept.id} has controls up to number {kept.control_seq}: read them first")
             kept.end(ending.drafts, ending.outcome, ending.record)
             return kept.last_seq
@@ -111,7 +111,7 @@ class MemoryJournal:
                 try:
                     if not self._append(batch):
                         fenced.add(batch.order_id)
-                except (BadEntry, ValueError) as error:
+                except (BadEntry, TypeError, ValueError, OverflowError) as error:
                     culprits[batch.order_id] = str(error)
         return Appended(frozenset(fenced), culprits)
 

@@ -1,10 +1,12 @@
 """This room is for a control service on a free port of this machine, in a thread: for tests of what calls it."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import ParamSpec
 
 from fastapi import FastAPI
 
@@ -16,6 +18,8 @@ from mcc.feed.feed import Pace
 from mcc.feed.hints import Connect
 from mcc.settings import Settings
 from mcc.store.ports import Store
+
+P = ParamSpec("P")
 
 TOKEN = "a-token-for-tests-0123456789-0123456789"
 """The token of every served service."""
@@ -51,12 +55,18 @@ class Served:
             pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
         )
         self._server = Server(configured(self.app, http), self.app.state.service)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     @property
     def viewers(self) -> int:
         """Event streams that are open."""
         return int(self.app.state.service.feed.viewers)
+
+    def call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run `function` on the service's own loop, for what is not safe from another thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(lambda: function(*args, **kwargs))
 
     def __enter__(self) -> "Served":
         self._thread.start()
@@ -64,6 +74,10 @@ class Served:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.stop()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._server.serve(sockets=[self._listening])
 
     def stop(self) -> None:
         """End in good order, as at SIGTERM."""

@@ -193,13 +193,13 @@ def test_the_doctor_finds_nothing_broken(up: Up) -> None:
 
 
 def test_a_killed_drone_is_started_again_and_works(up: Up) -> None:
-    def drone_1(client: MCC) -> Any:
-        return next((one for one in client.drones.list() if one.name == "drone-1" and one.status == "up"), None)
+    def pids(client: MCC) -> set[int]:
+        return {one.pid for one in client.drones.list() if one.name == "drone-1" and one.status == "up"}
 
     with up.client() as client:
-        before = drone_1(client)
-        os.kill(before.pid, signal.SIGKILL)
-        until(lambda: (now := drone_1(client)) and now.pid != before.pid, 30, "drone-1 is back")
+        before = pids(client)
+        os.kill(max(before), signal.SIGKILL)
+        until(lambda: pids(client) - before, 30, "drone-1 is back")
         order = client.orders.submit("hello", model="offline")
         assert list(client.orders.watch(order.id))[-1].kind == "order.finished"
     until(lambda: any("drone-1 ended (killed by SIGKILL)" in line for line in up.lines), 5, "the line about it")
@@ -250,3 +250,21 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
     assert process.returncode == 1
     assert "cancelling it" in err
     assert not alive(children)
+
+
+def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mcc.demo"]
+    env = environment(tmp_path / "data") | {"OLLAMA_BASE_URL": "http://127.0.0.1:1"}
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+    assert told.returncode == 0, told.stderr
+    for named in (
+        "explore: ",
+        "drone/agent",
+        "order  ",
+        "record  ",
+        "spent  ",
+        "$0",
+        str(tmp_path / "data"),
+        "offline model",
+    ):
+        assert named in told.stdout

@@ -61,6 +61,7 @@ def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) ->
         ({"MCC_LEASE_SECONDS": "-1"}, ["MCC_LEASE_SECONDS"]),
         ({"MCC_QUEUES": "a b"}, ["MCC_QUEUES", "'a b'"]),
         ({"MCC_QUEUES": ","}, ["MCC_QUEUES"]),
+        ({"MCC_REDIS_URL": "http://x"}, ["MCC_REDIS_URL", "unix://"]),
         ({"MCC_TOKEN": "short"}, ["MCC_TOKEN", "32"]),
         ({"MCC_DATABSE_URL": "sqlite://"}, ["MCC_DATABSE_URL", "MCC_DATABASE_URL"]),
         ({"MCC_CONFIG": "/nowhere/mcc.toml"}, ["MCC_CONFIG", "/nowhere/mcc.toml"]),

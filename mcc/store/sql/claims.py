@@ -10,7 +10,7 @@ from mcc.contracts.journal import OrderClaimed, OrderHandedBack
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, OrderStatus, sources_of
 from mcc.store.clock import micros
-from mcc.store.entries import cancel_first, cancelled_by, checked, stops_all, told, unsettled
+from mcc.store.entries import cancelled_by, checked, must_be_read, stops_all, told, unsettled
 from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.ports import Claim, Claimable, Ending
 from mcc.store.sql.endings import end, end_by_store
@@ -142,7 +142,7 @@ def _was_finished(state: State, ending: Ending) -> bool:
 
 def _settled(connection: Connection, state: State, ending: Ending) -> None:
     controls = controls_of(connection, state.order_id) if state.control_seq else []
-    if state.control_seq != ending.control_seq or any(cancel_first(control, ending) for control in controls):
+    if any(must_be_read(control, ending) for control in controls):
         raise ControlsPending(f"order {state.order_id} has controls up to number {state.control_seq}: read them first")
 
 

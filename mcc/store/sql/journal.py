@@ -1,7 +1,7 @@
 """This room is for the journal: batches of many orders in one transaction, each fenced by its order's row."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,29 +20,42 @@ from mcc.store.sql.receipts import settle_applied
 from mcc.store.sql.rows import ENTRY_COLUMNS, USAGE, entries_after, entry_row, keep_blobs, spent_in
 from mcc.store.sql.tables import STATE
 
+_BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"}
+_BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
+_ENTRY = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
+
+
+def _postgres_rows(columns: Mapping[str, str]) -> str:
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"SELECT * FROM json_to_recordset(%s::json) AS t({typed})"
+
+
+def _sqlite_rows(columns: Mapping[str, str]) -> str:
+    named = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
+    return f"SELECT {named} FROM json_each(?)"
+
+
 _SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
 _HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
-_SQLITE_COLUMNS = ("order_id", "epoch", "old_seq", "new_seq", *USAGE)
-_SQLITE_BATCH = ", ".join(f"json_extract(value, '$[{at}]') AS {name}" for at, name in enumerate(_SQLITE_COLUMNS))
-
 ADVANCE = {
     # PostgreSQL locks rows in the order of their ids first, so that two writers never wait for each other.
     "postgresql": f"""
-        WITH b AS MATERIALIZED (
-            SELECT * FROM unnest(%s::text[], %s::int[], %s::int[], %s::int[],
-                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::float8[])
-                AS t(order_id, epoch, old_seq, new_seq, {", ".join(USAGE)})
-        ), held AS MATERIALIZED (
+        WITH b AS MATERIALIZED ({_postgres_rows(_BATCH)}), held AS MATERIALIZED (
             SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
         )
         UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
         FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
     "sqlite": f"""
         UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
-        FROM (SELECT {_SQLITE_BATCH} FROM json_each(?)) AS b WHERE {_HELD} RETURNING order_id""",
+        FROM ({_sqlite_rows(_BATCH)}) AS b WHERE {_HELD} RETURNING order_id""",
 }
-INSERT = f"INSERT INTO journal ({', '.join(ENTRY_COLUMNS)}) VALUES ({', '.join(['{}'] * len(ENTRY_COLUMNS))})"
+"""Every batch of a group at once; its parameter is a JSON list, because arrays cost psycopg more than all the rest."""
 
+_COLUMNS = ", ".join(ENTRY_COLUMNS)
+INSERT = {
+    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {_postgres_rows(_ENTRY)}",
+    "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
+}
 _REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
     STATE.c.order_id.in_(sa.bindparam("ids", expanding=True))
 )
@@ -60,6 +73,12 @@ class Written:
     @property
     def new_seq(self) -> int:
         return self.batch.last_seq + len(self.rows)
+
+    @property
+    def figures(self) -> tuple[Any, ...]:
+        """The values of `_BATCH`."""
+        batch, spent = self.batch, self.spent.__dict__
+        return (batch.order_id, batch.epoch, batch.last_seq, self.new_seq, *(spent[name] for name in USAGE))
 
     @classmethod
     def of(cls, batch: Batch) -> "Written":
@@ -82,7 +101,7 @@ class _Tally:
         for batch in batches:
             try:
                 self.written.append(Written.of(batch))
-            except (BadEntry, ValueError) as error:
+            except (BadEntry, TypeError, ValueError, OverflowError) as error:
                 self.culprits[batch.order_id] = str(error)
 
 
@@ -90,8 +109,7 @@ class SqlJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._advance = ADVANCE[database.dialect]
-        mark = "?" if database.dialect == "sqlite" else "%s"
-        self._insert = INSERT.format(*[mark] * len(ENTRY_COLUMNS))
+        self._insert = INSERT[database.dialect]
 
     def append(self, batches: Sequence[Batch]) -> Appended:
         if len({batch.order_id for batch in batches}) != len(batches):
@@ -118,7 +136,8 @@ class SqlJournal:
         """All of them in this transaction; answers the orders that are fenced."""
         if not written:
             return set()
-        held = set(connection.exec_driver_sql(self._advance, self._parameters(written)).scalars())
+        asked = (_listed(tuple(_BATCH), [one.figures for one in written]),)
+        held = set(connection.exec_driver_sql(self._advance, asked).scalars())
         accepted = [one for one in written if one.batch.order_id in held]
         self._insert_all(connection, accepted)
         missed = [one for one in written if one.batch.order_id not in held]
@@ -128,19 +147,12 @@ class SqlJournal:
         blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
         keep_blobs(connection, blobs, micros(self._database.clock.now()))
         rows = [row for one in accepted for row in one.rows]
-        if rows:
+        if rows and self._database.dialect == "sqlite":
             connection.exec_driver_sql(self._insert, rows)
+        elif rows:
+            connection.exec_driver_sql(self._insert, (_listed(ENTRY_COLUMNS, rows),))
         for one in accepted:
             settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
-
-    def _parameters(self, written: Sequence[Written]) -> tuple[Any, ...]:
-        rows = [
-            (one.batch.order_id, one.batch.epoch, one.batch.last_seq, one.new_seq, *_figures(one.spent))
-            for one in written
-        ]
-        if self._database.dialect == "sqlite":
-            return (json.dumps(rows),)
-        return tuple(list(column) for column in zip(*rows, strict=True))
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         if not is_identifier(order_id):
@@ -162,8 +174,8 @@ class SqlJournal:
         return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
 
 
-def _figures(spent: Usage) -> Iterable[int | float | None]:
-    return (getattr(spent, name) for name in USAGE)
+def _listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:

@@ -104,7 +104,7 @@ def _ids(connection: Connection, statement: sa.Select[str]) -> Sequence[str]:
 
 
 def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
-    return sa.select(STATE.c.order_id).where(*conditions).order_by(STATE.c.order_id).limit(MOST)
+    return sa.select(STATE.c.order_id).where(*conditions).limit(MOST)
 
 
 def _expire(connection: Connection, state: State, at: datetime, now: int) -> State | None:

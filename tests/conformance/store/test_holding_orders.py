@@ -224,6 +224,18 @@ def test_a_cancel_that_was_not_applied_beats_the_end(scene: Scene) -> None:
     assert receipt.applied_seq == scene.store.orders.get(held.order_id).last_seq
 
 
+def test_a_control_that_was_settled_without_the_holder_does_not_keep_it_from_ending(scene: Scene) -> None:
+    order = scene.place()
+    node = NewControl(record_id="01890000-0000-7000-8000-000000000000")
+    scene.store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="x")
+    assert scene.store.controls.request(order.id, ControlKind.STEER, node, principal="x").refused
+    held = scene.hold(order.id)
+    assert held.control_seq == 0
+    held.control_seq = max(one.number for one in scene.store.controls.pending({order.id: 0}))
+    held.finish()
+    assert scene.status(order.id) is OrderStatus.SUCCEEDED
+
+
 def test_versions_that_this_code_does_not_know_are_left_alone(sql_scene: Scene) -> None:
     order = sql_scene.place()
     database = sql_scene.store.database  # type: ignore[attr-defined]

@@ -154,7 +154,7 @@ def test_an_order_for_later_waits_and_goes_on_when_it_is_due(scene: Scene) -> No
     order = scene.place(not_before=scene.clock.now() + timedelta(hours=1))
     assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.NOT_BEFORE)
     assert scene.store.claims.claimable(["default"], 10) == []
-    assert scene.store.sweeper.sweep(may_expire=True).resumed == []
+    assert not scene.store.sweeper.sweep(may_expire=True).resumed
     scene.clock.advance(3601)
     assert list(scene.store.sweeper.sweep(may_expire=True).resumed) == [order.id]
     assert scene.kinds(order.id) == ["order.queued", "order.resumed"]

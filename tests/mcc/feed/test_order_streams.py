@@ -169,6 +169,20 @@ async def test_text_on_its_way_has_no_id_and_comes_between_the_entries_around_it
         assert [kind for number, kind, _ in reader.events if number is None] == ["model.delta"] * 2
 
 
+async def test_text_that_comes_before_the_history_is_read_is_shown_after_it(
+    store: Any, held: Any, feed_of: Any, reader_of: Any, until: Any
+) -> None:
+    store.journal.away = True
+    async with feed_of(store) as feed:
+        reader = reader_of(feed.stream(held.id, 0, reached=2))
+        await until(lambda: store.journal.reads > 0)
+        feed.delta(delta(held, "now"))
+        store.journal.away = False
+        await reader.until(lambda one: len(one.events) == 3)
+        assert [number or data["text"] for number, _, data in reader.events] == ["1", "2", "now"]
+        await reader.stop()
+
+
 async def test_text_of_an_earlier_epoch_is_dropped(store: Any, held: Any, feed_of: Any, reader_of: Any) -> None:
     async with feed_of(store) as feed:
         reader = reader_of(feed.stream(held.id, 0))

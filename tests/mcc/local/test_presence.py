@@ -6,13 +6,15 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcc.local.errors import FamilyRunning, UnusableDirectory
 from mcc.local.keepsakes import flower_login, kept_secret
-from mcc.local.presence import Held, Hold, Presence, find_family, prepare_directory
+from mcc.local.presence import Held, Hold, Presence, await_end, find_family, prepare_directory
 
 HERE = Presence("http://127.0.0.1:8420", 42, "http://127.0.0.1:5555", "2026-11-20T10:00:00Z")
 
@@ -52,6 +54,19 @@ def test_a_second_family_is_pointed_to_the_first(tmp_path: Path) -> None:
         Hold.take(tmp_path, patience_seconds=0)
     assert refused.value.url == HERE.url
     hold.release()
+
+
+def test_a_family_for_one_order_is_waited_for_and_one_that_stays_is_not(tmp_path: Path) -> None:
+    hold = Hold.take(tmp_path)
+    hold.publish(HERE)
+    await_end(tmp_path)
+    hold.publish(replace(HERE, purpose="run"))
+    waiting = threading.Thread(target=await_end, args=[tmp_path])
+    waiting.start()
+    assert waiting.is_alive()
+    hold.release()
+    waiting.join(10)
+    assert not waiting.is_alive()
 
 
 def test_what_a_killed_family_left_behind_counts_for_nothing(tmp_path: Path) -> None:

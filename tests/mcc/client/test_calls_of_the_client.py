@@ -1,0 +1,156 @@
+"""This room is for the calls of the client, both kinds, against a service that really listens."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcc.client import MCC, AsyncMCC, Conflict, Invalid, NotFound, NoToken, Refused, Unauthorized, Unreachable
+from mcc.client.address import find
+from mcc.contracts.limits import Limits
+from mcc.testing import MemoryStore
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import Served
+
+NOBODY = "01900000-0000-7000-8000-000000000000"
+
+
+def test_an_order_lives_its_life_through_the_client(served: Served, store: MemoryStore, tmp_path: Path) -> None:
+    drone = HandDrone(store, workspace_roots=(str(tmp_path),))
+    with MCC(served.url, token=served.token) as mcc:
+        order = mcc.orders.submit("Explain", workspace=tmp_path / "x", labels=("a",), limits=Limits(rounds=3))
+        assert (order.workspace, order.labels, order.limits) == (str(tmp_path / "x"), ("a",), Limits(rounds=3))
+        held = drone.claim(order.id)
+        held.start()
+        assert mcc.orders.record(order.id).status == "running"
+        receipt = mcc.orders.steer(order.id, "look there")
+        assert [(one.id, one.message) for one in mcc.orders.controls(order.id)] == [(receipt.id, "look there")]
+        assert [drone.name for drone in mcc.drones.list()] == ["drone-1"]
+        assert [agent.name for agent in mcc.agents.list()] == ["master"]
+        assert [tool.name for tool in mcc.tools.list()] == ["read_file"]
+        assert [model.name for model in mcc.models.list()] == ["offline"]
+        mcc.orders.cancel(order.id, reason="enough")
+        other = mcc.orders.submit("second", session_id=order.session_id)
+        assert [one.id for one in mcc.sessions.get(order.session_id).orders] == [order.id, other.id]
+        assert [one.id for one in mcc.orders.list(limit=1).items] == [other.id]
+        assert mcc.orders.get(other.id).blocked_by == order.id
+        assert [entry.seq for entry in mcc.orders.journal(order.id, after=1)] == [2, 3]
+        assert mcc.sessions.open("title").title == "title"
+        assert len(mcc.sessions.list().items) == 2
+
+
+async def test_the_same_calls_can_be_awaited(served: Served, store: MemoryStore) -> None:
+    drone = HandDrone(store)
+    async with AsyncMCC(served.url, token=served.token) as mcc:
+        order = await mcc.orders.submit("Explain")
+        held = drone.claim(order.id)
+        held.start()
+        assert (await mcc.orders.pause(order.id)).id and (await mcc.orders.resume(order.id)).id
+        assert [one.kind for one in await mcc.orders.controls(order.id)] == ["pause", "resume"]
+        assert (await mcc.orders.record(order.id)).prompt == "Explain"
+        assert len(await mcc.orders.journal(order.id)) == 3
+        assert [one.name for one in await mcc.drones.list()] == ["drone-1"]
+        assert (await mcc.sessions.get(order.session_id)).turns == 1
+        assert (await mcc.orders.list(status="running")).items[0].id == order.id
+
+
+def test_what_the_service_refuses_is_an_error_of_its_kind(served: Served, store: MemoryStore) -> None:
+    with MCC(served.url, token=served.token) as mcc:
+        with pytest.raises(NotFound):
+            mcc.orders.get(NOBODY)
+        with pytest.raises(NotFound):
+            mcc.orders.get("../../healthz")
+        with pytest.raises(Invalid) as invalid:
+            mcc.orders.submit("x", queue="nowhere")
+        assert invalid.value.errors[0]["field"] == "queue" and "nowhere" in invalid.value.detail
+        order = mcc.orders.submit("x", idempotency_key="k")
+        assert mcc.orders.submit("x", idempotency_key="k").id == order.id
+        with pytest.raises(Conflict):
+            mcc.orders.submit("y", idempotency_key="k")
+        mcc.orders.cancel(order.id)
+        with pytest.raises(Conflict):
+            mcc.orders.cancel(order.id)
+    with MCC(served.url, token="wrong") as mcc, pytest.raises(Unauthorized):
+        mcc.orders.list()
+
+
+def test_an_answer_that_was_lost_does_not_make_a_second_order() -> None:
+    keys: list[str] = []
+    order = {"prompt": "x", "id": NOBODY, "session_id": NOBODY, "session_seq": 1, "status": "queued"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["idempotency-key"])
+        if len(keys) == 1:
+            raise httpx.ReadError("lost")
+        if len(keys) == 2:
+            return httpx.Response(503, headers={"Retry-After": "0"}, json={"detail": "later"})
+        return httpx.Response(201, json=order | {"created_at": "2026-01-01T00:00:00Z"})
+
+    with MCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc:
+        assert mcc.orders.submit("x").id == NOBODY
+    assert len(keys) == 3 and len(set(keys)) == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_service_that_stays_broken_is_told(status: int) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, text="<html>", headers={"Retry-After": "0"})
+
+    with MCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc:
+        with pytest.raises(Refused) as refused:
+            mcc.orders.list()
+        assert refused.value.status == status and str(status) in str(refused.value)
+
+
+def test_a_steer_is_never_sent_twice() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.path)
+        raise httpx.ReadError("lost")
+
+    with MCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc, pytest.raises(Unreachable):
+        mcc.orders.steer(NOBODY, "once")
+    assert len(sent) == 1
+
+
+def test_something_else_at_the_address_is_unreachable() -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text="<html>hello")
+
+    with MCC("http://service", token="t", transport=httpx.MockTransport(answer)) as mcc:
+        for call in (lambda: mcc.orders.get(NOBODY), mcc.orders.list, mcc.drones.list):
+            with pytest.raises(Unreachable):
+                call()
+
+
+def test_a_service_is_found_by_its_family_or_the_environment(tmp_path: Path) -> None:
+    environ = {"MCC_DATA_DIR": str(tmp_path)}
+    with pytest.raises(Unreachable, match="mcc up"):
+        find(None, None, environ)
+    (tmp_path / "family.json").write_text(json.dumps({"url": "http://127.0.0.1:1/"}))
+    with pytest.raises(NoToken, match="MCC_TOKEN"):
+        find(None, None, environ)
+    (tmp_path / "token").write_text("t" * 40 + "\n")
+    assert (find(None, None, environ).url, find(None, None, environ).token) == ("http://127.0.0.1:1", "t" * 40)
+    named = environ | {"MCC_URL": "http://elsewhere", "MCC_TOKEN": "n" * 40}
+    assert (find(None, None, named).url, find(None, None, named).token) == ("http://elsewhere", "n" * 40)
+    assert find("http://given", "x", named).url == "http://given"
+
+
+def test_the_token_of_this_machine_is_not_sent_to_another(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t" * 40)
+    environ = {"MCC_DATA_DIR": str(tmp_path)}
+    assert find("http://localhost:8420", None, environ).token == "t" * 40
+    with pytest.raises(NoToken):
+        find("http://localhost.example:8420", None, environ)
+
+
+def test_importing_the_client_loads_neither_http_nor_models() -> None:
+    code = "import sys, mcc.client; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    roots = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not roots & {"httpx", "fastapi", "sqlalchemy", "pydantic", "redis", "celery"}

@@ -1,0 +1,101 @@
+"""What the children of a family are told, and what they are not."""
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from mcc.local.family import Family
+from mcc.local.programs import Household, Staff
+from mcc.settings import BadSettings, Settings, load
+
+LOGIN = "mcc:a-password-of-flower"
+
+
+def household(tmp_path: Path, environ: Mapping[str, str] | None = None) -> Household:
+    environ = {"MCC_DATA_DIR": str(tmp_path / "data"), "PATH": "/bin", **(environ or {})}
+    return Household.of(settings(tmp_path, environ), environ, tmp_path / "run", "unix:///s")
+
+
+def settings(tmp_path: Path, environ: Mapping[str, str]) -> Settings:
+    return load(environ, directory=tmp_path)
+
+
+def test_flower_gets_its_password_but_not_on_its_command_line(tmp_path: Path) -> None:
+    flower = household(tmp_path).flower(5555, LOGIN)
+    assert flower.environment["FLOWER_BASIC_AUTH"] == LOGIN
+    assert not any("password" in argument for argument in flower.arguments)
+    assert {"--address=127.0.0.1", "--max-tasks=5000", "--purge-offline-workers=300"} <= set(flower.arguments)
+
+
+def test_what_the_shell_says_to_flower_does_not_count(tmp_path: Path) -> None:
+    flower = household(tmp_path, {"FLOWER_UNAUTHENTICATED_API": "true", "FLOWER_AUTH": ".*"}).flower(5555, LOGIN)
+    assert {name for name in flower.environment if name.startswith("FLOWER_")} == {"FLOWER_BASIC_AUTH"}
+
+
+def test_redis_is_told_no_secret(tmp_path: Path) -> None:
+    told = household(tmp_path, {"OPENAI_API_KEY": "sk", "HOME": "/h"}).redis(["redis-server"]).environment
+    assert told == {"PATH": "/bin", "HOME": "/h"}
+
+
+def test_drones_are_told_the_family_s_addresses_whatever_else_was_set(tmp_path: Path) -> None:
+    drone = household(tmp_path, {"DRONE_REDIS_URL": "redis://else", "DRONE_NAME": "x", "OPENAI_API_KEY": "sk"})
+    told = drone.drone("drone-1", 7)().environment
+    assert told["MCC_REDIS_URL"] == "unix:///s"
+    assert told["MCC_DATABASE_URL"] == f"sqlite:///{tmp_path}/data/mcc.db"
+    assert told["OPENAI_API_KEY"] == "sk"
+    assert not {"DRONE_REDIS_URL", "DRONE_NAME"} & set(told)
+
+
+def test_a_drone_has_its_name_and_slots_and_may_be_told_how_to_drain(tmp_path: Path) -> None:
+    command = household(tmp_path, {"DRONE_DRAIN_CANCEL_SECONDS": "0"}).drone("drone-1", 7)()
+    assert list(command.arguments[-4:]) == ["--name", "drone-1", "--slots", "7"]
+    assert command.environment["DRONE_DRAIN_CANCEL_SECONDS"] == "0"
+
+
+def test_children_work_where_nothing_can_be_imported_by_accident(tmp_path: Path) -> None:
+    here = household(tmp_path)
+    commands = (here.flower(1, LOGIN), here.drone("drone-1", None)())
+    assert all(command.directory == tmp_path / "run" for command in commands)
+    assert all("-P" in command.arguments for command in commands)
+
+
+def test_a_chosen_token_reaches_the_api_alone(tmp_path: Path) -> None:
+    here = household(tmp_path, {"MCC_TOKEN": "t" * 32})
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        api = here.api(listening)
+        assert api.environment["MCC_TOKEN"] == "t" * 32
+        assert api.descriptors == (listening.fileno(),)
+    assert "MCC_TOKEN" not in here.drone("drone-1", None)().environment
+    assert "MCC_TOKEN" not in here.flower(1, LOGIN).environment
+
+
+@pytest.mark.parametrize(
+    ("environ", "roots"),
+    [
+        ({}, str(Path.cwd())),
+        ({"MCC_WORKSPACE_ROOTS": "/a:/b"}, "/a:/b"),
+        ({"DRONE_WORKSPACE_ROOTS": "/c,/d", "MCC_WORKSPACE_ROOTS": "/a"}, "/c:/d"),
+    ],
+)
+def test_orders_may_work_where_it_was_configured_else_here(tmp_path: Path, environ: dict[str, str], roots: str) -> None:
+    told = household(tmp_path, environ).drone("drone-1", None)().environment
+    assert told["MCC_WORKSPACE_ROOTS"] == roots
+
+
+def test_roots_that_the_file_names_for_drones_are_left_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "mcc.toml"
+    file.parent.mkdir()
+    file.write_text('[drone]\nworkspace_roots = ["/srv"]\n')
+    told = household(tmp_path, {"MCC_CONFIG": str(file)}).drone("drone-1", None)().environment
+    assert "MCC_WORKSPACE_ROOTS" not in told
+    assert told["MCC_CONFIG"] == str(file)
+
+
+async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: Path) -> None:
+    open_wide = load({}, data_dir=tmp_path / "data", host="0.0.0.0")
+    with pytest.raises(BadSettings, match="MCC_TOKEN"):
+        async with Family(open_wide, Staff()):
+            pass
+    assert not (tmp_path / "data").exists()

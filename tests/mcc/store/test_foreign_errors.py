@@ -1,0 +1,85 @@
+"""What drivers raise is told in the store's words, each sorted by who must act."""
+
+import sqlite3
+
+import psycopg
+import pytest
+from psycopg import errors
+from sqlalchemy import exc
+
+from mcc.store.errors import BadEntry, Fenced, StoreUnavailable
+from mcc.store.sql import open_store
+from mcc.store.sql.failures import ConnectionLost, translated
+
+
+def wrapped(kind: type[exc.DBAPIError], error: Exception, *, lost: bool = False) -> exc.DBAPIError:
+    return kind("SELECT 1", {}, error, connection_invalidated=lost)
+
+
+@pytest.mark.parametrize(
+    ("error", "own", "words"),
+    [
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("database is locked")), StoreUnavailable, "locked"),
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("database or disk is full")), StoreUnavailable, "free"),
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("disk I/O error")), StoreUnavailable, "disk I/O"),
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("no such table: orders")), StoreUnavailable, "mcc db"),
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("no such column: x")), StoreUnavailable, "mcc db"),
+        (wrapped(exc.DatabaseError, sqlite3.DatabaseError("file is not a database")), StoreUnavailable, "damaged"),
+        (wrapped(exc.IntegrityError, sqlite3.IntegrityError("UNIQUE constraint failed")), BadEntry, "UNIQUE"),
+        (sqlite3.DatabaseError("file is not a database"), StoreUnavailable, "opened"),
+        (wrapped(exc.OperationalError, psycopg.OperationalError("connection refused")), ConnectionLost, "refused"),
+        (wrapped(exc.OperationalError, errors.AdminShutdown("bye"), lost=True), ConnectionLost, "bye"),
+        (wrapped(exc.OperationalError, errors.DeadlockDetected("deadlock")), ConnectionLost, "deadlock"),
+        (wrapped(exc.OperationalError, errors.SerializationFailure("again")), ConnectionLost, "again"),
+        (wrapped(exc.OperationalError, errors.LockNotAvailable("lock timeout")), StoreUnavailable, "lock timeout"),
+        (wrapped(exc.OperationalError, errors.QueryCanceled("statement timeout")), StoreUnavailable, "timeout"),
+        (wrapped(exc.OperationalError, errors.DiskFull("no space")), StoreUnavailable, "free"),
+        (wrapped(exc.OperationalError, errors.TooManyConnections("too many")), StoreUnavailable, "too many"),
+        (wrapped(exc.InternalError, errors.ReadOnlySqlTransaction("read-only")), StoreUnavailable, "read-only"),
+        (wrapped(exc.InternalError, errors.IdleInTransactionSessionTimeout("idle"), lost=True), ConnectionLost, "idle"),
+        (wrapped(exc.ProgrammingError, errors.UndefinedTable("relation")), StoreUnavailable, "mcc db upgrade"),
+        (wrapped(exc.ProgrammingError, errors.UndefinedColumn("column")), StoreUnavailable, "mcc db upgrade"),
+        (wrapped(exc.DataError, psycopg.DataError("cannot contain NUL")), BadEntry, "NUL"),
+        (wrapped(exc.IntegrityError, errors.UniqueViolation("duplicate key")), BadEntry, "duplicate"),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), BadEntry, "surrogates"),
+        (OverflowError("Python int too large"), BadEntry, "too large"),
+        (exc.TimeoutError("QueuePool limit"), StoreUnavailable, "connections"),
+    ],
+)
+def test_every_foreign_error_has_a_name_of_ours(error: Exception, own: type[Exception], words: str) -> None:
+    told = translated(error)
+    assert type(told) is own
+    assert words in str(told)
+
+
+def test_what_is_ours_or_unknown_stays_what_it_is() -> None:
+    for error in (Fenced("stop"), KeyError("x"), wrapped(exc.ProgrammingError, errors.SyntaxError("SELEC"))):
+        assert translated(error) is error
+
+
+def test_a_commit_of_unknown_outcome_is_told_apart() -> None:
+    gone = wrapped(exc.OperationalError, psycopg.OperationalError("server closed the connection"))
+    for committing in (True, False):
+        told = translated(gone, committing=committing)
+        assert isinstance(told, ConnectionLost) and told.committing is committing
+
+
+def test_a_password_is_never_told() -> None:
+    store = open_store("postgresql://me:s3cret@127.0.0.1:1/nowhere")
+    with pytest.raises(StoreUnavailable) as caught:
+        store.orders.list()
+    assert "s3cret" not in f"{caught.value} {store.database}"
+    store.close()
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_written() -> None:
+    store = open_store("sqlite://")
+    pages = store.database.read(lambda one: one.exec_driver_sql("PRAGMA page_count").scalar())
+    store.database.read(lambda one: one.exec_driver_sql(f"PRAGMA max_page_count={pages}").scalar())
+    with pytest.raises(StoreUnavailable, match="free some space"):
+        for _ in range(1_000):
+            store.texts.keep("x" * 100_000)
+    store.database.read(lambda one: one.exec_driver_sql("PRAGMA max_page_count=1000000").scalar())
+    digest = store.texts.keep("y" * 100_000)
+    assert store.texts.kept(digest) == "y" * 100_000
+    store.close()
