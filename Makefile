@@ -12,7 +12,7 @@ demo: ## run one work order on this repository, show it live, stop
 	@scripts/env runtime
 	@.venv/bin/python -m mcc.demo $(ARGS)
 
-up: ## start everything on this machine and stay: page, API, drone, Flower
+up: ## start everything on this machine and stay: API, drone, Flower
 	@scripts/env runtime
 	@.venv/bin/mcc up $(ARGS)
 

@@ -1,4 +1,4 @@
-"""This room is for `mcc serve`: API and page in this process, nothing else."""
+"""This room is for `mcc serve`: the API in this process, nothing else."""
 
 import socket
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ def serve(
     descriptor: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve API and page alone. Redis, database and drones run elsewhere; `mcc up` starts all of them.
+    """Serve the API alone. Redis, database and drones run elsewhere; `mcc up` starts all of them.
 
     Example: MCC_DATABASE_URL=postgresql://mcc@db/mcc MCC_REDIS_URL=redis://redis:6379 mcc serve --port 8420
     """

@@ -70,7 +70,6 @@ def _greeting(family: Family) -> str:
     token = told["token_file"] or "the configured one (MCC_TOKEN)"
     return "\n".join(
         (
-            f"Page    {family.url}/",
             f"API     {told['api_url']}  (described in {family.url}/api/docs)",
             f"Flower  {flower}",
             f"Token   {token}",

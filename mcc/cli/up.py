@@ -18,7 +18,7 @@ def up(
     flower: Annotated[bool, typer.Option("--flower/--no-flower", help="With or without Flower.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Start everything on this machine and stay: page, API, drones, Flower, Redis.
+    """Start everything on this machine and stay: API, drones, Flower, Redis.
 
     Example: mcc up --drones 2 --data-dir ./var
     """

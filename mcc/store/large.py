@@ -39,12 +39,14 @@ def cut(document: bytes, blobs: dict[str, str]) -> tuple[str, str | None]:
     if len(document) <= STRING_BYTES:
         return document.decode(), None
     places: list[tuple[list[str | int], str]] = []
-    rest = to_json(_without_long(parsed(document), [], places, blobs))
+    cut_out: dict[str, str] = {}
+    rest = to_json(_without_long(parsed(document), [], places, cut_out))
     if len(rest) > ENTRY_BYTES:
-        whole = document.decode()
-        digest = text_digest(whole)
-        blobs[digest] = whole
+        everything = document.decode()
+        digest = text_digest(everything)
+        blobs[digest] = everything
         return "{}", to_json([([], digest)]).decode()
+    blobs.update(cut_out)
     return rest.decode(), to_json(places).decode() if places else None
 
 

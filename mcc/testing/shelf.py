@@ -116,7 +116,7 @@ class Kept:
         at = drafts[-1].at
         self.status, self.reason, self.outcome, self.record = outcome.status, outcome.reason, outcome, record
         self.finished_at = at
-        self.incarnation = self.claim_token = self.waits_until = None
+        self.claim_token = self.waits_until = None
         for control in [one for one in self.controls if one.open]:
             if outcome.status is OrderStatus.CANCELLED and stops_all(control):
                 self.settle(control.id, applied_at=at, applied_seq=self.last_seq)

@@ -51,7 +51,6 @@ def end(
         status=outcome.status,
         reason=reason_of(outcome.reason),
         epoch=epoch,
-        incarnation=None,
         claim_token=None,
         waits_until=None,
     )

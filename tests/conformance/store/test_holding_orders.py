@@ -116,6 +116,13 @@ def test_only_what_is_still_held_is_handed_back(scene: Scene) -> None:
     assert scene.status(held.order_id) is OrderStatus.RUNNING
 
 
+def test_a_finished_order_still_names_the_drone_that_did_it(scene: Scene) -> None:
+    held = scene.running()
+    held.write(started())
+    scene.store.claims.finish(held.ending(OrderStatus.SUCCEEDED, ended()))
+    assert scene.store.orders.get(held.order_id).drone == "drone-1"
+
+
 def test_a_finished_order_stays_as_it_is(scene: Scene) -> None:
     held = scene.running()
     held.write(started())
@@ -126,6 +133,8 @@ def test_a_finished_order_stays_as_it_is(scene: Scene) -> None:
     with pytest.raises(Fenced):
         scene.store.claims.finish(replace(ending, last_seq=last))
     assert held.write(AgentStep(name="late", message="late")).fenced == {held.order_id}
+    held.last_seq = last
+    assert held.write(AgentStep(name="late", message="counted right")).fenced == {held.order_id}
     with pytest.raises(OrderIsFinal):
         scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
     assert scene.kinds(held.order_id).count("order.finished") == 1

@@ -1,0 +1,50 @@
+"""A tool of one's own beside those for a workspace, and every journal entry as it comes.
+
+The model is scripted, so that this runs anywhere and does the same each time; with `drone.Models` it is a real one.
+Run: python examples/own_tool.py
+"""
+
+import asyncio
+from pathlib import Path
+
+import drone
+from drone.agent.budget import Budget
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, ScriptedModel, call
+from drone.tools.catalog import workspace_tools
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import Entry
+
+
+@drone.tool(idempotent=True, effects="none")
+def count_words(text: str) -> int:
+    """Count the words of a text.
+
+    Args:
+        text: What to count.
+    """
+    return len(text.split())
+
+
+def watch(entry: Entry) -> None:
+    print(entry.seq, entry.kind)
+
+
+async def main() -> None:
+    lines = [
+        Line(calls=(call("count_words", text="one two three"), call("list_files", path=".", depth=1))),
+        Line(text="There are three words."),
+    ]
+    tools = drone.Joined(drone.FunctionTools([count_words]), workspace_tools(Path(__file__).parent))
+    definition = drone.AgentDefinition(name="counter", prompt="Count words.")
+    agent = drone.Agent(definition, model=ScriptedModel(lines), tools=tools)
+    journal = drone.MemoryJournal(fresh_id(), watch=watch)
+    turn = Turn(journal, Budget(drone.Limits(rounds=5)))
+    report = await agent.run(Task("How many words?", record_id=fresh_id()), turn)
+    print(report.status, report.text)
+    record = journal.fold.record()
+    if record is not None:
+        print(record.model_dump_json(include={"answer", "tools", "usage_total"}))
+
+
+asyncio.run(main())

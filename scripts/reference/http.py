@@ -1,0 +1,65 @@
+"""This room is for the page on HTTP: every address, and the shapes that go in and out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcc.api.app import build_app
+from mcc.api.door import OPEN_PATHS
+from mcc.settings import Settings
+from mcc.testing import MemoryStore
+from scripts.reference.markdown import code, properties, shape, table
+
+NOT_OURS = frozenset({"HTTPValidationError", "ValidationError"})
+"""Shapes of the framework; errors are answered as `Problem`."""
+
+
+def page() -> Iterator[str]:
+    store = MemoryStore()
+    document = build_app(Settings(data_dir=Path("/")), store, token="").openapi()
+    shapes = {name: one for name, one in document["components"]["schemas"].items() if name not in NOT_OURS}
+    yield from _head()
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            yield from _operation(method.upper(), path, told, shapes)
+    yield from ("# Shapes", "")
+    for name in sorted(shapes):
+        yield from _shape(name, shapes[name], shapes)
+
+
+def _head() -> Iterator[str]:
+    yield from ("# HTTP", "")
+    yield "Send `Authorization: Bearer TOKEN` with every request. Without it are answered only"
+    yield f"{', '.join(map(code, sorted(OPEN_PATHS)))}."
+    yield "Bodies are JSON (`Content-Type: application/json`). Errors are `application/problem+json` with a sentence in"
+    yield "`detail`. Lists are answered as `{items, next_cursor}`; `?cursor=` gets the next page. A running service"
+    yield from ("describes itself at `/api/docs` and `/api/v1/openapi.json`.", "")
+
+
+def _operation(method: str, path: str, told: Mapping[str, Any], shapes: Iterable[str]) -> Iterator[str]:
+    yield from (f"## {method} {path}", "", " ".join(told.get("description", "").split()), "")
+    parameters = told.get("parameters", ())
+    if parameters:
+        rows = ((code(one["name"]), one["in"], shape(one["schema"], shapes)) for one in parameters)
+        yield from table(("parameter", "in", "value"), rows)
+    if body := told.get("requestBody"):
+        yield from (f"Body: {_content(body, shapes)}", "")
+    answers = ((str(status), _content(one, shapes)) for status, one in sorted(told["responses"].items()))
+    yield from table(("answer", "with"), answers)
+
+
+def _content(told: Mapping[str, Any], shapes: Iterable[str]) -> str:
+    schemas = [one["schema"] for one in told.get("content", {}).values()]
+    said = [shape(schema, shapes) for schema in schemas if schema]
+    kinds = [kind for kind in told.get("content", {}) if kind != "application/json"]
+    return " ".join([*said, *(f"({kind})" for kind in kinds)]) or told.get("description", "")
+
+
+def _shape(name: str, schema: Mapping[str, Any], shapes: Iterable[str]) -> Iterator[str]:
+    yield from (f"## {name}", "")
+    if said := " ".join(schema.get("description", "").split()):
+        yield from (said, "")
+    if "enum" in schema:
+        yield from (", ".join(map(code, schema["enum"])), "")
+    elif schema.get("properties"):
+        yield from table(("field", "value", "default"), properties(schema, shapes))

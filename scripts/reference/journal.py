@@ -1,0 +1,89 @@
+"""This room is for the page on the journal: every kind of entry with its fields."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from mcc.contracts.journal import FACTS, JOURNAL_VERSION, Entry
+from scripts.reference.markdown import properties, table
+
+ROOT = Path(__file__).parents[2]
+
+MEANINGS: Mapping[str, str] = {
+    "order.queued": "The order was accepted.",
+    "order.claimed": "A drone holds it from here on, under this epoch.",
+    "order.requeued": "The drone that held it was lost; the order is queued again.",
+    "order.handed_back": "The drone that held it was told to stop and gave it back; it is queued again.",
+    "order.waiting": "The order is parked until a person or a clock speaks.",
+    "order.resumed": "It is queued again after it waited.",
+    "order.finished": "The end. Nothing follows.",
+    "agent.started": "An agent begins its task.",
+    "agent.step": "Something that people who watch should know.",
+    "agent.reused": "An agent that had finished is given another message.",
+    "agent.finished": "It has ended; every `agent.started` has one of these.",
+    "model.started": "A model is asked; committed before the request is sent.",
+    "model.replied": "Its whole reply.",
+    "model.retried": "The try failed and is made again after a wait.",
+    "model.fell_back": "The next model of the fallback list is asked from here on.",
+    "tool.started": "A tool call; committed before the tool runs.",
+    "tool.finished": "Its result, as the model is told it.",
+    "gate.checked": "A result was held against its schema and rules.",
+    "budget.warned": "A limit is nearly used up.",
+    "control.applied": "What a person asked of the order was done.",
+    "approval.requested": "A tool call waits for a person's yes.",
+    "approval.decided": "The person has decided.",
+    "question.asked": "An agent asks a person.",
+    "question.answered": "The person has answered.",
+    "transcript.compacted": "Older messages of a transcript were replaced by a summary.",
+    "document.changed": "A document got a new version.",
+}
+
+
+def page() -> Iterator[str]:
+    yield from ("# The journal", "")
+    yield "Everything that happens to an order is an entry of its journal, numbered 1, 2, 3 … without a gap. The"
+    yield "record, the usage and every live view are computed from them (`mcc/contracts/fold.py`). Entries are read at"
+    yield "`GET /api/v1/orders/{order_id}/journal` and followed at `GET /api/v1/orders/{order_id}/events`."
+    yield from (f"The shapes below are version {JOURNAL_VERSION}.", "", "## Every entry", "")
+    schema = Entry.model_json_schema(mode="serialization")
+    yield from table(("field", "value"), ((name, what) for name, what, _ in properties(schema)))
+    yield from (
+        "`record_id`, `parent_id`, `agent` and `depth` say whose entry it is; the order's own entries have none.",
+        "",
+    )
+    yield from table(("kind", "meaning"), ((link_to(kind), meaning(kind)) for kind in FACTS))
+    for kind in FACTS:
+        yield from _section(kind)
+
+
+def link_to(kind: str) -> str:
+    return f"[`{kind}`](#{kind.replace('.', '')})"
+
+
+def meaning(kind: str) -> str:
+    unused = "" if kind in written() else " *Nothing in this version writes it.*"
+    return f"{MEANINGS[kind]}{unused}"
+
+
+def _section(kind: str) -> Iterator[str]:
+    fact = FACTS[kind]
+    yield from (f"## {kind}", "", meaning(kind), "")
+    schema = fact.model_json_schema(mode="serialization", by_alias=True)
+    yield from table(("field of `data`", "value", "default"), properties(schema))
+
+
+@cache
+def written() -> frozenset[str]:
+    """The kinds that some part of the product makes; tests and doubles do not count."""
+    sources = [path for room in ("mcc", "drone") for path in (ROOT / room).rglob("*.py")]
+    trees = [ast.parse(path.read_text("utf-8")) for path in sources if ROOT / "mcc" / "testing" not in path.parents]
+    made = {name for tree in trees for name in _called(tree)}
+    return frozenset(kind for kind, fact in FACTS.items() if fact.__name__ in made)
+
+
+def _called(tree: ast.Module) -> Iterator[str]:
+    """Names of what is called; a `case` pattern looks alike and is none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id

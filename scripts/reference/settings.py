@@ -1,0 +1,127 @@
+"""This room is for the page on configuration: every setting of the service and of drones."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from drone import settings as drone
+from drone.models.providers import KNOWN
+from mcc import settings as mcc
+from scripts.reference.markdown import code, properties, shape, shown, table
+
+OF_MCC: Mapping[str, str] = {
+    "data_dir": "Where a service keeps what it owns: SQLite file, token, logs, the data of an embedded Redis.",
+    "database_url": "`sqlite:///FILE` or `postgresql://USER@HOST/NAME`.",
+    "redis_url": "None: `mcc up` starts a private Redis, `mcc serve` looks at `redis://127.0.0.1:6379/0`.",
+    "host": "Address to listen on. Anything but loopback needs a token that was chosen.",
+    "port": "Port to listen on; 0 takes any free one.",
+    "token": "The operator's token, at least 32 characters.",
+    "token_file": "A file that holds the token. None: `token` in the data dir, made at the first start.",
+    "prompts_dir": "The service hands it to the drones of `mcc up`; it reads no prompts itself.",
+    "queues": "Queues that orders may name.",
+    "workspace_roots": "Directories under which orders may name a workspace, besides those that drones offer.",
+    "allowed_hosts": "Host names under which the API may be called, besides loopback and `host`.",
+    "lease_seconds": "How long a drone is believed without a sign of life. `mcc up` hands it to its drones.",
+    "renew_seconds": "How often a drone gives one. `mcc up` hands it to its drones.",
+    "sweep_seconds": "How often the service looks for orders that nobody holds.",
+}
+OF_DRONES: Mapping[str, str] = {
+    "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
+    "database_url": "The same database as the service's.",
+    "redis_url": "The same Redis as the service's.",
+    "prompts_dir": "Directory with `master/system.md` and `subagent/*/system.md`. None: the shipped prompts.",
+    "queues": "Queues to serve.",
+    "slots": "Orders at a time.",
+    "name": "The name under which the drone is listed.",
+    "workspace_roots": "Directories under which it works; an order whose workspace lies elsewhere fails as `invalid`.",
+    "lease_seconds": "How long it is believed without a sign of life; at least twice `renew_seconds`.",
+    "renew_seconds": "How often it gives one.",
+    "sweep_seconds": "How often it looks for orders that nobody holds.",
+    "poll_seconds": "How often it asks the database for work (at most 1 while Redis is away).",
+    "canary_seconds": "How often it sends itself a message, to learn whether it still consumes.",
+    "canary_patience_seconds": "How long that message may take.",
+    "drain_cancel_seconds": "After SIGTERM: how long turns may go on to their end.",
+    "drain_hand_back_seconds": "After SIGTERM: when orders that still run are handed back.",
+    "wedged_seconds": "The process ends itself when its event loop has not turned for so long.",
+    "log_level": "What is logged on standard error.",
+    "openai_base_url": "Address for `openai/…` instead of the provider's own.",
+    "anthropic_base_url": "Address for `anthropic/…` instead of the provider's own.",
+    "ollama_base_url": "Address of an Ollama; `http://127.0.0.1:11434` is tried when it is not set.",
+}
+OF_MODELS: Mapping[str, str] = {
+    "provider": "The form of the requests, or a model without network.",
+    "base_url": "Address of the server. None: the provider's own.",
+    "model": "The name that the server knows; for `scripted` the path of a script file.",
+    "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",
+    "context_tokens": "Size of the model's context. Kept for later; nothing in this version reads it.",
+    "max_output_tokens": "Cap on the output of one reply.",
+    "stream": "Whether replies are streamed.",
+    "fallback": "Models that are asked instead, in this order, when this one gives no reply.",
+    "price": "The table `[models.ALIAS.price]`: US dollars per million tokens.",
+}
+ELSEWHERE: Mapping[str, str] = {
+    "MCC_CONFIG": "The configuration file. Without it: `mcc.toml` in the current directory, else in the data dir.",
+    "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
+    "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",
+    **{one.key_name: f"Key for `{one.name}/…`; read by drones alone." for one in KNOWN if one.key_name},
+}
+COMPUTED = {
+    "data_dir": "`mcc` in `XDG_DATA_HOME`, else `~/.local/share/mcc`",
+    "database_url": "`mcc.db` in the data dir (SQLite)",
+    "name": "host name and process id",
+}
+"""Defaults that are worked out when a process starts."""
+
+NOT_SET = frozenset({"models", "defaults", "keys"})
+"""Fields of a drone's settings that are tables of the file, or arguments only."""
+
+
+def page() -> Iterator[str]:
+    yield from ("# Configuration", "", "What counts is, in this order: command line, environment, `mcc.toml`, default.")
+    yield "An empty environment variable counts as not set. Lists are written with commas in the environment and as"
+    yield "arrays in TOML. `mcc config show` prints what counts for the service. The service refuses a misspelt `MCC_`"
+    yield "variable, table or key; a drone refuses an unknown key of the tables that are its own."
+    yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
+    schema = mcc.Settings.model_json_schema()["properties"]
+    rows = ((name, [f"{mcc.PREFIX}{name.upper()}"], schema[name]) for name in mcc.Settings.model_fields)
+    yield from _table(rows, OF_MCC)
+    yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
+    yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
+    yield ""
+    schema = drone.Settings.model_json_schema()["properties"]
+    names = [name for name in drone.Settings.model_fields if name not in NOT_SET]
+    yield from _table(((name, _names(name), schema[name]) for name in names), OF_DRONES)
+    yield from _models()
+    yield from ("## Other variables", "")
+    yield from table(("variable", "meaning"), ((code(name), text) for name, text in ELSEWHERE.items()))
+
+
+def _names(name: str) -> list[str]:
+    shared = [f"{mcc.PREFIX}{name.upper()}"] if name in drone.SHARED else []
+    return [drone.PROVIDER_NAMES.get(name, f"DRONE_{name.upper()}"), *shared]
+
+
+def _table(rows: Iterator[tuple[str, list[str], Any]], meanings: Mapping[str, str]) -> Iterator[str]:
+    yield from table(
+        ("setting", "environment", "value", "default", "meaning"),
+        (
+            (code(name), ", ".join(map(code, names)), shape(inside), _default(name, inside), meanings[name])
+            for name, names, inside in rows
+        ),
+    )
+
+
+def _default(name: str, inside: Mapping[str, Any]) -> str:
+    return COMPUTED[name] if name in COMPUTED else shown(inside.get("default"))
+
+
+def _models() -> Iterator[str]:
+    yield from ("## Models", "", "One table `[models.ALIAS]` for each model that shall have a name of its own.", "")
+    known = properties(drone.ModelConfig.model_json_schema())
+    yield from table(("key", "value", "default", "meaning"), ((*row, OF_MODELS[row[0].strip("`")]) for row in known))
+    yield from ("`[models.ALIAS.price]`, without `cached_input` cached tokens cost what input costs:", "")
+    yield from table(("key", "value", "default"), properties(drone.Price.model_json_schema()))
+    yield from ("`[defaults]`, used where neither the order nor the agent file names a model:", "")
+    yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))
+    yield "Without `[defaults]` it is the first provider that has a key, in this order:"
+    first = ", ".join(f"`{one.name}/{one.first_model}`" for one in KNOWN if one.key_name)
+    yield from (f"{first}; then the newest chat model of an Ollama that answers; then `offline`.", "")

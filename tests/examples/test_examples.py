@@ -1,0 +1,42 @@
+"""The examples run as they stand, without network, keys or configuration."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_SECONDS = 60
+
+TELLS = {
+    "embed.py": ("completed", "offline model"),
+    "own_tool.py": ("tool.finished", "There are three words.", '"count_words"', '"tool_calls":2'),
+}
+"""What each of them must print."""
+
+
+def test_every_example_is_run() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(TELLS)
+
+
+@pytest.mark.parametrize("name", TELLS)
+def test_an_example_runs_anywhere(name: str, tmp_path: Path) -> None:
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        cwd=tmp_path,
+        env=bare,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(words in done.stdout for words in TELLS[name]), done.stdout
+
+
+def test_the_readme_shows_the_first_example_as_it_is() -> None:
+    code = (EXAMPLES / "embed.py").read_text("utf-8").partition('"""\n\n')[2]
+    assert code in (EXAMPLES.parent / "README.md").read_text("utf-8")
