@@ -49,7 +49,7 @@ class Crew:
         return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
 
     async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome:
-        """One turn of the Master Agent. Raises `Fenced` and CancelledError; everything else is in the outcome."""
+        """One turn of the Master Agent. Raises `JournalError` and CancelledError; everything else is in the outcome."""
         turn = Turn(journal, Budget(order.limits or Limits()))
         try:
             workspace = self._workspace(order)
@@ -142,10 +142,14 @@ class Post:
         return Delegation(self.turn, offered, hire, depth=depth)
 
     def _offered(self, definition: AgentDefinition) -> dict[str, str]:
-        """The agents this one may delegate to, with their descriptions; none without the delegation tools."""
+        """The usable agents that this one may delegate to, with their descriptions; none without the delegation tools.
+
+        An agent whose file is broken is left out here; registration tells its problem.
+        """
         if SUBAGENT not in _granted(_DELEGATION, definition):
             return {}
-        return {name: self.crew.definition(name).description for name in definition.spawns}
+        known = {agent.name: agent.description for agent in self.crew.agents() if agent.problem is None}
+        return {name: known[name] for name in definition.spawns if name in known}
 
 
 _DELEGATION = (ToolSpec(name=SUBAGENT, description="", parameters={}, group="delegation"),)

@@ -3,7 +3,8 @@
 import os
 import socket
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,8 @@ SHARED = frozenset(
 """What MCC and drones must agree on: also read from `MCC_*` and from the table [mcc]."""
 
 REDIS_ADDRESS = r"^(redis|rediss|redis\+socket|unix)://"
+
+TABLES = ("mcc", "drone", "models", "defaults")
 
 PROVIDER_NAMES = {
     "openai_base_url": "OPENAI_BASE_URL",
@@ -109,6 +112,7 @@ class _Environment(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         names = set(self.settings_cls.model_fields) - {"models", "defaults", "keys"}
+        _refuse_near_misses(names)
         found = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -127,6 +131,7 @@ class _File(PydanticBaseSettingsSource):
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
             raise SettingsProblem(f"{path} cannot be read: {problem}") from problem
+        _refuse_unknown_tables(path, tables)
         shared = {name: value for name, value in _table(path, tables, "mcc").items() if name in SHARED}
         whole: dict[str, Any] = {name: tables[name] for name in ("models", "defaults") if name in tables}
         return {**shared, **_table(path, tables, "drone"), **whole}
@@ -137,6 +142,27 @@ def _table(path: Path, tables: Mapping[str, Any], name: str) -> Mapping[str, Any
     if not isinstance(table, dict):
         raise SettingsProblem(f"{path}: {name} must be a table, [{name}]")
     return table
+
+
+def _refuse_unknown_tables(path: Path, tables: Mapping[str, Any]) -> None:
+    for name in tables:
+        if name not in TABLES:
+            raise SettingsProblem(f"{path}: there is no table [{name}]{_nearest(name, TABLES)}")
+    if "keys" in _table(path, tables, "drone"):
+        raise SettingsProblem(f"{path}: keys do not belong in a file; name an environment variable with api_key_env")
+
+
+def _refuse_near_misses(names: set[str]) -> None:
+    """`DRONE_SLOT` is an error that names `DRONE_SLOTS`; names that resemble none of ours belong to someone else."""
+    known = {f"DRONE_{name.upper()}" for name in names}
+    for name in os.environ:
+        if name.startswith("DRONE_") and name not in known and (hint := _nearest(name, known)):
+            raise SettingsProblem(f"There is no setting {name}{hint}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.8)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class Settings(BaseSettings):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from drone.agent.budget import Budget
 from drone.agent.messages import ToolResult, ToolSpec
-from drone.agent.ports import Call, Fenced, Journal, Output, ToolSet
+from drone.agent.mishap import mishap
+from drone.agent.ports import Call, Journal, Output, ToolSet
 from mcc.contracts.journal import Origin, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import ToolCall
 
@@ -68,23 +69,19 @@ class Hands:
             async with asyncio.TaskGroup() as group:
                 for call in calls:
                     group.create_task(one(call))
-        except* Fenced as fenced:
-            raise fenced.exceptions[0] from None
+        except ExceptionGroup as stopped:
+            raise stopped.exceptions[0] from None
         *_, last = finished_calls.values()
         return Acted(tuple(_result(finished_calls[call.call_id]) for call in calls), last)
 
     async def _one(self, call: ToolCall) -> ToolFinished:
+        """The call's result; whatever the tool does, the model is told and the turn goes on. Raises `JournalError`."""
         started = time.monotonic()
-        output = await self._run(call)
-        return ToolFinished(
-            call_id=call.call_id,
-            name=call.name,
-            content=output.content,
-            is_error=output.is_error,
-            outcome=output.outcome,
-            seconds=round(time.monotonic() - started, 6),
-            subagent_ids=output.subagent_ids,
-        )
+        try:
+            return _finished(call, await self._run(call), started)
+        except BaseException as error:
+            said = f"The tool {call.name} broke: {mishap(error)}"
+            return _finished(call, Output(said, is_error=True, outcome=Outcome.ERROR), started)
 
     async def _run(self, call: ToolCall) -> Output:
         if not isinstance(call.arguments, Mapping):
@@ -100,13 +97,19 @@ class Hands:
                 is_error=True,
                 outcome=Outcome.DENIED,
             )
-        try:
-            return await self._tools.call(Call(call.call_id, call.name, call.arguments, self._origin))
-        except Fenced:
-            raise
-        except Exception as error:  # a tool set of somebody else: its mistake is told to the model, the turn goes on
-            said = f"The tool {call.name} broke: {type(error).__name__}: {str(error)[:500]}"
-            return Output(said, is_error=True, outcome=Outcome.ERROR)
+        return await self._tools.call(Call(call.call_id, call.name, call.arguments, self._origin))
+
+
+def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
+    return ToolFinished(
+        call_id=call.call_id,
+        name=call.name,
+        content=output.content,
+        is_error=output.is_error,
+        outcome=output.outcome,
+        seconds=round(time.monotonic() - started, 6),
+        subagent_ids=output.subagent_ids,
+    )
 
 
 def _result(finished: ToolFinished) -> ToolResult:

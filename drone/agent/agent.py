@@ -1,12 +1,11 @@
 """This room is for the agent: ask the model, act on its tool calls, ask again, until a reply needs no tools."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from functools import cached_property
 
 from drone.agent.acting import Hands
-from drone.agent.asking import LAST_TOKENS, Ear, ask, replied
+from drone.agent.asking import LAST_TOKENS, Ear, ask
 from drone.agent.budget import Allowance, Budget
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
@@ -71,7 +70,7 @@ class Agent:
     async def run(self, task: str | Task, turn: Turn | None = None) -> Report:
         """Do one task to its end. Without a turn this is a tree of its own, its journal in memory.
 
-        Whatever the models and tools do is in the report; raises only `Fenced` and CancelledError.
+        Whatever the models and tools do is in the report; raises only `JournalError` and CancelledError.
         """
         if turn is None:
             order_id = fresh_id()
@@ -166,10 +165,9 @@ class Run:
         await self._check(number, unwritten)
         agent = self._agent
         ear = Ear(self._journal, self._origin, number, agent.model.name)
-        asked_at = time.monotonic()
-        reply = await ask(agent.model, self._question(), ear, self._journal, self._origin, *unwritten)
+        reply = await ask(agent.model, self._question(), ear, *unwritten)
         self._allowance.charge(reply.usage)
-        return replied(reply, ear, self._origin, number, asked_at)
+        return reply
 
     async def _check(self, number: int, unwritten: tuple[ToolFinished, ...]) -> None:
         try:

@@ -1,11 +1,15 @@
 """This room is for asking: one model call with its entries before and after, and the text on its way told."""
 
+import logging
 import time
 
-from drone.agent.ports import Ask, DeltaKind, Journal, Model, Reply
+from drone.agent.mishap import mishap
+from drone.agent.ports import Ask, DeltaKind, Journal, Model, ModelError, Reply
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
 from mcc.contracts.record import ToolCall
+
+log = logging.getLogger("drone.agent")
 
 LAST_TOKENS = 4096
 """A cap on output is sent only when less than this is left: many servers refuse caps larger than their own."""
@@ -37,42 +41,52 @@ class Ear:
         self.model = target
         await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
 
-    def started(self) -> ModelStarted:
-        return ModelStarted(round=self._round, attempt=self.attempt, model=self.model)
+    async def begin(self, *before: Fact) -> None:
+        """Commit these facts, and that the call starts."""
+        started = ModelStarted(round=self._round, attempt=self.attempt, model=self.model)
+        await self._journal.write(self._origin, *before, started)
 
     async def _again(self, why: Fact) -> None:
         self.attempt += 1
         self._offsets.clear()
-        await self._journal.write(self._origin, why, self.started())
+        await self.begin(why)
+
+    def entry(self, reply: Reply, seconds: float) -> ModelReplied:
+        """The entry of a whole reply; its calls get their ids here."""
+        record_id = self._origin.record_id or ""
+        return ModelReplied(
+            round=self._round,
+            attempt=self.attempt,
+            model=reply.model or self.model,
+            text=reply.text,
+            thinking=reply.thinking,
+            thoughts=reply.thoughts,
+            tool_calls=tuple(
+                ToolCall(
+                    call_id=call_id(record_id, self._round, index),
+                    provider_id=wanted.provider_id,
+                    name=wanted.name,
+                    arguments=wanted.arguments,
+                )
+                for index, wanted in enumerate(reply.tool_calls)
+            ),
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            first_token_ms=reply.first_token_ms,
+            seconds=seconds,
+        )
 
 
-async def ask(model: Model, question: Ask, ear: Ear, journal: Journal, origin: Origin, *before: Fact) -> Reply:
-    """Commit `before` and that the call starts, then ask. Raises `ModelError`, `Fenced`."""
-    await journal.write(origin, *before, ear.started())
-    return await model.ask(question, ear)
-
-
-def replied(reply: Reply, ear: Ear, origin: Origin, round_number: int, asked_at: float) -> ModelReplied:
-    """The entry of a whole reply; its calls get their ids here."""
-    record_id = origin.record_id or ""
-    return ModelReplied(
-        round=round_number,
-        attempt=ear.attempt,
-        model=reply.model or ear.model,
-        text=reply.text,
-        thinking=reply.thinking,
-        thoughts=reply.thoughts,
-        tool_calls=tuple(
-            ToolCall(
-                call_id=call_id(record_id, round_number, index),
-                provider_id=wanted.provider_id,
-                name=wanted.name,
-                arguments=wanted.arguments,
-            )
-            for index, wanted in enumerate(reply.tool_calls)
-        ),
-        finish_reason=reply.finish_reason,
-        usage=reply.usage,
-        first_token_ms=reply.first_token_ms,
-        seconds=round(time.monotonic() - asked_at, 6),
-    )
+async def ask(model: Model, question: Ask, ear: Ear, *before: Fact) -> ModelReplied:
+    """Commit `before` and that the call starts, then ask; the entry to write. Raises `ModelError`, `JournalError`."""
+    await ear.begin(*before)
+    asked_at = time.monotonic()
+    try:
+        reply = await model.ask(question, ear)
+        return ear.entry(reply, round(time.monotonic() - asked_at, 6))
+    except ModelError:
+        raise
+    except BaseException as error:
+        said = mishap(error)
+        log.exception("a model broke")
+        raise ModelError(f"The model {model.name} broke: {said}") from error

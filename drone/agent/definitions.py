@@ -93,9 +93,23 @@ def _read(name: str, path: Path, directory: Path, groups: GroupTable) -> AgentDe
     except OSError as error:
         raise DefinitionError(label, f"the file cannot be read: {error.strerror}") from error
     definition = parse_agent(decoded(content, label), label, groups)
+    if ignored := _without_effect(definition):
+        raise DefinitionError(label, f"{ignored} is not available in this version; leave it out")
     if definition.name != name:
         raise DefinitionError(label, f"the file names its agent {definition.name!r} but lies where {name!r} belongs")
     return definition
+
+
+def _without_effect(definition: AgentDefinition) -> str | None:
+    """A part of the file that this version would not honour; it says so instead of ignoring it."""
+    blank = AgentDefinition(name=definition.name)
+    if definition.result not in (None, "text"):
+        return "result (other than text)"
+    for part in ("rules", "permission", "isolation"):
+        if getattr(definition, part) != getattr(blank, part):
+            return part
+    limits = {"rounds", "output_tokens"}
+    return next((f"limits.{limit}" for limit, value in definition.limits if value and limit not in limits), None)
 
 
 def _checked_spawns(

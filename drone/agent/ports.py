@@ -117,7 +117,7 @@ class Journal(Protocol):
     """Where a turn's history goes. `write` returns once the facts are committed, in this order."""
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        """Answers the number of the last of these entries. Raises `Fenced` when someone else holds the order now."""
+        """Answers the number of the last of these entries. Raises `JournalError`."""
 
     async def keep(self, text: str) -> str:
         """Store a text under its SHA-256 (hex), which is answered."""
@@ -129,5 +129,18 @@ class Journal(Protocol):
         """Tell viewers of text on its way; may be lost."""
 
 
-class Fenced(Exception):
-    """Another holder has the order: stop, start nothing more, write nothing more."""
+class JournalError(Exception):
+    """Nothing more can be written: stop, start nothing more. It ends the whole tree, and no model is told.
+
+    JournalError
+    ├── Fenced        another holder has the order
+    └── Unwritable    an entry is refused for what is in it; the sentence says why
+    """
+
+
+class Fenced(JournalError):
+    """Another holder has the order: write nothing more."""
+
+
+class Unwritable(JournalError):
+    """The data of this order is refused; the sentence says why."""

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any, Literal, TypeVar, overload
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Fenced, Output, ToolSet
+from drone.agent.ports import Call, JournalError, Output, ToolSet
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.journal import Origin, Outcome
@@ -138,7 +138,7 @@ class FunctionTool:
     async def _awaited(self, arguments: Mapping[str, Any]) -> Output:
         try:
             return _output(await self._function(**arguments))  # type: ignore[misc]
-        except Fenced:
+        except JournalError:
             raise
         except Exception as error:
             return _told(error, self.spec.name)

@@ -96,6 +96,8 @@ class Canary:
                 await self.once()
             except DispatchUnavailable as problem:
                 log.debug("no canary while Redis is away", problem=str(problem))
+            except Exception:
+                log.exception("the canary failed")
 
     async def once(self) -> bool | None:
         """Whether a canary came back; None when that could not be found out. Raises `DispatchUnavailable`."""

@@ -109,6 +109,8 @@ class ControlListener:
             except FOREIGN as problem:
                 if self.connected:
                     log.warning("Redis is away; controls are found by asking the database", problem=str(problem))
+            except Exception:
+                log.exception("controls could not be listened for; they are found by asking the database")
             self.connected = False
             await asyncio.sleep(1.0)
 

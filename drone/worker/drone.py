@@ -142,16 +142,18 @@ class Drone:
             self._loop.submit(self._workshop.wind_down()).result(seconds)
         except Exception:
             log.exception("orders could not be handed back; a sweep will find them")
-        self._leave()
-        self.drained.set()
-        log.info("drained", drone=self._settings.name)
+        try:
+            self._leave()
+        finally:
+            self.drained.set()
+            log.info("drained", drone=self._settings.name)
 
     def _leave(self) -> None:
         self._sweep.stop(1.0)
         self._keeper.stop(1.0)
         try:
             self._keeper.leave()
-        except StoreUnavailable as problem:
+        except Exception as problem:
             log.warning("the drone left without a word", problem=str(problem))
 
     def close(self) -> None:

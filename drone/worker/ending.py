@@ -60,28 +60,28 @@ class Finisher:
                 return True
             journal.fold = await self._fold_again(run.order_id)
 
-    async def abandon(self, claim: Claim, problem: Exception, control_seq: int) -> bool:
-        """End an order that cannot even be folded: one last entry, no record. False when that fails as well."""
-        outcome = broken(problem)
-        finished = OrderFinished(status=OrderStatus.FAILED, reason=outcome.reason, detail=outcome.detail)
-        order_id = claim.order.id
+    async def abandon(self, run: Run, claim: Claim, problem: Exception) -> bool:
+        """End an order that cannot even be folded: its last entries, no record. False when that fails as well."""
         try:
-            reached = await patiently(self._offload, lambda: self._store.journal.reached([order_id])[order_id])
-            ending = Ending(
-                order_id=order_id,
-                epoch=claim.epoch,
-                last_seq=reached.seq,
-                control_seq=control_seq,
-                drafts=[told(now(), finished)],
-                outcome=outcome,
-                record=None,
-            )
-            seq = await patiently(self._offload, partial(self._store.claims.finish, ending))
+            while True:
+                ending = await self._bare_ending(run, claim, problem)
+                try:
+                    seq = await patiently(self._offload, partial(self._store.claims.finish, ending))
+                    break
+                except ControlsPending:
+                    await self._read_controls(run)
         except Exception:
-            log.exception("an order stays with this drone until its lease ends", order_id=order_id)
+            log.exception("an order stays with this drone until its lease ends", order_id=run.order_id)
             return False
-        self._teller.hint(Hint(order_id=order_id, seq=seq, status=OrderStatus.FAILED.value))
+        self._teller.hint(Hint(order_id=run.order_id, seq=seq, status=ending.outcome.status.value))
         return True
+
+    async def _bare_ending(self, run: Run, claim: Claim, problem: Exception) -> Ending:
+        order_id = run.order_id
+        reached = await patiently(self._offload, lambda: self._store.journal.reached([order_id])[order_id])
+        fold = Fold(order_id)
+        fold.last_seq = reached.seq
+        return ending_of(claim, fold, run, cancelled(run.cancel) if run.cancel else broken(problem))
 
     async def _read_controls(self, run: Run) -> None:
         controls = await patiently(self._offload, lambda: self._store.controls.of_order(run.order_id))

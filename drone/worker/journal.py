@@ -44,8 +44,7 @@ class OrderJournal:
 
     async def append(self, drafts: Sequence[Draft]) -> int:
         """Commit these entries, in this order; answers the number of the last. Raises `Fenced`, `Unwritable`."""
-        if self.sealed:
-            raise Fenced(f"order {self.order_id} is no longer this run's to write")
+        self.check_open()
         return await self._committer.append(self, drafts) if drafts else self.last_seq
 
     async def keep(self, text: str) -> str:
@@ -74,6 +73,11 @@ class OrderJournal:
                 text=text,
             )
         )
+
+    def check_open(self) -> None:
+        """Raises `Fenced` once the journal is sealed."""
+        if self.sealed:
+            raise Fenced(f"order {self.order_id} is no longer this run's to write")
 
     def seal(self) -> None:
         """Nothing is written or told from here on; what waits to be committed still is."""

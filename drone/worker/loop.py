@@ -6,9 +6,13 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import structlog
+
 from mcc.dispatch.sweep import boot_seconds
 
 T = TypeVar("T")
+log = structlog.get_logger("drone.loop")
+
 TICK_SECONDS = 0.5
 
 
@@ -54,10 +58,20 @@ class SharedLoop:
         asyncio.set_event_loop(self._loop)
         self._loop.call_soon(self._tick)
         try:
-            self._loop.run_forever()
+            while not self._ran_to_its_end():
+                pass
             self._unwind()
         finally:
             self._loop.close()
+
+    def _ran_to_its_end(self) -> bool:
+        """False when something in a task raised SystemExit: whoever waits for that task is told, the others go on."""
+        try:
+            self._loop.run_forever()
+        except SystemExit:
+            log.exception("a task asked this process to exit; it does not")
+            return False
+        return True
 
     def _tick(self) -> None:
         self._ticked = self._clock()

@@ -108,7 +108,7 @@ class Runner:
             return await self._carry_out(run, claim)
         except Exception as problem:
             log.exception("an order could not be carried out", order_id=run.order_id)
-            return await self._finisher.abandon(claim, problem, run.seen)
+            return await self._finisher.abandon(run, claim, problem)
 
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
         fold = await self._fold(claim)
@@ -117,6 +117,7 @@ class Runner:
         self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))
         log.info("order claimed", order_id=run.order_id, attempt=claim.attempt, epoch=claim.epoch)
         outcome = await self._turn(run, claim, journal)
+        journal.seal()
         await journal.quiet()
         if outcome is None or run.stop is Stop.FENCED:
             log.info(

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
+import structlog
+
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.hints import Told
+
+log = structlog.get_logger("drone.told")
 
 GATHER_SECONDS = 0.04
 MOST_CHARACTERS = 1_000_000
@@ -47,9 +51,13 @@ class Teller:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)
 
     async def run(self) -> None:
+        """Tell until cancelled."""
         while True:
             await self._urgent.wait()
-            await self.flush()
+            try:
+                await self.flush()
+            except Exception:
+                log.exception("viewers could not be told")
 
     async def flush(self) -> None:
         """Publish what is there: text first, so that no viewer sees it after the entry that ends it."""

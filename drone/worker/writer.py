@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from drone.agent.ports import Fenced
+from drone.agent.ports import Fenced, Unwritable
 from drone.worker.journal import OrderJournal
 from drone.worker.told import Teller
 from mcc.contracts.fold import Fold
@@ -26,10 +26,6 @@ MOST_BYTES = 8_000_000
 BATCH_BYTES = 2_000_000
 RETRY_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0)
 TRUST_SECONDS = 0.05
-
-
-class Unwritable(Exception):
-    """The database refuses the data of this order; the sentence says why."""
 
 
 class Lease(Protocol):
@@ -76,6 +72,7 @@ class Writer:
         if self._bytes and self._bytes + weight > self._most_bytes:
             async with self._moved:
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
+            journal.check_open()
         waiting = _Waiting(journal, drafts, weight, asyncio.get_running_loop().create_future())
         self._bytes += weight
         self._queue.append(waiting)
@@ -148,13 +145,13 @@ class Writer:
 
 
 def take_in(journal: OrderJournal, drafts: Sequence[Draft], done: "asyncio.Future[int]") -> None:
-    """Fold what was committed, and answer whoever waits."""
-    try:
-        for draft in drafts:
+    """Fold what was committed, and answer whoever waits. An entry that does not fit is counted all the same."""
+    for draft in drafts:
+        try:
             journal.fold.add(draft.numbered(journal.order_id, journal.last_seq + 1))
-    except Exception as problem:
-        log.exception("entries do not follow from those before", order_id=journal.order_id)
-        fail(done, Unwritable(f"Entry {journal.last_seq} of order {journal.order_id} does not fit: {problem!r}"))
+        except Exception as problem:
+            log.exception("an entry does not follow from those before", order_id=journal.order_id)
+            fail(done, Unwritable(f"Entry {journal.last_seq} of order {journal.order_id} does not fit: {problem!r}"))
     if not done.done():
         done.set_result(journal.last_seq)
 

@@ -150,3 +150,20 @@ def test_settings_load_neither_celery_nor_redis_nor_sqlalchemy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == []
+
+
+def test_a_misspelt_variable_is_told_with_the_nearest_and_a_foreign_one_is_let_be(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("DRONE_COLOUR", "blue")
+    load()
+    clean.setenv("DRONE_SLOT", "1")
+    with pytest.raises(SettingsProblem, match="DRONE_SLOTS"):
+        load()
+
+
+@pytest.mark.parametrize(("text", "said"), [("[modelz.x]", "models"), ("[drone.keys]\nA = 'b'", "api_key_env")])
+def test_what_does_not_belong_in_the_file_is_refused(
+    clean: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "mcc.toml").write_text(text)
+    with pytest.raises(SettingsProblem, match=said):
+        load()

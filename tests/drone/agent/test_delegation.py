@@ -9,13 +9,13 @@ from drone.agent.budget import Budget
 from drone.agent.delegation import Delegation
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, ModelError, WantedCall
+from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
 from drone.agent.report import Report
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import child_record_id, root_record_id
-from mcc.contracts.journal import ToolFinished
+from mcc.contracts.journal import Fact, ModelReplied, Origin, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
 
@@ -219,3 +219,28 @@ async def test_an_agent_without_the_tool_cannot_delegate() -> None:
     report = await agent.run("go")
     assert report.text == "Alone then."
     assert model.asks[0].tools == ()
+
+
+async def test_a_child_whose_model_breaks_is_finished_and_its_parent_goes_on() -> None:
+    def write(prompt: str, replies: int) -> Said:
+        if prompt == "north":
+            raise KeyError("choices")
+        return "I saw it fail." if replies else delegate("north")
+
+    tree = Tree(by_prompt(write))
+    assert (await tree.run()).text == "I saw it fail."
+    (child,) = tree.record().subagent_history
+    assert (child.status, "KeyError" in (child.error or "")) == (RecordStatus.FAILED, True)
+
+
+async def test_an_entry_of_a_child_that_cannot_be_written_ends_the_whole_tree() -> None:
+    class Picky(MemoryJournal):
+        async def write(self, origin: Origin, *facts: Fact) -> int:
+            if origin.depth == 1 and any(isinstance(fact, ModelReplied) for fact in facts):
+                raise Unwritable("no such character")
+            return await super().write(origin, *facts)
+
+    tree = Tree(one_level("north", "south"))
+    tree.turn = Turn(Picky(ORDER), Budget(Limits()))
+    with pytest.raises(Unwritable):
+        await tree.run()

@@ -1,7 +1,7 @@
 """One agent: ask, act, ask again; what is journaled before and after; how a run ends."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -9,14 +9,23 @@ from drone.agent.agent import Agent, NoTools
 from drone.agent.budget import Budget
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec
-from drone.agent.ports import Call, Fenced, ModelError, Output, WantedCall
+from drone.agent.ports import Ask, Call, Fenced, ModelError, Output, Unwritable, WantedCall
 from drone.agent.report import Report
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import AgentFinished, Entry, Fact, ModelReplied, ModelStarted, ToolFinished, ToolStarted
+from mcc.contracts.journal import (
+    AgentFinished,
+    Entry,
+    Fact,
+    ModelReplied,
+    ModelStarted,
+    Origin,
+    ToolFinished,
+    ToolStarted,
+)
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
@@ -311,3 +320,99 @@ async def test_every_entry_of_a_run_comes_once_and_in_order() -> None:
     world.turn = Turn(world.journal, Budget(Limits()))
     await world.run()
     assert [entry.seq for entry in watched] == list(range(1, len(watched) + 1))
+
+
+class Sabotaged:
+    """A tool set whose one tool misbehaves as it is told."""
+
+    def __init__(self, misbehave: Callable[[], object]) -> None:
+        self._misbehave = misbehave
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (ToolSpec("odd", "Misbehaves.", {"type": "object"}),)
+
+    async def call(self, call: Call) -> Output:
+        return self._misbehave()  # type: ignore[return-value]
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def misbehave() -> object:
+        raise error
+
+    return misbehave
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize(
+    ("misbehave", "said"),
+    [
+        (raising(SystemExit(2)), "SystemExit: 2"),
+        (raising(asyncio.CancelledError()), "cancelled from within"),
+        (raising(RecursionError("too deep")), "RecursionError: too deep"),
+        (raising(TimeoutError()), "TimeoutError"),
+        (lambda: Output(content=7), "odd broke"),  # type: ignore[arg-type]
+        (lambda: None, "odd broke"),
+    ],
+)
+async def test_whatever_a_tool_does_is_told_to_the_model_and_the_turn_goes_on(
+    misbehave: Callable[[], object], said: str, width: int
+) -> None:
+    world = World(ScriptedModel([Line(calls=(call("odd"),) * width), "Done."]), Sabotaged(misbehave))
+    report = await world.run()
+    assert report.completed
+    assert [said in fact.content for fact in world.told(ToolFinished)] == [True] * width
+    assert world.kinds()[-1] == "agent.finished"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("choices"), "KeyError: 'choices'"),
+        (SystemExit(1), "SystemExit: 1"),
+        (asyncio.CancelledError(), "cancelled from within"),
+        (TimeoutError("slow"), "TimeoutError: slow"),
+    ],
+)
+async def test_a_model_that_breaks_fails_its_run_which_is_finished_all_the_same(
+    error: BaseException, said: str
+) -> None:
+    def write(_: Ask) -> str:
+        raise error
+
+    world = World(ScriptedModel(write))
+    report = await world.run()
+    assert (report.status, said in (report.error or "")) == (RecordStatus.FAILED, True)
+    assert world.kinds() == ["agent.started", "model.started", "agent.finished"]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+async def test_an_entry_that_cannot_be_written_ends_the_run_and_is_not_told_to_the_model(width: int) -> None:
+    class Picky(MemoryJournal):
+        async def write(self, origin: Origin, *facts: Fact) -> int:
+            if any(isinstance(fact, ToolFinished) for fact in facts):
+                raise Unwritable("no such character")
+            return await super().write(origin, *facts)
+
+    world = World(ScriptedModel([Line(calls=(call("double", number=1),) * width), "Done."]))
+    world.turn = Turn(Picky(ORDER), Budget(Limits()))
+    with pytest.raises(Unwritable, match="no such character"):
+        await world.run()
+    assert len(world.model.asks) == 1
+
+
+async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_result() -> None:
+    class Slow(MemoryJournal):
+        async def write(self, origin: Origin, *facts: Fact) -> int:
+            number = await super().write(origin, *facts)
+            if any(isinstance(fact, ToolFinished) for fact in facts):
+                await asyncio.Event().wait()
+            return number
+
+    world = World(ScriptedModel([Line(calls=(call("double", number=2),)), "Done."]))
+    world.journal = Slow(ORDER)
+    world.turn = Turn(world.journal, Budget(Limits(wall_seconds=0.05)))
+    report = await world.run()
+    assert report.limit == "wall_seconds"
+    (finished,) = world.told(ToolFinished)
+    assert isinstance(finished, ToolFinished) and finished.content == "4"
+    assert world.kinds()[-1] == "agent.finished"

@@ -1,6 +1,7 @@
 """This room is for a crew that does what the prompt says.
 
-`sleep SECONDS`, `break`, `stubborn SECONDS` (deaf to cancellation); anything else is done at once.
+`sleep SECONDS`, `break`, `exit` (raises SystemExit), `stubborn SECONDS` (deaf to cancellation); anything else is done
+at once.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ class FakeCrew:
         await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")
         journal.delta(origin, "model.delta", 1, 1, 4, "ing")
+        self.journal = journal
         self.began.set()
         await self._obey(order.prompt)
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
@@ -45,6 +47,8 @@ class FakeCrew:
         word, _, rest = prompt.partition(" ")
         if word == "break":
             raise RuntimeError("the crew is broken")
+        if word == "exit":
+            raise SystemExit(2)
         if word == "sleep":
             await asyncio.sleep(float(rest))
         if word == "stubborn":

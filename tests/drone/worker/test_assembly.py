@@ -170,3 +170,24 @@ def test_an_old_schema_is_said_in_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(CannotStart, match="mcc db upgrade"):
         Drone(settings(tmp_path), Old(), FakeCrew).start()
+
+
+def test_a_turn_that_raises_system_exit_fails_alone(tmp_path: Path) -> None:
+    with Staffed(settings(tmp_path)) as staffed:
+        leaving = place(staffed.store, "exit")
+        assert wait_for(staffed.store, leaving, OrderStatus.FAILED)
+        assert "SystemExit" in (staffed.store.orders.get(leaving).detail or "")
+        assert wait_for(staffed.store, place(staffed.store, "hello"), OrderStatus.SUCCEEDED)
+
+
+def test_a_drone_that_cannot_say_goodbye_ends_all_the_same(tmp_path: Path) -> None:
+    class Mute(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.leases.leave = self._fail  # type: ignore[method-assign,assignment]
+
+        def _fail(self, incarnation: str) -> None:
+            raise RuntimeError("no such column")
+
+    with Staffed(settings(tmp_path), Mute()):
+        pass

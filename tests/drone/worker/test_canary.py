@@ -83,3 +83,20 @@ async def test_an_old_canary_does_not_count() -> None:
     await air.canary.once()
     air.meanwhile = lambda: air.loop.call_soon_threadsafe(air.canary.seen, air.sent[0])
     assert await air.canary.once() is False
+
+
+async def test_a_mishap_with_one_canary_does_not_end_the_singing() -> None:
+    air = Air(lands=True)
+    again = asyncio.Event()
+
+    def stumble() -> None:
+        if len(air.sent) == 1:
+            raise RuntimeError("no wings")
+        air.loop.call_soon_threadsafe(again.set)
+
+    air.meanwhile = stumble
+    singing = asyncio.create_task(air.canary.run())
+    async with asyncio.timeout(5):
+        await again.wait()
+    singing.cancel()
+    await asyncio.gather(singing, return_exceptions=True)

@@ -83,6 +83,9 @@ class Site:
         until(lambda: self.get(order_id).status is status, f"{order_id} is {status.value}")
         return self.get(order_id)
 
+    def kinds(self, order_id: str) -> list[str]:
+        return [entry.kind for entry in self.store.journal.read(order_id)]
+
     def claimed_by(self, order_id: str) -> list[str]:
         facts = [entry.data for entry in self.store.journal.read(order_id)]
         return [fact.drone for fact in facts if isinstance(fact, OrderClaimed)]
@@ -130,14 +133,14 @@ def test_a_signal_hands_a_running_order_back_within_eight_seconds(site: Site, si
 def test_an_order_of_a_killed_drone_is_finished_by_another(site: Site) -> None:
     drones = {"d1": site.drone("d1"), "d2": site.drone("d2")}
     order = site.place("sleep 1.5")
-    site.wait(order, OrderStatus.RUNNING)
+    until(lambda: "agent.started" in site.kinds(order), "the agent started")
     (first,) = site.claimed_by(order)
     (second,) = set(drones) - {first}
     drones[first].kill()
     done = site.wait(order, OrderStatus.SUCCEEDED)
     assert site.claimed_by(order) == [first, second]
     assert done.attempt == 2
-    kinds = [entry.kind for entry in site.store.journal.read(order)]
+    kinds = site.kinds(order)
     assert kinds.count("order.finished") == 1
     assert kinds.count("agent.started") == kinds.count("agent.finished") == 2
 

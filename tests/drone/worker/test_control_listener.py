@@ -50,6 +50,19 @@ async def test_a_control_is_found_without_redis() -> None:
         assert not control.connected
 
 
+async def test_a_mishap_while_listening_leaves_the_asking_alone() -> None:
+    class Odd:
+        @property
+        def incarnation(self) -> str | None:
+            raise RuntimeError("pubsub connection not set")
+
+    nowhere = "redis://127.0.0.1:1/0"
+    async with Bench() as bench:
+        control = ControlListener(bench.store.controls, bench.offload, nowhere, Odd(), bench.runs, poll_seconds=0.02)
+        async with asyncio.timeout(10):
+            assert await cancelled_with(bench, control, nowhere) is OrderStatus.CANCELLED
+
+
 @pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
 async def test_a_redis_that_comes_back_is_listened_to_again() -> None:
     with own_redis() as server:

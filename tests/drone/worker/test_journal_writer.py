@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.ports import Fenced
+from drone.agent.ports import Fenced, Unwritable
 from drone.worker.journal import OrderJournal
-from drone.worker.writer import Unwritable, Writer
+from drone.worker.writer import Writer
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentFinished, AgentStep, Origin
 from mcc.contracts.record import RecordStatus
@@ -196,3 +196,35 @@ async def test_any_text_is_kept_and_read_back_exactly() -> None:
         strange = "nul \x00 and a lone surrogate \ud800"
         await journal.write(ROOT, started(strange))
         assert Fold.of(journal.order_id, bench.journal(journal.order_id)).record().prompt == strange  # type: ignore[union-attr]
+
+
+async def test_an_entry_that_does_not_follow_leaves_the_numbers_as_the_database_has_them() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        stray = Origin(record_id="nobody", agent="x")
+        with pytest.raises(Unwritable):
+            await journal.write(stray, AgentFinished(status=RecordStatus.COMPLETED), step("more"))
+        assert journal.last_seq == bench.journal(journal.order_id)[-1].seq == 4
+        assert await journal.write(ROOT, started("p")) == 5
+
+
+async def test_what_waits_for_room_when_its_journal_is_sealed_is_not_written_any_more() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        full = opened(bench)
+        writer = Writer(store, bench.trust, bench.teller, most_bytes=10_000)  # type: ignore[arg-type]
+        journal = writer.open(full.order_id, full.epoch, full.fold)
+        store.gate.clear()
+        running = asyncio.create_task(writer.run())
+        first = asyncio.create_task(journal.write(ROOT, started("x" * 9_000)))
+        second = asyncio.create_task(journal.write(ROOT, step("y" * 9_000)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        journal.seal()
+        store.gate.set()
+        assert await first == 3
+        with pytest.raises(Fenced):
+            await second
+        assert bench.kinds(journal.order_id)[-1] == "agent.started"
+        running.cancel()
+        writer.close()

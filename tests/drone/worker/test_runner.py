@@ -1,12 +1,14 @@
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from drone.agent.ports import Fenced
 from drone.worker.control import ControlListener
 from drone.worker.ending import REFUSED
 from drone.worker.runs import Stop
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.journal import AgentFinished, OrderFinished
+from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished, Origin
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -263,3 +265,63 @@ async def test_an_order_whose_journal_cannot_be_read_fails_and_does_not_stay_hel
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
         assert "gibberish" in (kept.detail or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [(ControlKind.STEER, OrderStatus.FAILED), (ControlKind.CANCEL, OrderStatus.CANCELLED)]
+)
+async def test_a_control_does_not_keep_an_unreadable_order_held(kind: ControlKind, status: OrderStatus) -> None:
+    async with Bench() as bench:
+        order = bench.place("hello")
+        claim = bench.claim(order)
+        bench.store.claims.hand_back([(order.id, claim.epoch)], drone="d1", message="")
+        asked = NewControl(message="left")
+
+        def ask(read: object) -> object:
+            bench.store.journal = Garbled(read)  # type: ignore[assignment,misc]
+            return bench.store.controls.request(order.id, kind, asked, principal="test")
+
+        bench.store.claims = Meanwhile(bench.store.claims, "claim", lambda: ask(bench.store.journal))  # type: ignore[assignment,misc]
+        await bench.runner.work(order.id, drone="d1")
+        assert bench.store.orders.get(order.id).status is status
+        assert not bench.store.controls.of_order(order.id)[0].open
+
+
+class Meanwhile:
+    """Claims during whose call of `method` something else happens: after a claim, before an end."""
+
+    def __init__(self, claims: object, method: str, happens: Callable[[], object]) -> None:
+        self._claims = claims
+        self._method = method
+        self._happens = happens
+
+    def __getattr__(self, name: str) -> object:
+        inner = getattr(self._claims, name)
+        if name != self._method:
+            return inner
+
+        def call(*args: object, **fields: object) -> object:
+            if name == "finish":
+                self._happens()
+            answer = inner(*args, **fields)
+            if name == "claim":
+                self._happens()
+            return answer
+
+        return call
+
+
+async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> None:
+    async with Bench() as bench:
+        loop = asyncio.get_running_loop()
+        refused: list[BaseException | None] = []
+
+        def write_late() -> None:
+            late = bench.crew.journal.write(Origin(), AgentStep(name="note", message="late"))
+            refused.append(asyncio.run_coroutine_threadsafe(late, loop).exception(5))
+
+        bench.store.claims = Meanwhile(bench.store.claims, "finish", write_late)  # type: ignore[assignment,misc]
+        order = bench.place("hello")
+        await bench.runner.work(order.id, drone="d1")
+        assert [type(problem) for problem in refused] == [Fenced]
+        assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED

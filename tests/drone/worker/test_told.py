@@ -1,5 +1,9 @@
+import asyncio
+from collections.abc import Iterable
+
 from drone.worker.told import MOST_CHARACTERS, Teller, joined_up
 from mcc.contracts.wire import Delta, Hint
+from mcc.dispatch.hints import Told
 from tests.drone.worker.bench_of_orders import Ears
 
 
@@ -62,3 +66,30 @@ async def test_text_beyond_the_bound_is_dropped() -> None:
     teller.delta(delta(MOST_CHARACTERS, "z"))
     await teller.flush()
     assert ears.deltas[-1].text == "z"
+
+
+async def test_a_mishap_while_telling_does_not_end_it() -> None:
+    class Stumbling(Ears):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heard = asyncio.Event()
+            self.stumbled = asyncio.Event()
+
+        async def tell(self, told: Iterable[Told]) -> bool:
+            if not self.stumbled.is_set():
+                self.stumbled.set()
+                raise RuntimeError("no voice")
+            self.heard.set()
+            return await super().tell(told)
+
+    ears = Stumbling()
+    teller = Teller(ears)
+    telling = asyncio.create_task(teller.run())
+    async with asyncio.timeout(5):
+        teller.hint(Hint(order_id="o", seq=1))
+        await ears.stumbled.wait()
+        teller.hint(Hint(order_id="o", seq=2))
+        await ears.heard.wait()
+    assert [hint.seq for hint in ears.hints] == [2]
+    telling.cancel()
+    await asyncio.gather(telling, return_exceptions=True)
