@@ -1,11 +1,11 @@
 """This room is for the crew: it hires the agents that an order needs, with their model, tools and limits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
+from drone.agent.budget import Budget, Share
 from drone.agent.definitions import Definitions
 from drone.agent.delegation import SUBAGENT, Delegation
 from drone.agent.messages import ToolSpec
@@ -108,10 +108,10 @@ class Post:
     order: WorkOrder
     turn: Turn
     workspace: Path | None
-    limits: Limits = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "limits", self.turn.budget.limits)
+    @property
+    def limits(self) -> Limits:
+        return self.turn.budget.limits
 
     def master(self) -> Agent:
         definition = self.crew.definition(self.order.agent)
@@ -120,19 +120,18 @@ class Post:
             tools = workspace_tools(self.workspace)
         except PathError as error:
             raise CannotHire(f"The workspace cannot be opened: {error}") from error
-        return self._agent(definition, self.crew.model(asked), asked, Timed(tools, self.limits.tool_seconds), depth=0)
+        return self._agent(definition, self.crew.model(asked), asked, tools, depth=0)
 
     def _agent(
         self, definition: AgentDefinition, model: Model, asked: str | None, inherited: ToolSet, *, depth: int
     ) -> Agent:
         tools = Only(inherited, _granted(inherited.specs(), definition))
         offered = self._offered(definition) if depth < self.limits.depth else {}
-        own = Joined(tools, self._delegation(definition, offered, model, tools, depth)) if offered else tools
+        timed = Timed(tools, Share.of(self.limits, definition.limits, depth).tool_seconds)
+        own = Joined(timed, self._delegation(offered, model, tools, depth)) if offered else timed
         return Agent(definition, model=model, tools=own, limits=self.limits, requested_model=asked)
 
-    def _delegation(
-        self, parent: AgentDefinition, offered: Mapping[str, str], model: Model, tools: ToolSet, depth: int
-    ) -> Delegation:
+    def _delegation(self, offered: Mapping[str, str], model: Model, tools: ToolSet, depth: int) -> Delegation:
         def hire(agent_type: str, child_depth: int) -> Agent:
             definition = self.crew.definition(agent_type)
             own = None if definition.model == "inherit" else definition.model

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from drone.agent.budget import Budget
+from drone.agent.budget import Allowance
 from drone.agent.messages import ToolResult, ToolSpec
 from drone.agent.mishap import mishap
 from drone.agent.ports import Call, Journal, Output, ToolSet
@@ -22,13 +22,14 @@ class Acted:
 
 
 class Hands:
-    """Runs the tool calls of one record."""
+    """Runs the tool calls of one record, at most `width` at a time."""
 
-    def __init__(self, tools: ToolSet, journal: Journal, origin: Origin, budget: Budget) -> None:
+    def __init__(self, tools: ToolSet, journal: Journal, origin: Origin, allowance: Allowance, width: int) -> None:
         self._tools = tools
         self._journal = journal
         self._origin = origin
-        self._budget = budget
+        self._allowance = allowance
+        self._width = width
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in tools.specs()}
 
     def starting(self, calls: tuple[ToolCall, ...], round_number: int) -> tuple[ToolStarted, ...]:
@@ -55,7 +56,7 @@ class Hands:
         if len(calls) == 1:
             finished = await self._one(calls[0])
             return Acted((_result(finished),), finished)
-        width = asyncio.Semaphore(self._budget.limits.parallel_tool_calls)
+        width = asyncio.Semaphore(self._width)
         finished_calls: dict[str, ToolFinished] = {}
 
         async def one(call: ToolCall) -> None:
@@ -90,8 +91,8 @@ class Hands:
                 is_error=True,
                 outcome=Outcome.ERROR,
             )
-        if not self._budget.take_tool_call():
-            allowed = self._budget.limits.tool_calls
+        if not self._allowance.take_tool_call():
+            allowed = self._allowance.share.tool_calls
             return Output(
                 f"The limit tool_calls ({allowed}) is reached: no tool runs any more. Answer with what you have.",
                 is_error=True,

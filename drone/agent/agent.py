@@ -6,7 +6,7 @@ from functools import cached_property
 
 from drone.agent.acting import Hands
 from drone.agent.asking import LAST_TOKENS, Ear, ask
-from drone.agent.budget import Allowance, Budget
+from drone.agent.budget import Allowance, Budget, Share
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, Model, ModelError, Output, ToolSet
@@ -79,15 +79,6 @@ class Agent:
         assert isinstance(task, Task)
         return await Run(self, task, turn).to_its_end()
 
-    def allowance(self, budget: Budget, depth: int) -> Allowance:
-        """What this agent may use of `budget`: the order's limits, for a child the smaller ones, and its own file's."""
-        limits, own = budget.limits, self.definition.limits
-        rounds = limits.rounds if depth == 0 else limits.subagent_rounds
-        tokens = limits.output_tokens if depth == 0 else limits.subagent_output_tokens
-        return Allowance(
-            budget, rounds=min(rounds, own.rounds or rounds), output_tokens=min(tokens, own.output_tokens or tokens)
-        )
-
     def started(self, task: Task, setup_digest: str) -> AgentStarted:
         return AgentStarted(
             title=task.title or title_of(task.prompt),
@@ -111,8 +102,9 @@ class Run:
         self._origin = Origin(
             record_id=task.record_id, parent_id=task.parent_id, agent=agent.definition.name, depth=task.depth
         )
-        self._allowance = agent.allowance(turn.budget, task.depth)
-        self._hands = Hands(agent.tools, turn.journal, self._origin, turn.budget)
+        limits = turn.budget.limits
+        self._allowance = Allowance(turn.budget, Share.of(limits, agent.definition.limits, task.depth))
+        self._hands = Hands(agent.tools, turn.journal, self._origin, self._allowance, limits.parallel_tool_calls)
         self._transcript: list[Message] = [UserMessage(task.prompt)]
         self._text = ""
 
@@ -134,17 +126,16 @@ class Run:
         return report
 
     async def _in_time(self) -> Report:
-        """The rounds; the master's are bounded by the turn's wall clock, and so is every child's below it."""
+        """The rounds. The wall clock of the master cuts the whole tree off; a child looks at its own between rounds."""
         if self._task.depth > 0:
             return await self._rounds()
-        limits = self._allowance.budget.limits
         try:
-            async with asyncio.timeout(self._allowance.budget.seconds_left()) as wall:
+            async with asyncio.timeout(self._allowance.seconds_left()) as wall:
                 return await self._rounds()
         except TimeoutError as error:
             if not wall.expired():
                 raise
-            raise LimitReached("wall_seconds", limits.wall_seconds) from error
+            raise LimitReached("wall_seconds", self._allowance.share.wall_seconds) from error
 
     async def _rounds(self) -> Report:
         number, unwritten = 1, tuple[ToolFinished, ...]()
@@ -186,7 +177,7 @@ class Run:
             max_output_tokens=left if left < LAST_TOKENS else None,
             temperature=definition.temperature,
             thinking=definition.thinking,
-            seconds=min(self._agent.limits.model_call_seconds, max(0.001, self._allowance.budget.seconds_left())),
+            seconds=self._allowance.model_call_seconds(),
         )
 
     async def _write_last(self, reply: ModelReplied) -> None:

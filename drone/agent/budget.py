@@ -2,10 +2,15 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from drone.agent.report import LimitReached
+from mcc.contracts.agents import AgentLimits
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage
+
+N = TypeVar("N", int, float)
 
 
 class Budget:
@@ -52,27 +57,75 @@ class Budget:
         return True
 
 
-class Allowance:
-    """What one agent of the tree may still use: its own rounds and output tokens, within the tree's budget."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The most that one agent may use of its turn's limits."""
 
-    def __init__(self, budget: Budget, *, rounds: int, output_tokens: int) -> None:
-        self.budget = budget
+    rounds: int
+    output_tokens: int
+    tool_calls: int
+    tool_seconds: float
+    model_call_seconds: float
+    wall_seconds: float
+
+    @classmethod
+    def of(cls, limits: Limits, own: AgentLimits, depth: int) -> "Share":
+        """The turn's limits, for a child the smaller ones; `own`, those of the agent's file, can only lower them."""
+        return cls(
+            rounds=_least(limits.rounds if depth == 0 else limits.subagent_rounds, own.rounds),
+            output_tokens=_least(
+                limits.output_tokens if depth == 0 else limits.subagent_output_tokens, own.output_tokens
+            ),
+            tool_calls=_least(limits.tool_calls, own.tool_calls),
+            tool_seconds=_least(limits.tool_seconds, own.tool_seconds),
+            model_call_seconds=_least(limits.model_call_seconds, own.model_call_seconds),
+            wall_seconds=_least(limits.wall_seconds, own.wall_seconds),
+        )
+
+
+def _least(allowed: N, own: N | None) -> N:
+    return allowed if own is None else min(allowed, own)
+
+
+class Allowance:
+    """What one agent of the tree may still use: its own share, within the tree's budget."""
+
+    def __init__(self, budget: Budget, share: Share) -> None:
+        self.share = share
         self.usage = Usage()
-        self._rounds = rounds
-        self._output_tokens = output_tokens
+        self._budget = budget
+        self._calls = 0
+        self._left_at_end = budget.seconds_left() - share.wall_seconds
 
     def before_round(self, number: int) -> None:
         """Raises `LimitReached`. `number` counts from 1."""
-        if number > self._rounds:
-            raise LimitReached("rounds", self._rounds)
-        if self.usage.output_tokens >= self._output_tokens:
-            raise LimitReached("output_tokens", self._output_tokens)
-        self.budget.before_model_call()
+        if number > self.share.rounds:
+            raise LimitReached("rounds", self.share.rounds)
+        if self.usage.output_tokens >= self.share.output_tokens:
+            raise LimitReached("output_tokens", self.share.output_tokens)
+        if self.seconds_left() <= 0:
+            raise LimitReached("wall_seconds", self.share.wall_seconds)
+        self._budget.before_model_call()
 
     def charge(self, usage: Usage) -> None:
         self.usage = self.usage.plus(usage)
-        self.budget.charge(usage)
+        self._budget.charge(usage)
+
+    def take_tool_call(self) -> bool:
+        """False: no tool call is left; the model is told."""
+        if self._calls >= self.share.tool_calls or not self._budget.take_tool_call():
+            return False
+        self._calls += 1
+        return True
 
     def output_tokens_left(self) -> int:
-        tree = self.budget.limits.output_tokens - self.budget.spent.output_tokens
-        return max(1, min(tree, self._output_tokens - self.usage.output_tokens))
+        tree = self._budget.limits.output_tokens - self._budget.spent.output_tokens
+        return max(1, min(tree, self.share.output_tokens - self.usage.output_tokens))
+
+    def seconds_left(self) -> float:
+        left = self._budget.seconds_left()
+        return min(left, left - self._left_at_end)
+
+    def model_call_seconds(self) -> float:
+        """The time limit of a model call that begins now."""
+        return min(self.share.model_call_seconds, max(0.001, self.seconds_left()))

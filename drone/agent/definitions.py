@@ -105,11 +105,8 @@ def _without_effect(definition: AgentDefinition) -> str | None:
     blank = AgentDefinition(name=definition.name)
     if definition.result not in (None, "text"):
         return "result (other than text)"
-    for part in ("rules", "permission", "isolation"):
-        if getattr(definition, part) != getattr(blank, part):
-            return part
-    limits = {"rounds", "output_tokens"}
-    return next((f"limits.{limit}" for limit, value in definition.limits if value and limit not in limits), None)
+    parts = ("rules", "permission", "isolation")
+    return next((part for part in parts if getattr(definition, part) != getattr(blank, part)), None)
 
 
 def _checked_spawns(

@@ -10,7 +10,7 @@ from mcc.contracts.usage import Usage
 class Report:
     """`text` is the final answer, or what there was of it when the run stopped short; `error` says why it did.
 
-    `usage` includes the children's. `limit` names the limit that was reached, `invalid` marks a run that never began.
+    `usage` is that of the run's own model calls, without its children's. `limit` names the limit that was reached.
     """
 
     status: AgentEnd

@@ -20,7 +20,6 @@ MAX_UNPACKED_BYTES = 16 * 1024 * 1024
 """Plain text is asked for, so a compressed answer is rare; it may grow to this and no further."""
 
 _NOT_HERE = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, aiohttp.ClientError, OSError)
-_BROKEN = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 
 
 class Unreachable(ModelError):

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from celery import Celery
+from kombu.connection import Connection
 
 from drone.settings import Settings, SettingsProblem
 from drone.worker.drone import Drone
+from drone.worker.inbox import forgiving
 from drone.worker.logs import DroneLogging
 from drone.worker.runner import Crew
 from drone.worker.step import DroneStep
@@ -44,6 +46,9 @@ class DroneApp(Celery):  # type: ignore[misc]
             return self._load()
         except SettingsProblem as problem:
             stop(str(problem), USAGE)
+
+    def connection_for_read(self, url: str | None = None, **more: Any) -> Connection:
+        return forgiving(super().connection_for_read(url, **more))
 
     def _configuration(self) -> dict[str, object]:
         return {

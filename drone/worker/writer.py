@@ -46,8 +46,8 @@ class _Waiting:
 class Writer:
     """While one group is in the database, the next one gathers. Use on one event loop only.
 
-    Numbers are given in memory, from each order's last committed one on. Nothing is committed while the lease is
-    not `trusted`: since an effect starts only after its entry, none starts then.
+    Numbers are given in memory, from each order's last committed one on. While the lease is not `trusted` no group is
+    begun and none is answered, however long the database took: since an effect waits for the answer, none starts then.
     """
 
     def __init__(self, store: Store, lease: Lease, teller: Teller, *, most_bytes: int = MOST_BYTES) -> None:
@@ -95,9 +95,12 @@ class Writer:
         """Commit until cancelled."""
         while True:
             await self._arrived.wait()
-            while not self._lease.trusted:  # noqa: ASYNC110 - trust runs out by the clock, no event tells
-                await asyncio.sleep(TRUST_SECONDS)
+            await self._trust()
             await self._commit(self._take())
+
+    async def _trust(self) -> None:
+        while not self._lease.trusted:  # noqa: ASYNC110 - trust runs out by the clock, no event tells
+            await asyncio.sleep(TRUST_SECONDS)
 
     def close(self) -> None:
         self._groups.close()
@@ -120,6 +123,7 @@ class Writer:
         except Exception as problem:
             log.exception("the store refused a group of entries", orders=list(batches))
             appended = Appended(culprits=dict.fromkeys(batches, repr(problem)))
+        await self._trust()
         for waiting in group:
             self._answer(waiting, appended)
         self._tell(batches, appended)

@@ -20,7 +20,10 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
 class AgentLimits(Closed):
-    """Limits that a definition sets for its own agent; None leaves the order's."""
+    """Limits that a definition sets for its own agent; None leaves the order's, which they can only lower.
+
+    `wall_seconds` of a subagent is looked at between its rounds.
+    """
 
     rounds: Positive | None = None
     output_tokens: Positive | None = None

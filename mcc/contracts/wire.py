@@ -9,15 +9,11 @@ RUN_ORDER_TASK = "mcc.orders.run"
 
 CANARY_TASK = "mcc.drones.canary"
 
-DEFAULT_QUEUE = "default"
-
 KEY_PREFIX = "mcc:"
 """Prefix of everything that this system keeps in Redis."""
 
 STATUS_CHANNEL = "mcc:status"
 """Hints about any order whose status moved."""
-
-ORDER_CHANNELS = "mcc:order:*"
 
 
 def order_channel(order_id: str) -> str:

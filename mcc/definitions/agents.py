@@ -44,7 +44,7 @@ def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Plac
         line = None if problem.line is None else problem.line + _FIRST_LINE - 1
         raise DefinitionError(source, problem.sentence, line) from problem
     if not isinstance(parsed.value, dict):
-        found = "empty" if parsed.value is None else f"{_word_for(parsed.value)}"
+        found = "empty" if parsed.value is None else _word_for(parsed.value)
         raise DefinitionError(source, f"the front matter must be lines of `key: value`, and is {found}", _FIRST_LINE)
     return parsed.value, parsed.lines
 
@@ -58,14 +58,14 @@ class _Reading:
     lines: Mapping[Place, int]
 
     def check_keys(self) -> None:
+        known = set(AgentDefinition.model_fields) - {"prompt"}
         for key in self.values:
-            known = set(AgentDefinition.model_fields) - {"prompt"}
             if key == "prompt":
                 self._wrong("the prompt is the text after the front matter; leave this key out", key)
             if key not in known:
                 self._wrong(f"{key!r} is not a key of an agent file{suggestion(key, known)}", key)
         if "name" not in self.values:
-            raise DefinitionError(self.source, "the front matter has no name; add a line such as `name: review`", None)
+            raise DefinitionError(self.source, "the front matter has no name; add a line such as `name: review`")
 
     def check_lists(self, groups: GroupTable) -> None:
         """Lists of names are lists of text, and those of tools name what exists."""

@@ -20,10 +20,7 @@ class Parts:
 
 def decoded(content: bytes, source: str) -> str:
     """The text of a file of at most `FILE_BYTES` in UTF-8, a byte order mark left out. Raises `DefinitionError`."""
-    if len(content) > FILE_BYTES:
-        raise DefinitionError(
-            source, f"an agent file may have {FILE_BYTES // 1024} KB at most; make the prompt shorter"
-        )
+    _refuse_size(len(content), source)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -31,12 +28,16 @@ def decoded(content: bytes, source: str) -> str:
         raise DefinitionError(source, f"byte {error.start} is not UTF-8; save the file as UTF-8", line) from error
 
 
-def split(text: str, source: str) -> Parts:
-    """Front matter and prompt of an agent file's text, whichever line endings it has. Raises `DefinitionError`."""
-    if len(text.encode("utf-8", "surrogatepass")) > FILE_BYTES:
+def _refuse_size(size: int, source: str) -> None:
+    if size > FILE_BYTES:
         raise DefinitionError(
             source, f"an agent file may have {FILE_BYTES // 1024} KB at most; make the prompt shorter"
         )
+
+
+def split(text: str, source: str) -> Parts:
+    """Front matter and prompt of an agent file's text, whichever line endings it has. Raises `DefinitionError`."""
+    _refuse_size(len(text.encode("utf-8", "surrogatepass")), source)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         raise DefinitionError(source, "there is no front matter: the first line must be --- and nothing else", 1)

@@ -13,7 +13,7 @@ from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
 from drone.agent.report import Report
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, AgentLimits
 from mcc.contracts.ids import child_record_id, root_record_id
 from mcc.contracts.journal import Fact, ModelReplied, Origin, ToolFinished
 from mcc.contracts.limits import Limits
@@ -244,3 +244,23 @@ async def test_an_entry_of_a_child_that_cannot_be_written_ends_the_whole_tree() 
     tree.turn = Turn(Picky(ORDER), Budget(Limits()))
     with pytest.raises(Unwritable):
         await tree.run()
+
+
+async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over() -> None:
+    class Slowed(Tree):
+        def _agent(self, name: str, depth: int) -> Agent:
+            agent = super()._agent(name, depth)
+            own = AgentLimits(wall_seconds=0.01) if depth else AgentLimits()
+            return Agent(agent.definition.model_copy(update={"limits": own}), model=self.model, tools=agent.tools)
+
+    async def write(ask: Ask) -> Said:
+        if ask.system == "You are explore.":
+            await asyncio.sleep(0.02)
+            return delegate("deeper", kind="general")
+        return "Enough." if len(ask.messages) > 1 else delegate("north")
+
+    tree = Slowed(write)
+    assert (await tree.run()).text == "Enough."
+    (child,) = tree.record().subagent_history
+    assert child.status is RecordStatus.LIMIT_REACHED
+    assert child.error == "the limit wall_seconds (0.01) is reached"

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.budget import Share
 from drone.agent.definitions import Definitions, shipped_prompts
+from mcc.contracts.agents import AgentLimits
+from mcc.contracts.limits import Limits
 from mcc.definitions.front_matter import FILE_BYTES
 
 
@@ -111,10 +114,16 @@ def test_a_second_agent_of_the_same_name_makes_that_name_unusable(tmp_path: Path
         "rules: [{cel: 'true'}]",
         "isolation: worktree",
         "permission: {x: ask}",
-        "limits: {tool_calls: 3}",
     ],
 )
 def test_what_this_version_cannot_honour_is_a_problem_and_not_ignored(tmp_path: Path, line: str) -> None:
     write(tmp_path, "master", f"---\nname: master\n{line}\n---\nHello.\n")
     agents = Definitions.load(tmp_path)
     assert "not available in this version" in agents.problems["master"]
+
+
+def test_every_limit_of_an_agent_may_be_set_in_its_file(tmp_path: Path) -> None:
+    numbers = ", ".join(f"{name}: 3" for name in AgentLimits.model_fields)
+    write(tmp_path, "master", agent("master", f"limits: {{{numbers}}}"))
+    limits = Definitions.load(tmp_path).get("master").limits
+    assert Share.of(Limits(), limits, 0) == Share(**dict.fromkeys(AgentLimits.model_fields, 3))

@@ -14,7 +14,7 @@ from drone.agent.report import Report
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, AgentLimits
 from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
@@ -46,11 +46,15 @@ async def double(number: int) -> str:
 class World:
     """One agent with its journal, ready to run."""
 
-    def __init__(self, model: ScriptedModel, tools: object = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self, model: ScriptedModel, tools: object = None, limits: Limits | None = None, own: AgentLimits | None = None
+    ) -> None:
         self.model = model
         self.journal = MemoryJournal(ORDER)
         self.turn = Turn(self.journal, Budget(limits or Limits()))
-        definition = AgentDefinition(name="master", prompt="You double numbers.", guidelines=("Be brief.",))
+        definition = AgentDefinition(
+            name="master", prompt="You double numbers.", guidelines=("Be brief.",), limits=own or AgentLimits()
+        )
         self.agent = Agent(definition, model=model, tools=tools or FunctionTools([double]), limits=limits)
 
     async def run(self, prompt: str = "Go.") -> Report:
@@ -416,3 +420,31 @@ async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_re
     (finished,) = world.told(ToolFinished)
     assert isinstance(finished, ToolFinished) and finished.content == "4"
     assert world.kinds()[-1] == "agent.finished"
+
+
+async def test_tool_calls_of_an_agent_end_at_the_limit_of_its_own_file() -> None:
+    calls = tuple(call("double", number=n) for n in range(3))
+    world = World(ScriptedModel([Line(calls=calls), "Done."]), own=AgentLimits(tool_calls=1))
+    assert (await world.run()).completed
+    assert [fact.outcome for fact in world.told(ToolFinished)].count("denied") == 2
+    assert "tool_calls (1)" in world.told(ToolFinished)[-1].content
+
+
+async def test_a_model_call_is_bounded_by_the_agents_own_file() -> None:
+    world = World(ScriptedModel(["Done."]), own=AgentLimits(model_call_seconds=7))
+    await world.run()
+    assert world.model.asks[0].seconds == 7
+
+
+async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
+    @tool()
+    async def hang() -> str:
+        """Never ends."""
+        await asyncio.Event().wait()
+        return ""
+
+    world = World(
+        ScriptedModel([Line(calls=(call("hang"),))]), FunctionTools([hang]), own=AgentLimits(wall_seconds=0.05)
+    )
+    report = await world.run()
+    assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (0.05) is reached")

@@ -241,7 +241,7 @@ def test_a_link_swapped_in_during_the_open_never_leads_outside(opened: Opener, r
 
     swapping = threading.Thread(target=swap)
     workspace = opened(root)
-    seen: set[bytes] = set()
+    seen = {read(workspace, "swap/main.py")}
     swapping.start()
     try:
         for _ in range(3_000):

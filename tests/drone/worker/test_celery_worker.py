@@ -1,5 +1,7 @@
 """Real Celery workers in processes of their own, on a real Redis and an SQLite file, with a crew of fakes."""
 
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -182,6 +184,44 @@ def test_a_forged_message_harms_nobody(site: Site) -> None:
     order = site.place("hello")
     site.wait(order, OrderStatus.SUCCEEDED)
     app.close()
+
+
+def unreadable() -> Iterator[bytes]:
+    """What anybody who can reach Redis might put in a queue or say on a channel."""
+    yield from (b"hello{", b"\xff\xfe\x00", b"", b"null", b"[]", b"5", b"{}", b"[" * 100_000)
+    properties = {"delivery_tag": "t", "body_encoding": "base64", "delivery_info": {}}
+    headers = {"task": "mcc.orders.run", "id": "m", "eta": None}
+    message = {"body": "", "headers": headers, "properties": properties, "content-type": "application/json"}
+    changes: tuple[dict[str, object], ...] = (
+        {},
+        {"body": "!!!"},
+        {"body": base64.b64encode(b"{{{").decode()},
+        {"body": base64.b64encode(b"5").decode()},
+        {"headers": []},
+        {"headers": {"task": {"a": 1}}},
+        {"headers": {**headers, "eta": "garbage"}},
+        {"headers": {**headers, "expires": "garbage"}},
+        {"properties": [1]},
+        {"properties": {**properties, "delivery_tag": {"a": [1]}}},
+    )
+    for changed in changes:
+        yield json.dumps({**message, **changed}).encode()
+
+
+def test_a_message_that_cannot_be_read_is_dropped_and_ends_no_worker(site: Site) -> None:
+    worker = site.drone("d1")
+    with redis.Redis.from_url(site.redis.url) as client:
+        for message in unreadable():
+            client.lpush(queue_keys("default")[0], message)
+            client.publish("mcc:/0.celery.pidbox", message)
+        until(lambda: client.llen(queue_keys("default")[0]) == 0, "the queue is empty")
+        order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
+        until(lambda: client.hlen("mcc:unacked") == 0, "nothing is kept for later")
+    assert site.claimed_by(order.id) == ["d1"]
+    assert worker.poll() is None
+    assert "Unrecoverable" not in site.log("d1")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(15) == 0, site.log("d1")
 
 
 def test_every_nudge_can_be_lost(site: Site) -> None:

@@ -129,6 +129,22 @@ async def test_nothing_is_committed_while_the_lease_is_not_trusted() -> None:
         assert await write == 3
 
 
+async def test_nobody_learns_of_a_commit_that_took_longer_than_the_lease_is_trusted() -> None:
+    store = Recorded()
+    async with Bench(store) as bench:  # type: ignore[arg-type]
+        journal = opened(bench)
+        store.gate.clear()
+        write = asyncio.create_task(journal.write(ROOT, started("p")))
+        await asyncio.wait({write}, timeout=0.05)
+        bench.trust.trusted = False
+        store.gate.set()
+        await asyncio.wait({write}, timeout=0.2)
+        assert bench.kinds(journal.order_id)[-1] == "agent.started"
+        assert not write.done()
+        bench.trust.trusted = True
+        assert await write == 3
+
+
 async def test_a_full_queue_slows_its_producers_down() -> None:
     store = Recorded()
     async with Bench(store) as bench:  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""This room is for messages that cannot be read: whoever can reach Redis may send one, and it must end no worker."""
+
+from collections.abc import Callable
+from queue import Empty
+from typing import Any
+
+import structlog
+from kombu.connection import Connection
+from kombu.transport import redis
+
+log = structlog.get_logger("drone.inbox")
+
+TOLD_CHARACTERS = 300
+
+
+class Channel(redis.Channel):
+    """As kombu's own, except that an unreadable message is dropped: restored, it would end the next worker as well."""
+
+    def basic_consume(
+        self, queue: str, no_ack: bool, callback: Callable[[Any], Any], consumer_tag: str, **more: Any
+    ) -> None:
+        def guarded(message: Any) -> Any:
+            try:
+                return callback(message)
+            except self._broker_errors():
+                raise
+            except Exception as problem:
+                _say_dropped(problem)
+                if not no_ack and not message.acknowledged:
+                    message.reject()
+                return None
+
+        super().basic_consume(queue, no_ack, guarded, consumer_tag, **more)  # type: ignore[no-untyped-call]
+
+    def _brpop_read(self, **options: Any) -> Any:
+        return self._read(super()._brpop_read, **options)
+
+    def _receive(self) -> Any:
+        return self._read(super()._receive)
+
+    def _read(self, read: Callable[..., Any], **options: Any) -> Any:
+        try:
+            return read(**options)
+        except Empty:
+            raise
+        except self._broker_errors():
+            raise
+        except Exception as problem:
+            _say_dropped(problem)
+            raise Empty from problem
+
+    def _broker_errors(self) -> tuple[type[Exception], ...]:
+        """What tells of the connection, so that Celery connects anew; kombu counts KeyError, which messages cause."""
+        errors = (*self.connection.connection_errors, *self.connection.channel_errors)
+        return tuple(error for error in errors if error is not KeyError)
+
+
+class Transport(redis.Transport):
+    Channel = Channel
+
+
+def forgiving(connection: Connection) -> Connection:
+    """This connection, not opened yet, reading through `Channel`."""
+    connection.transport_cls = Transport
+    return connection
+
+
+def _say_dropped(problem: Exception) -> None:
+    log.warning("an unreadable message was dropped", problem=repr(problem)[:TOLD_CHARACTERS])
