@@ -8,6 +8,7 @@ from drone.agent.agent import Agent
 from drone.agent.budget import Budget, Share
 from drone.agent.definitions import Definitions
 from drone.agent.delegation import SUBAGENT, Delegation
+from drone.agent.mail import Mailbox
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Journal, Model, ToolSet
 from drone.agent.report import Report
@@ -48,9 +49,12 @@ class Crew:
     def from_settings(cls, settings: Settings) -> "Crew":
         return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome:
-        """One turn of the Master Agent. Raises `JournalError` and CancelledError; everything else is in the outcome."""
-        turn = Turn(journal, Budget(order.limits or Limits()))
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox | None = None) -> Outcome:
+        """One turn of the Master Agent, who reads `mail` between rounds.
+
+        Raises `JournalError` and CancelledError; everything else is in the outcome.
+        """
+        turn = Turn(journal, Budget(order.limits or Limits()), Mailbox() if mail is None else mail)
         try:
             workspace = self._workspace(order)
             master = Post(self, order, turn, workspace).master()

@@ -7,6 +7,7 @@ from functools import cached_property
 from drone.agent.acting import Hands
 from drone.agent.asking import LAST_TOKENS, Ear, ask
 from drone.agent.budget import Allowance, Budget, Share
+from drone.agent.mail import Mailbox
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, Model, ModelError, Output, ToolSet
@@ -106,6 +107,7 @@ class Run:
         self._allowance = Allowance(turn.budget, Share.of(limits, agent.definition.limits, task.depth))
         self._hands = Hands(agent.tools, turn.journal, self._origin, self._allowance, limits.parallel_tool_calls)
         self._transcript: list[Message] = [UserMessage(task.prompt)]
+        self._mail = turn.mail if task.depth == 0 else Mailbox()
         self._text = ""
 
     async def to_its_end(self) -> Report:
@@ -145,7 +147,11 @@ class Run:
             self._text = reply.text or self._text
             if not calls:
                 await self._write_last(reply)
-                return self._stopped(RecordStatus.COMPLETED, None)
+                if not self._mail:
+                    return self._stopped(RecordStatus.COMPLETED, None)
+                self._transcript.append(AssistantMessage(reply.text, reply.thinking, reply.thoughts))
+                number, unwritten = number + 1, ()
+                continue
             await self._journal.write(self._origin, reply, *self._hands.starting(calls, number))
             acted = await self._hands.act(calls)
             self._transcript.append(AssistantMessage(reply.text, reply.thinking, reply.thoughts, calls))
@@ -154,9 +160,11 @@ class Run:
 
     async def _ask(self, number: int, unwritten: tuple[ToolFinished, ...]) -> ModelReplied:
         await self._check(number, unwritten)
+        mail = self._mail.take()
+        self._transcript.extend(UserMessage(one.text) for one in mail)
         agent = self._agent
         ear = Ear(self._journal, self._origin, number, agent.model.name)
-        reply = await ask(agent.model, self._question(), ear, *unwritten)
+        reply = await ask(agent.model, self._question(), ear, *unwritten, *(one.read() for one in mail))
         self._allowance.charge(reply.usage)
         return reply
 

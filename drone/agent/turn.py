@@ -1,15 +1,19 @@
 """This room is for the turn: what all agents of one tree share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drone.agent.budget import Budget
+from drone.agent.mail import Mailbox
 from drone.agent.ports import Journal
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    """`mail` is for the master; its children have none."""
+
     journal: Journal
     budget: Budget
+    mail: Mailbox = field(default_factory=Mailbox)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from typing import Protocol
 import structlog
 from redis.asyncio.client import PubSub
 
-from drone.worker.ending import REFUSED, is_cancel
+from drone.agent.mail import Mail
+from drone.worker.ending import REFUSED, is_cancel, is_steer
 from drone.worker.runs import Runs, Stop
 from drone.worker.writer import patiently
 from mcc.contracts.control import Control
@@ -83,6 +84,9 @@ class ControlListener:
         if is_cancel(control):
             log.info("order is cancelled", order_id=control.order_id, reason=control.reason)
             run.halt(Stop.CANCEL, control)
+        elif is_steer(control):
+            log.info("order is steered", order_id=control.order_id)
+            run.mail.put(Mail(control.message or "", control.id))
         else:
             await patiently(self._offload, lambda: self._controls.refuse(control.id, REFUSED))
 

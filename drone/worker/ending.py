@@ -22,7 +22,8 @@ from mcc.store.ports import Claim, Ending, Store
 
 log = structlog.get_logger("drone.ending")
 
-REFUSED = "A drone of this version can only cancel a whole order while it runs."
+REFUSED = "A drone of this version can only cancel or steer a whole order while it runs."
+TOO_LATE = "The turn had ended before it was read."
 
 
 class Finisher:
@@ -92,7 +93,8 @@ class Finisher:
             if is_cancel(control):
                 run.cancel = run.cancel or control
             else:
-                await patiently(self._offload, partial(self._store.controls.refuse, control.id, REFUSED))
+                why = TOO_LATE if is_steer(control) else REFUSED
+                await patiently(self._offload, partial(self._store.controls.refuse, control.id, why))
 
     async def _fold_again(self, order_id: str) -> Fold:
         fold = Fold(order_id)
@@ -127,6 +129,11 @@ def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
 def is_cancel(control: Control) -> bool:
     """Whether this asks to stop the whole order."""
     return control.kind is ControlKind.CANCEL and control.record_id is None
+
+
+def is_steer(control: Control) -> bool:
+    """Whether this says something to the master."""
+    return control.kind is ControlKind.STEER and control.record_id is None and control.message is not None
 
 
 def cancelled(control: Control | None) -> Outcome:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from drone.agent.mail import Mail, Mailbox
 from drone.agent.ports import Fenced, Journal
 from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
@@ -36,7 +37,7 @@ PAGE = 1_000
 class Crew(Protocol):
     """Who does the work of an order."""
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome: ...
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox) -> Outcome: ...
 
     def agents(self) -> tuple[Capability, ...]: ...
 
@@ -142,7 +143,7 @@ class Runner:
 
     async def _turn(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome | None:
         """How the turn ended; None when it is not ours to end it."""
-        turn = asyncio.create_task(self._attempt(claim, journal), name=f"order {run.order_id}")
+        turn = asyncio.create_task(self._attempt(run, claim, journal), name=f"order {run.order_id}")
         try:
             both: set[asyncio.Future[Any]] = {turn, run.stopping}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -152,11 +153,13 @@ class Runner:
             await asyncio.wait({turn}, timeout=self._unwind_seconds)
         return outcome_of(run, turn)
 
-    async def _attempt(self, claim: Claim, journal: OrderJournal) -> Outcome:
-        """What an earlier attempt left open is closed first."""
+    async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome:
+        """What an earlier attempt left open is closed first, and what was said to it is said again."""
         left_open = journal.fold.closing(now(), RecordStatus.FAILED, "The drone that ran this was lost.")
         await journal.append(left_open)
-        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal)
+        for text in journal.fold.steers:
+            run.mail.put(Mail(text))
+        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal, mail=run.mail)
 
 
 def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:

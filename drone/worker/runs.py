@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from enum import Enum, auto
 
+from drone.agent.mail import Mailbox
 from drone.worker.journal import OrderJournal
 from mcc.contracts.control import Control
 from mcc.store.ports import Claim
@@ -26,6 +27,7 @@ class Run:
         self.seen = 0
         self.stop: Stop | None = None
         self.cancel: Control | None = None
+        self.mail = Mailbox()
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
 

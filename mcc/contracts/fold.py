@@ -86,6 +86,8 @@ class Fold:
         self.attempt = 0
         self.finished: OrderFinished | None = None
         self.usage = Usage()
+        self.steers: list[Text] = []
+        """What people said to the master so far, of all attempts."""
         self._root: _Node | None = None
         self._nodes: dict[str, _Node] = {}
 
@@ -158,6 +160,8 @@ class Fold:
 
     def _note(self, entry: Entry, fact: StepFact) -> None:
         """What is told of the order as a whole (a cancel, say) is a step of its master."""
+        if isinstance(fact, ControlApplied) and fact.control == "steer" and fact.message is not None:
+            self.steers.append(fact.message)
         node = self._nodes.get(entry.record_id or "") or self._root
         if node is not None:
             node.told.append(Told(entry.seq, fact))

@@ -137,6 +137,21 @@ def test_cancel_ends_a_running_order_and_closes_its_record(house: House) -> None
     assert control.applied_seq is not None and control.refused is None
 
 
+def test_a_steer_reaches_the_master_between_two_rounds_and_its_receipt_names_the_entry(house: House) -> None:
+    order = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
+    entries: list[Entry] = []
+    for entry in house.mcc.orders.watch(order.id):
+        entries.append(entry)
+        if entry.kind == "model.started" and sum(one.kind == "model.started" for one in entries) == 1:
+            steered = house.mcc.orders.submit("Mind the gulls", session_id=order.session_id, when_busy="steer")
+    assert steered.id == order.id
+    (control,) = house.mcc.orders.controls(order.id)
+    (applied,) = [entry for entry in entries if entry.kind == "control.applied"]
+    assert (control.applied_seq, control.refused) == (applied.seq, None)
+    steps = [step.message for step in house.mcc.orders.record(order.id).steps if step.kind == "steer"]
+    assert steps == ["Mind the gulls"]
+
+
 def test_turns_of_a_session_run_one_after_the_other(house: House) -> None:
     first = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
     second = house.mcc.orders.submit(SAY_SHORT, session_id=first.session_id, model=HARBOUR)

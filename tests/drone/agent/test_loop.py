@@ -7,8 +7,9 @@ import pytest
 
 from drone.agent.agent import Agent, NoTools
 from drone.agent.budget import Budget
+from drone.agent.mail import Mail, Mailbox
 from drone.agent.memory import MemoryJournal
-from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec
+from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, Fenced, ModelError, Output, Unwritable, WantedCall
 from drone.agent.report import Report
 from drone.agent.turn import Task, Turn
@@ -448,3 +449,48 @@ async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
     )
     report = await world.run()
     assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (0.05) is reached")
+
+
+def steered(world: World, *texts: str) -> Mailbox:
+    for text in texts:
+        world.turn.mail.put(Mail(text, f"control-{text}"))
+    return world.turn.mail
+
+
+async def test_a_steer_is_read_before_the_next_round_and_is_an_entry_before_the_model_is_asked() -> None:
+    @tool()
+    async def look() -> str:
+        """Look around; meanwhile somebody speaks."""
+        steered(world, "Mind the dog.")
+        return "a garden"
+
+    world = World(ScriptedModel([Line(calls=(call("look"),)), "I mind it."]), FunctionTools([look]))
+    report = await world.run()
+    assert report.text == "I mind it."
+    assert world.model.asks[1].messages[-1] == UserMessage("Mind the dog.")
+    assert world.kinds()[4:7] == ["tool.finished", "control.applied", "model.started"]
+    record = world.journal.fold.record()
+    assert record is not None
+    assert [step.message for step in record.steps if step.kind == "steer"] == ["Mind the dog."]
+
+
+async def test_a_steer_during_the_last_reply_is_answered_as_well() -> None:
+    async def author(ask: Ask) -> Line:
+        if len(world.model.asks) == 1:
+            steered(world, "And in French?")
+            return Line(text="Good day.")
+        return Line(text="Bonjour.")
+
+    world = World(ScriptedModel(author))
+    report = await world.run("Greet me.")
+    assert report.text == "Bonjour."
+    said = world.model.asks[1].messages
+    assert [type(message).__name__ for message in said] == ["UserMessage", "AssistantMessage", "UserMessage"]
+
+
+async def test_what_an_earlier_attempt_had_read_is_said_again_without_a_second_receipt() -> None:
+    world = World(ScriptedModel(["Done."]))
+    world.turn.mail.put(Mail("Mind the dog."))
+    await world.run()
+    assert world.model.asks[0].messages[-1] == UserMessage("Mind the dog.")
+    assert "control.applied" not in world.kinds() and "agent.step" in world.kinds()

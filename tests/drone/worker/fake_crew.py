@@ -6,6 +6,7 @@ at once.
 
 import asyncio
 
+from drone.agent.mail import Mailbox
 from drone.agent.ports import Journal
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
@@ -32,7 +33,7 @@ class FakeCrew:
     def __init__(self) -> None:
         self.began = asyncio.Event()
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal) -> Outcome:
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id, attempt), agent=order.agent)
         await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")

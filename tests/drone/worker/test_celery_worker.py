@@ -197,6 +197,7 @@ def unreadable() -> Iterator[bytes]:
         {"body": "!!!"},
         {"body": base64.b64encode(b"{{{").decode()},
         {"body": base64.b64encode(b"5").decode()},
+        {"body": base64.b64encode(b'{"args": []}').decode()},
         {"headers": []},
         {"headers": {"task": {"a": 1}}},
         {"headers": {**headers, "eta": "garbage"}},
@@ -222,6 +223,20 @@ def test_a_message_that_cannot_be_read_is_dropped_and_ends_no_worker(site: Site)
     assert "Unrecoverable" not in site.log("d1")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(15) == 0, site.log("d1")
+
+
+def test_a_redis_that_refuses_commands_ends_no_worker(site: Site) -> None:
+    """As one that became a replica does, or one whose disk is full."""
+    worker = site.drone("d1", DRONE_POLL_SECONDS="0.2")
+    queue = queue_keys("default")[0]
+    with redis.Redis.from_url(site.redis.url) as client:
+        client.set(queue, "a string is no list")
+        until(lambda: "Frequent restarts" in site.log("d1"), "the consumer was refused")
+        site.wait(site.store.orders.place(NewOrder(prompt="hello"), principal="test").order.id, OrderStatus.SUCCEEDED)
+        client.delete(queue)
+        site.wait(site.place("again"), OrderStatus.SUCCEEDED)
+    assert worker.poll() is None
+    assert "Unrecoverable" not in site.log("d1")
 
 
 def test_every_nudge_can_be_lost(site: Site) -> None:

@@ -128,12 +128,27 @@ async def test_a_control_that_this_drone_cannot_apply_is_refused_and_the_turn_go
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
         await bench.crew.began.wait()
-        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        bench.store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="test")
         if read_before_the_end:
             await listener(bench).once()
         await working
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
         assert bench.store.controls.of_order(order.id)[0].refused == REFUSED
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+async def test_a_steer_that_nobody_read_before_the_end_is_refused_and_holds_nothing_up(delivered: bool) -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.05")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        if delivered:
+            await listener(bench).once()
+        await working
+        assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+        (control,) = bench.store.controls.of_order(order.id)
+        assert control.refused is not None and control.applied_seq is None
 
 
 async def test_an_order_that_was_taken_over_begins_again_and_its_earlier_attempt_is_closed_first() -> None:
