@@ -5,16 +5,17 @@ turn is 2 + CHILDREN x (ROUNDS + 1) model calls, ROUNDS + 3 of them one after an
 """
 
 import asyncio
+import gc
 import json
 import resource
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -210,10 +211,21 @@ async def bare_httpx(address: str, *, latency_ms: int, stream: bool) -> AsyncIte
 
 
 async def measured(work: Callable[[], Awaitable[object]]) -> Spent:
-    kilobytes = _peak()
+    gc.collect()
+    before = peak = _resident()
+
+    async def watch() -> None:
+        nonlocal peak
+        while True:
+            peak = max(peak, _resident())
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(watch())
     cpu, wall = time.process_time(), time.perf_counter()
     await work()
-    return Spent(time.process_time() - cpu, time.perf_counter() - wall, _peak() - kilobytes)
+    spent = Spent(time.process_time() - cpu, time.perf_counter() - wall, peak - before)
+    watching.cancel()
+    return spent
 
 
 async def side_by_side(turn: Callable[[], Awaitable[object]], count: int, width: int) -> None:
@@ -227,14 +239,9 @@ async def side_by_side(turn: Callable[[], Awaitable[object]], count: int, width:
     await asyncio.gather(*[line() for _ in range(width)])
 
 
-def _peak() -> float:
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
-def served(address: str) -> int:
-    """Model calls that the fake server has answered so far."""
-    with urllib.request.urlopen(f"{address}/stats") as answer:
-        return int(json.load(answer)["requests"])
+def _resident() -> float:
+    """Kilobytes of this process that are in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1024
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
