@@ -1,6 +1,7 @@
 """This room is for `make demo`: the whole family, one order on this very repository, and what came of it."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
 
     order = client.orders.get(order_id)
     usage, place = order.usage, settings.data_dir
+    again = shlex.quote(str(place))
     print(f"\n{'─' * 60}")
     try:
         record = client.orders.record(order_id)
@@ -74,7 +76,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
             ("model", record.model.effective),
             ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
             ("kept in", place),
-            ("look again", f"mcc up --data-dir {place}, then: mcc orders record {order.id} --data-dir {place}"),
+            ("look again", f"mcc up --data-dir {again}, then: mcc orders record {order.id} --data-dir {again}"),
         )
     )
     if record.model.effective.startswith("offline"):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     queues: Annotated[Names, Field(min_length=1)] = ("default",)
     workspace_roots: Roots = ()
     allowed_hosts: Names = ()
-    lease_seconds: Seconds = 12.0
+    lease_seconds: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = 12.0
     renew_seconds: Seconds = 1.0
     sweep_seconds: Seconds = 0.5
 
@@ -103,6 +103,13 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
         return names
 
+    @field_validator("database_url")
+    @classmethod
+    def _shared_database(cls, url: str) -> str:
+        if url in ("sqlite://", "sqlite:///") or (url.startswith("sqlite") and ":memory:" in url):
+            raise ValueError("an SQLite database in memory is seen by one process alone; name a file: sqlite:///PATH")
+        return url
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, url: str | None) -> str | None:
@@ -116,6 +123,12 @@ class Settings(BaseSettings):
         if token is not None and len(token.get_secret_value()) < SHORTEST_TOKEN:
             raise ValueError(f"a token has at least {SHORTEST_TOKEN} characters")
         return token
+
+    @model_validator(mode="after")
+    def _lease_outlives_its_renewals(self) -> "Settings":
+        if self.renew_seconds * 2 > self.lease_seconds:
+            raise ValueError("lease_seconds must be at least twice renew_seconds, or every lease would run out")
+        return self
 
     @property
     def has_own_database(self) -> bool:
@@ -233,7 +246,9 @@ def _sentence(
     error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None
 ) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "settings"
+    if not first["loc"]:
+        return f"{first['msg'].removeprefix('Value error, ')}."
+    name = str(first["loc"][0])
     if name in given:
         where = name
     elif PREFIX + name.upper() in environ:

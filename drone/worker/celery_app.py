@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from celery import Celery
-from kombu.connection import Connection
 
 from drone.settings import Settings, SettingsProblem
 from drone.worker.drone import Drone
-from drone.worker.inbox import forgiving
+from drone.worker.inbox import Messaging
 from drone.worker.logs import DroneLogging
 from drone.worker.runner import Crew
 from drone.worker.step import DroneStep
@@ -31,6 +30,7 @@ class DroneApp(Celery):  # type: ignore[misc]
     """Settings are read when Celery first asks for its configuration; `drone` is there while a worker runs."""
 
     drone: Drone | None = None
+    amqp_cls = Messaging
 
     def __init__(self, load: Callable[[], Settings], hire: Callable[[Settings], Crew] = hired) -> None:
         super().__init__("drone", set_as_current=False, log=DroneLogging)
@@ -46,9 +46,6 @@ class DroneApp(Celery):  # type: ignore[misc]
             return self._load()
         except SettingsProblem as problem:
             stop(str(problem), USAGE)
-
-    def connection_for_read(self, url: str | None = None, **more: Any) -> Connection:
-        return forgiving(super().connection_for_read(url, **more))
 
     def _configuration(self) -> dict[str, object]:
         return {

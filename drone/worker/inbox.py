@@ -5,6 +5,7 @@ from queue import Empty
 from typing import Any
 
 import structlog
+from celery.app.amqp import AMQP
 from kombu.connection import Connection
 from kombu.transport import redis
 
@@ -59,10 +60,15 @@ class Transport(redis.Transport):
     Channel = Channel
 
 
-def forgiving(connection: Connection) -> Connection:
-    """This connection, not opened yet, reading through `Channel`."""
-    connection.transport_cls = Transport
-    return connection
+class _Connection(Connection):
+    def get_transport_cls(self) -> type[Transport]:
+        return Transport
+
+
+class Messaging(AMQP):  # type: ignore[misc]
+    """Celery's `amqp` with connections that read through `Channel`."""
+
+    Connection = _Connection
 
 
 def _say_dropped(problem: Exception) -> None:

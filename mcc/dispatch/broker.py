@@ -10,9 +10,9 @@ from kombu.entity import Queue
 from mcc.contracts.wire import KEY_PREFIX
 from mcc.dispatch.connection import celery_url
 
-PRIORITY_STEPS = (0, 3, 6, 9)
+PRIORITY_STEPS = tuple(range(10))
 PRIORITY_SEPARATOR = "\x06\x16"
-"""Kombu keeps one Redis list for each queue and step; step 0 has the queue's own name."""
+"""Kombu keeps one Redis list for each queue and step, step 0 under the queue's own name; its default has four steps."""
 
 TRANSPORT: Mapping[str, object] = {
     "visibility_timeout": 86_400,

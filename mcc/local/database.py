@@ -13,6 +13,7 @@ def upgrade_database(url: str) -> str | None:
     from mcc.store.errors import StoreError
     from mcc.store.migrate import schema_problem, upgrade
 
+    problem: str | None = None
     try:
         problem = schema_problem(url)
         if problem is None:
@@ -21,6 +22,8 @@ def upgrade_database(url: str) -> str | None:
     except CommandError as error:
         raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
     except (StoreError, OSError, ValueError) as error:
+        if str(error) == problem:
+            raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
         raise UnusableDatabase(
             f"The database cannot be prepared ({error}): is it there, can it be written, does anyone hold it locked?"
         ) from error

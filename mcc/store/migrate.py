@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from mcc.store.errors import StoreUnavailable
 from mcc.store.sql.engine import Database
-from mcc.store.sql.schema import downgrade_with, prepare, problem_of, upgrade_with
+from mcc.store.sql.schema import downgrade_with, prepare, problem_of, unfit_for_upgrade, upgrade_with
 
 T = TypeVar("T")
 
@@ -14,6 +15,8 @@ def upgrade(database_url: str, revision: str = "head") -> None:
 
     Raises `StoreUnavailable`, ValueError for an address that is none.
     """
+    if unfit := _on(database_url, unfit_for_upgrade):
+        raise StoreUnavailable(unfit)
     _on(database_url, prepare)
     _on(database_url, lambda database: database.write(lambda connection: upgrade_with(connection, revision)))
 

@@ -10,6 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 
 from mcc.store.sql.engine import Database
+from mcc.store.sql.tables import METADATA
 
 _LOCK = 0x6D6363
 """Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""
@@ -19,7 +20,9 @@ _ADVICE = "run `mcc db upgrade`"
 
 def problem_of(database: Database) -> str | None:
     """None when the schema is that of this version, else a sentence that says what to do."""
-    found = database.read(lambda connection: MigrationContext.configure(connection).get_current_revision())
+    found = database.read(_revision)
+    if unfit := unfit_for_upgrade(database):
+        return unfit
     scripts = ScriptDirectory.from_config(_config())
     wanted = scripts.get_current_head()
     if found == wanted:
@@ -29,6 +32,24 @@ def problem_of(database: Database) -> str | None:
     if found in {script.revision for script in scripts.walk_revisions()}:
         return f"the database has schema {found}, this version needs {wanted}: {_ADVICE}"
     return f"the database has schema {found}, which this version ({wanted}) does not know: install a newer one"
+
+
+def unfit_for_upgrade(database: Database) -> str | None:
+    """A sentence when migrations cannot help: the tables of these names are another program's, or some are gone."""
+    found = database.read(_revision)
+    there = METADATA.tables.keys() & set(database.read(lambda connection: sa.inspect(connection).get_table_names()))
+    if found is None and there:
+        names = ", ".join(sorted(there))
+        return f"the database holds tables that MCC has not made ({names}): name another one in MCC_DATABASE_URL"
+    missing = METADATA.tables.keys() - there
+    if found == ScriptDirectory.from_config(_config()).get_current_head() and missing:
+        names = ", ".join(sorted(missing))
+        return f"the database is damaged, it has no {names}: restore a copy, or name another one in MCC_DATABASE_URL"
+    return None
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def prepare(database: Database) -> None:

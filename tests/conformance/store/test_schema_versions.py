@@ -28,8 +28,12 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def _forget(url: str) -> None:
+    _run(url, "DROP TABLE IF EXISTS alembic_version")
+
+
+def _run(url: str, statement: str) -> None:
     database = Database(url)
-    database.write(lambda connection: connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version"))
+    database.write(lambda connection: connection.exec_driver_sql(statement))
     database.close()
 
 
@@ -49,6 +53,25 @@ def test_up_and_down_and_up_again(empty_url: str) -> None:
         assert _tables(empty_url) == set(METADATA.tables)
         downgrade(empty_url, "base")
         assert _tables(empty_url) == set()
+
+
+def test_a_database_of_another_program_is_left_alone(empty_url: str) -> None:
+    _run(empty_url, "CREATE TABLE orders (id INTEGER)")
+    assert "name another one" in (schema_problem(empty_url) or "")
+    with pytest.raises(StoreUnavailable, match="orders"):
+        upgrade(empty_url)
+    assert _tables(empty_url) == {"orders"}
+    _run(empty_url, "DROP TABLE orders")
+
+
+def test_a_table_that_is_gone_is_told(empty_url: str) -> None:
+    upgrade(empty_url)
+    _run(empty_url, "ALTER TABLE journal RENAME TO elsewhere")
+    assert "it has no journal" in (schema_problem(empty_url) or "")
+    with pytest.raises(StoreUnavailable, match="restore a copy"):
+        upgrade(empty_url)
+    _run(empty_url, "ALTER TABLE elsewhere RENAME TO journal")
+    assert schema_problem(empty_url) is None
 
 
 def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:

@@ -78,12 +78,7 @@ def test_a_sender_is_less_patient_than_a_worker() -> None:
 
 
 def test_a_queue_has_one_list_for_each_step_of_priority() -> None:
-    assert queue_keys("default") == [
-        "mcc:default",
-        "mcc:default\x06\x163",
-        "mcc:default\x06\x166",
-        "mcc:default\x06\x169",
-    ]
+    assert queue_keys("default") == ["mcc:default", *(f"mcc:default\x06\x16{step}" for step in range(1, 10))]
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)

@@ -35,6 +35,15 @@ def test_a_schema_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         upgrade_database(f"sqlite:///{file}")
 
 
+def test_the_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.db"
+    with sqlite3.connect(file) as link:
+        link.execute("create table orders (id integer)")
+    link.close()
+    with pytest.raises(UnusableDatabase, match=r"cannot be used: .*orders.*MCC_DATABASE_URL"):
+        upgrade_database(f"sqlite:///{file}")
+
+
 @pytest.mark.parametrize("url", ["mysql://host/x", "postgresql://u@127.0.0.1:1/x"])
 def test_one_that_cannot_be_had_is_a_sentence(url: str) -> None:
     with pytest.raises(UnusableDatabase, match="cannot be prepared"):
