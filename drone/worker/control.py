@@ -6,9 +6,8 @@ from typing import Protocol
 import structlog
 from redis.asyncio.client import PubSub
 
-from drone.agent.mail import Mail
-from drone.worker.ending import REFUSED, is_cancel, is_steer
-from drone.worker.runs import Runs, Stop
+from drone.worker.ending import REFUSED
+from drone.worker.runs import Runs
 from drone.worker.writer import patiently
 from mcc.contracts.control import Control
 from mcc.contracts.wire import control_channel
@@ -78,15 +77,10 @@ class ControlListener:
 
     async def _apply(self, control: Control) -> None:
         run = self._runs.get(control.order_id)
-        if run is None or run.stop is not None:
+        if run is None:
             return
-        run.seen = max(run.seen, control.number)
-        if is_cancel(control):
-            log.info("order is cancelled", order_id=control.order_id, reason=control.reason)
-            run.halt(Stop.CANCEL, control)
-        elif is_steer(control):
-            log.info("order is steered", order_id=control.order_id)
-            run.mail.put(Mail(control.message or "", control.id))
+        if run.take(control):
+            log.info("order is told", order_id=control.order_id, control=control.kind.value)
         else:
             await patiently(self._offload, lambda: self._controls.refuse(control.id, REFUSED))
 

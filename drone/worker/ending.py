@@ -4,10 +4,10 @@ from functools import partial
 
 import structlog
 
-from drone.worker.runs import Run
+from drone.worker.runs import Run, is_cancel, is_steer
 from drone.worker.told import Teller
 from drone.worker.writer import patiently
-from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.control import Control
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import OrderFinished
 from mcc.contracts.order import Outcome
@@ -124,16 +124,6 @@ def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
         outcome=outcome.model_copy(update={"usage": fold.usage}),
         record=fold.record(),
     )
-
-
-def is_cancel(control: Control) -> bool:
-    """Whether this asks to stop the whole order."""
-    return control.kind is ControlKind.CANCEL and control.record_id is None
-
-
-def is_steer(control: Control) -> bool:
-    """Whether this says something to the master."""
-    return control.kind is ControlKind.STEER and control.record_id is None and control.message is not None
 
 
 def cancelled(control: Control | None) -> Outcome:

@@ -9,7 +9,7 @@ import structlog
 
 from drone.agent.mail import Mail, Mailbox
 from drone.agent.ports import Fenced, Journal
-from drone.worker.ending import Finisher, broken, cancelled
+from drone.worker.ending import REFUSED, Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
 from drone.worker.runs import Run, Runs, Stop
 from drone.worker.told import Teller
@@ -153,12 +153,20 @@ class Runner:
             await asyncio.wait({turn}, timeout=self._unwind_seconds)
         return outcome_of(run, turn)
 
+    async def _read_controls(self, run: Run) -> None:
+        """What was asked before the claim counts from the first round on."""
+        asked = partial(self._store.controls.pending, {run.order_id: run.seen})
+        for control in await patiently(self._offload, asked):
+            if not run.take(control):
+                await patiently(self._offload, partial(self._store.controls.refuse, control.id, REFUSED))
+
     async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome:
         """What an earlier attempt left open is closed first, and what was said to it is said again."""
         left_open = journal.fold.closing(now(), RecordStatus.FAILED, "The drone that ran this was lost.")
         await journal.append(left_open)
         for text in journal.fold.steers:
             run.mail.put(Mail(text))
+        await self._read_controls(run)
         return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal, mail=run.mail)
 
 

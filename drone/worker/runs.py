@@ -4,10 +4,20 @@ import asyncio
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drone.agent.mail import Mailbox
+from drone.agent.mail import Mail, Mailbox
 from drone.worker.journal import OrderJournal
-from mcc.contracts.control import Control
+from mcc.contracts.control import Control, ControlKind
 from mcc.store.ports import Claim
+
+
+def is_cancel(control: Control) -> bool:
+    """Whether this asks to stop the whole order."""
+    return control.kind is ControlKind.CANCEL and control.record_id is None
+
+
+def is_steer(control: Control) -> bool:
+    """Whether this says something to the master."""
+    return control.kind is ControlKind.STEER and control.record_id is None and control.message is not None
 
 
 class Stop(Enum):
@@ -41,6 +51,19 @@ class Run:
         self.seen = claim.control_seq
         if self.stop is not None:
             journal.seal()
+
+    def take(self, control: Control) -> bool:
+        """Do what is asked, each control once. False: no drone of this version can, so it is to be refused."""
+        if control.number <= self.seen or self.stop is not None:
+            return True
+        self.seen = control.number
+        if is_cancel(control):
+            self.halt(Stop.CANCEL, control)
+        elif is_steer(control):
+            self.mail.put(Mail(control.message or "", control.id))
+        else:
+            return False
+        return True
 
     def halt(self, stop: Stop, cancel: Control | None = None) -> None:
         """Start nothing more; the first reason counts, except that a lost lease beats all."""

@@ -151,6 +151,18 @@ async def test_a_steer_that_nobody_read_before_the_end_is_refused_and_holds_noth
         assert control.refused is not None and control.applied_seq is None
 
 
+async def test_a_steer_from_before_the_claim_is_in_the_mail_when_the_turn_begins_and_comes_once() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.05")
+        bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        (run,) = bench.runs
+        await listener(bench).once()
+        assert [mail.text for mail in run.mail.take()] == ["left"]
+        await working
+
+
 async def test_an_order_that_was_taken_over_begins_again_and_its_earlier_attempt_is_closed_first() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 60")
