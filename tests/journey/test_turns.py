@@ -36,6 +36,13 @@ def folded(order: WorkOrder, entries: list[Entry]) -> ChatRecord:
     return record
 
 
+def assert_tells_what_happened(house: House, order: WorkOrder, prompt: str, entries: list[Entry]) -> None:
+    """Folded journal and stored record are one, and both are the tree that the script and the tools make."""
+    record = house.mcc.orders.record(order.id)
+    assert folded(order, entries) == record
+    assert leaf_of(record) == asyncio.run(Playwright(house.workspace).play("master", prompt))
+
+
 def all_records(record: ChatRecord) -> Iterator[ChatRecord]:
     yield record
     for child in record.subagent_history:
@@ -96,7 +103,9 @@ def test_viewers_that_disconnect_while_it_runs_have_every_entry_once(house: Hous
     with httpx.Client(base_url=f"{house.family.url}/api/v1", headers=headers, timeout=20) as client:
         while not seen or not _ended(client, order.id, seen[-1]):
             seen.extend(_some(client, order.id, seen[-1] if seen else 0, dice.randint(1, 6)))
-    assert seen == list(range(1, house.mcc.orders.get(order.id).last_seq + 1))
+    order = house.mcc.orders.get(order.id)
+    assert seen == list(range(1, order.last_seq + 1))
+    assert_tells_what_happened(house, order, SLOW, list(house.mcc.orders.journal(order.id)))
 
 
 def _ended(client: httpx.Client, order_id: str, after: int) -> bool:
@@ -122,15 +131,18 @@ def test_nul_and_lone_surrogates_survive_the_whole_way(house: House) -> None:
     assert order.answer == record.answer == STRANGE
     (step,) = record.steps
     assert step.kind == "model" and step.text == step.thinking == STRANGE
-    assert folded(order, entries) == record
+    assert_tells_what_happened(house, order, SAY_STRANGE, entries)
 
 
 def test_cancel_ends_a_running_order_and_closes_its_record(house: House) -> None:
     order = house.mcc.orders.submit(WAIT, model=HARBOUR)
+    entries: list[Entry] = []
     for entry in house.mcc.orders.watch(order.id):
+        entries.append(entry)
         if entry.kind == "model.started":
             house.mcc.orders.cancel(order.id, reason="low tide")
     order = house.mcc.orders.get(order.id)
+    assert folded(order, entries) == house.mcc.orders.record(order.id)
     assert (order.status, order.detail) == (OrderStatus.CANCELLED, "low tide")
     assert house.mcc.orders.record(order.id).status is RecordStatus.CANCELLED
     (control,) = house.mcc.orders.controls(order.id)
@@ -150,14 +162,17 @@ def test_a_steer_reaches_the_master_between_two_rounds_and_its_receipt_names_the
     assert (control.applied_seq, control.refused) == (applied.seq, None)
     steps = [step.message for step in house.mcc.orders.record(order.id).steps if step.kind == "steer"]
     assert steps == ["Mind the gulls"]
+    assert_tells_what_happened(house, order, SLOW, entries)
 
 
 def test_turns_of_a_session_run_one_after_the_other(house: House) -> None:
     first = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
     second = house.mcc.orders.submit(SAY_SHORT, session_id=first.session_id, model=HARBOUR)
     assert (second.session_seq, second.blocked_by) == (2, first.id)
-    second, _ = finished(house.mcc, second)
+    second, entries = finished(house.mcc, second)
     first = house.mcc.orders.get(first.id)
+    assert_tells_what_happened(house, second, SAY_SHORT, entries)
+    assert_tells_what_happened(house, first, SLOW, list(house.mcc.orders.journal(first.id)))
     assert first.finished_at is not None and second.started_at is not None
     assert second.started_at >= first.finished_at
 
@@ -174,8 +189,8 @@ def test_a_drone_that_is_killed_loses_nothing_and_the_turn_begins_again_elsewher
     assert [entry.seq for entry in entries] == list(range(1, order.last_seq + 1))
     started = [entry.record_id for entry in entries if entry.kind == "agent.started"]
     assert started == [entry.record_id for entry in entries if entry.kind == "agent.finished"]
+    assert_tells_what_happened(house, order, SLOW, entries)
     record = house.mcc.orders.record(order.id)
-    assert folded(order, entries) == record
     assert record.id == started[-1] and record.usage_total.model_calls > record.usage.model_calls == 9
 
 
