@@ -8,6 +8,7 @@ import structlog
 
 FIGURES = {
     "runtime": "CPU per model call; 50 and 200 turns at once",
+    "delegation": "a subagent more; work not carried; 200 turns with gates and budgets; long conversations",
     "journal": "journal entries per second on SQLite and PostgreSQL",
     "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
     "imports": "import drone, mcc --help",

@@ -7,7 +7,8 @@ The address says how slow it is: `http://127.0.0.1:PORT/L200/T20/G5/v1` answers 
 
     [[master k=4 r=8]]    the first reply calls `subagent` once for each of k children, the second one is final;
                           with ` tool=NAME` and ` agent=NAME` behind it, other than lookup and explore
-    [[sub r=8 tool=NAME]] so many rounds with one call of that tool (lookup by default), then the final text
+    [[sub r=8 tool=NAME]] so many rounds with one call of that tool (lookup by default), then the final text, or
+                          a report for whoever has the tool `submit_result`
 
 `GET /stats` answers counters, `GET /reset` sets them to zero.
 """
@@ -28,6 +29,7 @@ DELEGATE = re.compile(rb"\[\[master k=(\d+) r=(\d+)(?: tool=(\w+))?(?: agent=([\
 WORK = re.compile(rb"\[\[sub r=(\d+)(?: tool=(\w+))?\]\]")
 SETTING = re.compile(rb"/([LTG])(\d+)(?=/)")
 PROMPT_TOKENS = 500
+REPORT = orjson.dumps({"status": "completed", "summary": "The facts are as asked for."}).decode()
 PIECES_OF_ARGUMENTS = 8
 EVENT_STREAM = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -104,6 +106,8 @@ def reply_to(body: bytes, request: dict[str, Any], pace: Pace, number: int) -> R
         tool = (found[2] or b"lookup").decode()
         arguments = orjson.dumps(dict.fromkeys(_required(request, tool), f"fact number {rounds_done}")).decode()
         return Reply(model, pace.tokens, (Wanted(f"call_{number}", tool, arguments),))
+    if found and b'"submit_result"' in body:
+        return Reply(model, pace.tokens, (Wanted(f"call_{number}", "submit_result", REPORT),))
     return Reply(model, pace.tokens)
 
 

@@ -31,7 +31,7 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
 )
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import now
@@ -71,7 +71,7 @@ def begun() -> AgentStarted:
         prompt="p" * 400,
         model=ModelChoice(requested="fast", effective="openai/fast"),
         tools=("read_file",),
-        limits=Limits(),
+        limits=LimitChoice(),
         definition_digest="d" * 64,
         setup_digest="s" * 64,
     )

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
 from drone.agent.ports import Model
 from drone.worker.ending import Finisher
+from drone.worker.refusals import Refusals
 from drone.worker.runs import Runs
 from drone.worker.told import Teller
 from drone.worker.writer import Writer
@@ -61,7 +62,7 @@ async def stored_turns(database_url: str, model: Model) -> AsyncIterator[Callabl
         fold = Fold(claim.order.id, claim.order.session_id)
         fold.last_seq, fold.attempt = claim.last_seq, 1
         journal = writer.open(claim.order.id, claim.epoch, fold)
-        run.hold(claim, journal)
+        run.hold(claim, journal, Refusals(store.controls, offload))
         answer = await our_turn(model, journal, claim.order.id)
         await finisher.finish(run, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
         runs.leave(run)

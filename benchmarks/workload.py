@@ -20,9 +20,9 @@ from pathlib import Path
 import httpx
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.delegation import Delegation
 from drone.agent.ports import Journal, Model
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
@@ -111,7 +111,7 @@ def master(model: Model, turn: Turn) -> Agent:
     child = AgentDefinition(name="explore", prompt=CHILD_PROMPT)
     tools = FunctionTools([lookup])
 
-    def hire(agent_type: str, depth: int) -> Agent:
+    def hire(wanted: Wanted) -> Agent:
         return Agent(child, model=model, tools=tools, limits=LIMITS)
 
     delegation = Delegation(turn, {"explore": "Looks facts up."}, hire, depth=0)
@@ -119,7 +119,7 @@ def master(model: Model, turn: Turn) -> Agent:
 
 
 async def our_turn(model: Model, journal: Journal, order_id: str, attempt: int = 1) -> str:
-    turn = Turn(journal, Budget(LIMITS))
+    turn = Turn.begun(journal, Budget(LIMITS))
     task = Task(prompt_of_a_turn(), root_record_id(order_id, attempt))
     report = await master(model, turn).run(task, turn)
     if not report.completed or not report.text:

@@ -10,10 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drone.agent.agent import Agent as Agent
+    from drone.agent.controls.steering import Steering as Steering
+    from drone.agent.gates.report_gate import ReportGate as ReportGate
+    from drone.agent.gates.state_gate import StateGate as StateGate
     from drone.agent.memory import MemoryJournal as MemoryJournal
+    from drone.agent.past import Past as Past
     from drone.agent.report import Report as Report
+    from drone.agent.subagents.spawning import DepthExceeded as DepthExceeded
+    from drone.agent.subagents.subagent import SubAgent as SubAgent
+    from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
+    from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
     from drone.crew import Crew as Crew
+    from drone.isolated import Fork as Fork
+    from drone.isolated import ForkResult as ForkResult
+    from drone.isolated import InProcessRunner as InProcessRunner
+    from drone.isolated import SubagentRunner as SubagentRunner
+    from drone.library import Agent as Agent
+    from drone.library import load_agent as load_agent
     from drone.models.registry import Models as Models
     from drone.settings import Settings as Settings
     from drone.tools.tool import FunctionTools as FunctionTools
@@ -23,16 +36,29 @@ if TYPE_CHECKING:
     from mcc.contracts.limits import Limits as Limits
 
 _HOMES = {
-    "Agent": "drone.agent.agent",
+    "Agent": "drone.library",
     "AgentDefinition": "mcc.contracts.agents",
     "Crew": "drone.crew",
+    "DepthExceeded": "drone.agent.subagents.spawning",
+    "Fork": "drone.isolated",
+    "ForkResult": "drone.isolated",
     "FunctionTools": "drone.tools.tool",
+    "InProcessRunner": "drone.isolated",
     "Joined": "drone.tools.tool",
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.memory",
     "Models": "drone.models.registry",
+    "Past": "drone.agent.past",
     "Report": "drone.agent.report",
+    "ReportGate": "drone.agent.gates.report_gate",
     "Settings": "drone.settings",
+    "Steering": "drone.agent.controls.steering",
+    "SubAgent": "drone.agent.subagents.subagent",
+    "SubAgentSession": "drone.agent.subagents.subagent",
+    "SubAgentTool": "drone.agent.subagents.subagent",
+    "SubagentRunner": "drone.isolated",
+    "load_agent": "drone.library",
+    "StateGate": "drone.agent.gates.state_gate",
     "tool": "drone.tools.tool",
 }
 

@@ -1,73 +1,85 @@
-"""This room is for the crew: it hires the agents that an order needs, with their model, tools and limits."""
+"""This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import assert_never
 
-from drone.agent.agent import Agent
-from drone.agent.budget import Budget, Share
+from drone.agent.controls.bridge import Bridge
 from drone.agent.definitions import Definitions
-from drone.agent.delegation import SUBAGENT, Delegation
-from drone.agent.mail import Mailbox
-from drone.agent.messages import ToolSpec
-from drone.agent.ports import Journal, Model, ToolSet
-from drone.agent.report import Report
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports import Journal, ToolSet
+from drone.agent.report import Cause, Report
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.offers import offers
+from drone.agent.subagents.wanted import CannotHire
 from drone.agent.turn import Task, Turn, title_of
-from drone.models.registry import Models, UnknownModel
-from drone.sandbox.paths import PathError
+from drone.hiring import Hiring, Terms
+from drone.models.providers import KNOWN
+from drone.models.registry import Models
+from drone.sandbox.paths import PathError, Workspace
 from drone.settings import Settings
-from drone.tools.catalog import catalog, workspace_tools
-from drone.tools.groups import chosen
-from drone.tools.only import Only
-from drone.tools.timed import Timed
+from drone.tools.agent_files import agent_files
+from drone.tools.artifacts import ArtifactTools
+from drone.tools.catalog import Toolbox
+from drone.tools.redacted import Redacted
 from drone.tools.tool import Joined
-from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Outcome, WorkOrder
-from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
 
 
-class CannotHire(Exception):
-    """The order asks for something that this drone does not have; a sentence that says what to do."""
-
-
 class Crew:
     """Everything that a drone needs to run orders, without broker or database. Safe for many orders at once."""
 
-    def __init__(self, settings: Settings, definitions: Definitions, models: Models) -> None:
+    def __init__(
+        self, settings: Settings, definitions: Definitions, models: Models, toolbox: Toolbox | None = None
+    ) -> None:
         self._settings = settings
         self._definitions = definitions
         self._models = models
+        self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
+        self._secrets = settings.secrets(known.key_name for known in KNOWN)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
         return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox | None = None) -> Outcome:
-        """One turn of the Master Agent, who reads `mail` between rounds.
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge | None = None) -> Outcome:
+        """One turn of the Master Agent; `bridge` brings what people ask of its agents.
 
         Raises `JournalError` and CancelledError; everything else is in the outcome.
         """
-        turn = Turn(journal, Budget(order.limits or Limits()), Mailbox() if mail is None else mail)
+        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge)
         try:
             workspace = self._workspace(order)
-            master = Post(self, order, turn, workspace).master()
-        except (CannotHire, UnknownModel) as error:
+            known = await asyncio.to_thread(self._agents_in, workspace)
+            hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
+            await asyncio.to_thread(hiring.make_gates, order.agent)
+            master = hiring.master(order.agent, order.model, self._tools(workspace))
+        except CannotHire as error:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
         task = Task(order.prompt, root_record_id(order.id, attempt), title_of(order.prompt))
         return outcome_of(await master.run(task, turn))
 
     def agents(self) -> tuple[Capability, ...]:
-        return self._definitions.capabilities()
+        return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])
 
     def tools(self) -> tuple[Capability, ...]:
-        return (*catalog(), Capability(name=SUBAGENT, description="Delegate a piece of work to a subagent."))
+        own = (*offers({}, Limits().subagents_per_call), *ReportGate().specs())
+        known = [Capability(name=spec.name, description=spec.description.partition(". ")[0] + ".") for spec in own]
+        return (*self._toolbox.capabilities(), *known)
+
+    @property
+    def sandbox(self) -> str:
+        """What programs run in here, or why none do."""
+        return self._toolbox.sandbox
 
     def models(self) -> tuple[Capability, ...]:
         return self._models.capabilities()
@@ -75,14 +87,17 @@ class Crew:
     async def close(self) -> None:
         await self._models.aclose()
 
-    def definition(self, name: str) -> AgentDefinition:
-        try:
-            return self._definitions.get(name)
-        except LookupError as error:
-            raise CannotHire(str(error.args[0])) from error
+    def _agents_in(self, workspace: Path | None) -> Definitions:
+        """The agents that an order may hire there. Blocks. Raises `CannotHire` for one that cannot be opened."""
+        if workspace is None:
+            return self._definitions
+        with _opened():
+            return self._definitions.nearer(agent_files(Workspace(workspace)))
 
-    def model(self, name: str | None) -> Model:
-        return self._models.default if name is None else self._models.get(name)
+    def _tools(self, workspace: Path | None) -> ToolSet:
+        """The tools of an order with this workspace, or without one. Raises `CannotHire`."""
+        with _opened():
+            return Joined(Redacted(self._toolbox.tools(workspace), self._secrets), ArtifactTools())
 
     def _workspace(self, order: WorkOrder) -> Path | None:
         """The order's workspace, real and under an allowed root; None when it asks for none."""
@@ -104,75 +119,31 @@ class Crew:
         return real
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
-    """The hiring for one order: every agent of its tree gets tools and spawn rights that its parent has."""
-
-    crew: Crew
-    order: WorkOrder
-    turn: Turn
-    workspace: Path | None
-
-    @property
-    def limits(self) -> Limits:
-        return self.turn.budget.limits
-
-    def master(self) -> Agent:
-        definition = self.crew.definition(self.order.agent)
-        asked = self.order.model or (None if definition.model == "inherit" else definition.model)
-        try:
-            tools = workspace_tools(self.workspace)
-        except PathError as error:
-            raise CannotHire(f"The workspace cannot be opened: {error}") from error
-        return self._agent(definition, self.crew.model(asked), asked, tools, depth=0)
-
-    def _agent(
-        self, definition: AgentDefinition, model: Model, asked: str | None, inherited: ToolSet, *, depth: int
-    ) -> Agent:
-        tools = Only(inherited, _granted(inherited.specs(), definition))
-        offered = self._offered(definition) if depth < self.limits.depth else {}
-        timed = Timed(tools, Share.of(self.limits, definition.limits, depth).tool_seconds)
-        own = Joined(timed, self._delegation(offered, model, tools, depth)) if offered else timed
-        return Agent(definition, model=model, tools=own, limits=self.limits, requested_model=asked)
-
-    def _delegation(self, offered: Mapping[str, str], model: Model, tools: ToolSet, depth: int) -> Delegation:
-        def hire(agent_type: str, child_depth: int) -> Agent:
-            definition = self.crew.definition(agent_type)
-            own = None if definition.model == "inherit" else definition.model
-            child_model = model if own is None else self.crew.model(own)
-            return self._agent(definition, child_model, own or model.name, tools, depth=child_depth)
-
-        return Delegation(self.turn, offered, hire, depth=depth)
-
-    def _offered(self, definition: AgentDefinition) -> dict[str, str]:
-        """The usable agents that this one may delegate to, with their descriptions; none without the delegation tools.
-
-        An agent whose file is broken is left out here; registration tells its problem.
-        """
-        if SUBAGENT not in _granted(_DELEGATION, definition):
-            return {}
-        known = {agent.name: agent.description for agent in self.crew.agents() if agent.problem is None}
-        return {name: known[name] for name in definition.spawns if name in known}
-
-
-_DELEGATION = (ToolSpec(name=SUBAGENT, description="", parameters={}, group="delegation"),)
-
-
-def _granted(inherited: Sequence[ToolSpec], definition: AgentDefinition) -> list[str]:
-    """Which of the inherited tools the definition lets its agent have, in their order."""
-    names = [spec.name for spec in inherited]
-    wanted = names if definition.tools is None else chosen(inherited, definition.tools)
-    refused = set(chosen(inherited, definition.disallowed_tools))
-    return [name for name in wanted if name not in refused]
+@contextmanager
+def _opened() -> Iterator[None]:
+    try:
+        yield
+    except PathError as error:
+        raise CannotHire(f"The workspace cannot be opened: {error}") from error
 
 
 def outcome_of(report: Report) -> Outcome:
     """What the master's report means for its order."""
-    if report.completed:
-        return Outcome(status=OrderStatus.SUCCEEDED, answer=report.text)
-    if report.status is RecordStatus.LIMIT_REACHED:
-        spent = report.limit in BUDGET_LIMITS
-        reason = FailureReason.BUDGET_EXHAUSTED if spent else FailureReason.LIMIT_REACHED
-    else:
-        reason = FailureReason.MODEL_ERROR
+    match report.cause:
+        case None:
+            return Outcome(status=OrderStatus.SUCCEEDED, answer=report.text, result=report.result)
+        case Cause.CANCELLED:
+            return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
+        case Cause.LIMIT if report.limit in BUDGET_LIMITS:
+            reason = FailureReason.BUDGET_EXHAUSTED
+        case Cause.LIMIT | Cause.NO_PROGRESS:
+            reason = FailureReason.LIMIT_REACHED
+        case Cause.GATE:
+            reason = FailureReason.GATE_FAILED
+        case Cause.MODEL:
+            reason = FailureReason.MODEL_ERROR
+        case Cause.BROKE:
+            reason = FailureReason.INTERNAL
+        case _:
+            assert_never(report.cause)
     return Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)

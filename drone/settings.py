@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -237,6 +238,14 @@ class Settings(BaseSettings):
         """The secret that is called `name` (given to this object, else in the environment); None when there is none."""
         given = self.keys.get(name)
         return given.get_secret_value() if given else os.environ.get(name) or None
+
+    def secrets(self, key_names: Iterable[str]) -> tuple[str, ...]:
+        """What no tool may ever say: the keys of these names and of all models, passwords in addresses."""
+        names = {*key_names, *self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
+        passwords = (
+            unquote(urlsplit(address).password or "") for address in (self.database_url, self.redis_url) if address
+        )
+        return tuple(sorted({secret for secret in (*map(self.key, names), *passwords) if secret}))
 
 
 def _whole(path: Path) -> Path:

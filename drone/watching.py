@@ -45,10 +45,13 @@ class JsonLines:
 
 
 class PlainLines:
-    def entry(self, entry: Entry) -> None:
-        from mcc.view.lines import line_of
+    def __init__(self) -> None:
+        from mcc.view.lines import Lines
 
-        if line := line_of(entry):
+        self._lines = Lines()
+
+    def entry(self, entry: Entry) -> None:
+        if line := self._lines.line_of(entry):
             print(line, flush=True)
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:

@@ -59,6 +59,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     from mcc.cli.printing import print_pairs
     from mcc.client import NotFound
     from mcc.view import figures
+    from mcc.view.spared import spared
 
     order = client.orders.get(order_id)
     usage, place = order.usage, settings.data_dir
@@ -69,12 +70,17 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     except NotFound:
         print(f"order   {order_id}\nNo agent started, so there is no record.")
         return
+    children = spared(record)
     print_pairs(
         (
             ("order", order.id),
             ("record", f"{record.id} (the master's, with {len(record.subagent_history)} subagents under it)"),
             ("model", record.model.effective),
             ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
+            (
+                "delegated",
+                f"{children.tokens:,} tokens ({children.share:.0%}) of the subagents' work never reached the master",
+            ),
             ("kept in", place),
             ("look again", f"mcc up --data-dir {again}, then: mcc orders record {order.id} --data-dir {again}"),
         )

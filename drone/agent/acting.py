@@ -2,35 +2,119 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING
 
-from drone.agent.budget import Allowance
-from drone.agent.messages import ToolResult, ToolSpec
+from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.controls.helm import Helm
+from drone.agent.gates.gate import VALIDATE, Evidence, Finish
+from drone.agent.gates.receipts import Receipt, reading, recalled
+from drone.agent.messages import Message, ToolResult, ToolSpec
 from drone.agent.mishap import mishap
-from drone.agent.ports import Call, Journal, Output, ToolSet
-from mcc.contracts.journal import Origin, Outcome, ToolFinished, ToolStarted
-from mcc.contracts.record import ToolCall
+from drone.agent.ports import Call, Output
+from drone.agent.report import Report
+from drone.agent.side_by_side import side_by_side
+from drone.agent.spending.allowance import Allowance
+from drone.agent.turn import Turn
+from mcc.contracts.journal import Fact, GateChecked, Origin, Outcome, ToolFinished, ToolStarted
+from mcc.contracts.record import RecordStatus, ToolCall
+from mcc.definitions.groups import TOOL_GROUPS
+
+if TYPE_CHECKING:
+    from drone.agent.agent import Agent
+
+
+OUTCOME_UNKNOWN = (
+    "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
+    "effect. It is not run again by itself. Look whether it had, before you repeat it."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """Results in the order of the calls. `unwritten` goes into the journal with the next entry of the record."""
+    """Finished calls in the order of the reply. `unwritten` goes into the journal with the record's next entry.
 
-    results: tuple[ToolResult, ...]
-    unwritten: ToolFinished
+    `refusals` are the errors of the last check of the gate that was meant as the end.
+    """
+
+    finished: tuple[ToolFinished, ...]
+    unwritten: tuple[Fact, ...]
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        return tuple(ToolResult(one.call_id, one.name, one.content, one.is_error) for one in self.finished)
 
 
 class Hands:
-    """Runs the tool calls of one record, at most `width` at a time."""
+    """Runs the tool calls of one run, at most `parallel_tool_calls` at a time, and keeps their receipts."""
 
-    def __init__(self, tools: ToolSet, journal: Journal, origin: Origin, allowance: Allowance, width: int) -> None:
-        self._tools = tools
-        self._journal = journal
+    def __init__(
+        self, agent: "Agent", turn: Turn, origin: Origin, allowance: Allowance, finish: Finish | None, task: str
+    ) -> None:
+        self._tools = agent.tools
+        self._turn = turn
         self._origin = origin
         self._allowance = allowance
-        self._width = width
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in tools.specs()}
+        self._finish = finish
+        self._finish_specs = finish.specs() if finish else ()
+        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
+        self._helm = Helm(origin)
+        self._receipts: list[Receipt] = []
+        self._children: list[Report] = []
+        self.task = task
+
+    def recall(self, earlier: Iterable[Message]) -> None:
+        """What the conversation did before this run counts as evidence too."""
+        finish = {spec.name for spec in self._finish_specs}
+        self._receipts = [receipt for receipt in recalled(earlier) if receipt.tool not in finish]
+
+    def recall_calls(self, calls: Sequence[ToolCall], done: Sequence[ToolFinished]) -> None:
+        """Calls of this very run that an earlier drone brought to their end."""
+        for call, finished in zip(calls, done, strict=True):
+            if self._finish is not None and self._finish.owns(call.name):
+                continue
+            self._allowance.recall_tool_call()
+            self._receipts.append(Receipt.of(call, finished))
+            self._children.extend(self._turn.reports_of(finished.subagent_ids))
+
+    def outcome_unknown(
+        self, started: Mapping[str, ToolStarted], finished: Mapping[str, ToolFinished]
+    ) -> tuple[ToolFinished, ...]:
+        """The ends of calls that a lost drone had begun and that must not be run again."""
+        return tuple(
+            ToolFinished(
+                call_id=call.call_id,
+                name=call.name,
+                content=OUTCOME_UNKNOWN,
+                is_error=True,
+                outcome=Outcome.OUTCOME_UNKNOWN,
+            )
+            for call in started.values()
+            if call.call_id not in finished and not (call.idempotent or self._is_resumable(call.name))
+        )
+
+    def _is_resumable(self, name: str) -> bool:
+        """Whether the tool, run again, goes on with what it had begun; a check of the gate begins nothing."""
+        spec = self._specs.get(name)
+        return spec is None or spec.resumable or (self._finish is not None and self._finish.owns(name))
+
+    def steer_by(self, helm: Helm) -> None:
+        self._helm = helm
+
+    def may(self, spec: ToolSpec) -> bool:
+        """Whether nobody took the tool away. The finish tools are not taken: without them no run could end."""
+        owned = self._finish is not None and self._finish.owns(spec.name)
+        return owned or self._helm.allows(spec.name, spec.group)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that may be called now: a tool set may change between rounds, and people take tools away."""
+        there = (*self._tools.specs(), *self._finish_specs)
+        self._specs = {spec.name: spec for spec in there}
+        return tuple(filter(self.may, there)) if self._helm.narrowed else there
 
     def starting(self, calls: tuple[ToolCall, ...], round_number: int) -> tuple[ToolStarted, ...]:
         """The entries to commit before any of the calls runs."""
@@ -51,54 +135,146 @@ class Hands:
         spec = self._specs.get(name)
         return spec is not None and spec.idempotent
 
-    async def act(self, calls: tuple[ToolCall, ...]) -> Acted:
-        """Run calls whose start is committed. Each result is committed when it comes, the last one by the caller."""
-        if len(calls) == 1:
-            finished = await self._one(calls[0])
-            return Acted((_result(finished),), finished)
-        width = asyncio.Semaphore(self._width)
-        finished_calls: dict[str, ToolFinished] = {}
+    async def act(self, calls: tuple[ToolCall, ...], before: Mapping[str, ToolFinished] | None = None) -> Acted:
+        """Run calls whose start is committed; each result is committed when it comes, the last ones by the caller.
+
+        What hands a result in runs after all others, so that its rules see what they brought. `before`: results that
+        are there already.
+        """
+        finished: dict[str, ToolFinished] = dict(before or {})
+        wanted = [call for call in calls if call.call_id not in finished]
+        self.recall_calls([call for call in calls if call.call_id in finished], tuple(finished.values()))
+        last = [call for call in wanted if self._finish is not None and self._finish.owns(call.name)]
+        first = [call for call in wanted if self._finish is None or not self._finish.owns(call.name)]
+        unwritten: list[Fact] = list(await self._side_by_side(first, finished))
+        if last and unwritten:
+            await self._turn.journal.write(self._origin, *unwritten)
+            unwritten = []
+        refusals: tuple[str, ...] = ()
+        for call in last:
+            checked, done = await self._hand_in(call)
+            if checked is not None:
+                unwritten.append(checked)
+                refusals = refusals if call.name == VALIDATE else checked.errors
+            unwritten.append(done)
+            finished[call.call_id] = done
+        return Acted(tuple(finished[call.call_id] for call in calls), tuple(unwritten), refusals)
+
+    async def _side_by_side(self, calls: list[ToolCall], finished: dict[str, ToolFinished]) -> tuple[ToolFinished, ...]:
+        """Answers the result that came last, which is not committed yet."""
+        if len(calls) <= 1:
+            done = tuple([await self._one(call) for call in calls])
+            finished.update((one.call_id, one) for one in done)
+            return done
+        complete = len(finished) + len(calls)
+        width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
 
         async def one(call: ToolCall) -> None:
             async with width:
-                finished = await self._one(call)
-            finished_calls[call.call_id] = finished
-            if len(finished_calls) < len(calls):
-                await self._journal.write(self._origin, finished)
+                await self._helm.passes()
+                done = await self._one(call)
+            finished[call.call_id] = done
+            if len(finished) < complete:
+                await self._turn.journal.write(self._origin, done)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for call in calls:
-                    group.create_task(one(call))
-        except ExceptionGroup as stopped:
-            raise stopped.exceptions[0] from None
-        *_, last = finished_calls.values()
-        return Acted(tuple(_result(finished_calls[call.call_id]) for call in calls), last)
+        async with side_by_side() as start:
+            for call in calls:
+                start(partial(one, call))
+        return (list(finished.values())[-1],)
 
     async def _one(self, call: ToolCall) -> ToolFinished:
         """The call's result; whatever the tool does, the model is told and the turn goes on. Raises `JournalError`."""
         started = time.monotonic()
         try:
-            return _finished(call, await self._run(call), started)
+            output = await self._run(call)
+            await self._close_given_up()
         except BaseException as error:
-            said = f"The tool {call.name} broke: {mishap(error)}"
-            return _finished(call, Output(said, is_error=True, outcome=Outcome.ERROR), started)
+            output = _error(f"The tool {call.name[:_NAME]} broke: {mishap(error)}")
+            await self._close_given_up()
+        return self._noted(call, output, started)
+
+    async def _close_given_up(self) -> None:
+        """A tool that does not wait for its agent any longer leaves no end of it behind."""
+        given_up = self._turn.given_up
+        while given_up:
+            why = "the call that it worked for did not wait for it any longer"
+            await self._turn.journal.close(RecordStatus.CANCELLED, why, under=given_up.pop())
+
+    def _noted(self, call: ToolCall, output: Output, started: float) -> ToolFinished:
+        done = _finished(call, output, started)
+        self._receipts.append(Receipt.of(call, done))
+        self._children.extend(output.children)
+        return done
 
     async def _run(self, call: ToolCall) -> Output:
+        refused = self._refused(call)
+        if refused is not None:
+            return refused
+        assert isinstance(call.arguments, Mapping)
+        wanted = Call(call.call_id, call.name, call.arguments, self._origin, self._turn)
+        output = await self._tools.call(wanted)
+        readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
+        content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable)
+        return output if artifact is None else replace(output, content=content, artifact=artifact)
+
+    def _refused(self, call: ToolCall) -> Output | None:
+        """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
+        spec = self._specs.get(call.name)
+        if spec is None:
+            return _error(self._unknown(call.name))
+        if not self.may(spec):
+            return _error(f"A person took the tool {call.name} away from you. {self._have()}", Outcome.DENIED)
         if not isinstance(call.arguments, Mapping):
-            return Output(
-                f"The arguments of {call.name} must be one JSON object; what was sent is not: {call.arguments[:200]}",
-                is_error=True,
-                outcome=Outcome.ERROR,
-            )
+            sent = call.arguments[:200]
+            return _error(f"The arguments of {call.name} must be one JSON object; what was sent is not: {sent}")
         if not self._allowance.take_tool_call():
-            allowed = self._allowance.share.tool_calls
-            return Output(
-                f"The limit tool_calls ({allowed}) is reached: no tool runs any more. Answer with what you have.",
-                is_error=True,
-                outcome=Outcome.DENIED,
-            )
-        return await self._tools.call(Call(call.call_id, call.name, call.arguments, self._origin))
+            reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
+            return _error(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)
+        return None
+
+    def _still(self) -> str:
+        """What an agent can do that has no tool call left."""
+        if not self._finish_specs:
+            return "no tool runs any more. Answer"
+        return f"no tool but {' and '.join(spec.name for spec in self._finish_specs)} runs any more. Finish"
+
+    def _unknown(self, name: str) -> str:
+        if name in _FINISH_TOOLS and self._finish is None:
+            return f"You need no tool to finish: your reply without a tool call is your result. {self._have()}"
+        near = get_close_matches(name[:_NAME], [spec.name for spec in self.specs()], n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"There is no tool {name[:_NAME]!r} here.{hint} {self._have()}"
+
+    def _have(self) -> str:
+        names = ", ".join(spec.name for spec in self.specs())
+        return f"You have: {names}." if names else "You have no tools."
+
+    async def _hand_in(self, call: ToolCall) -> tuple[GateChecked | None, ToolFinished]:
+        assert self._finish is not None
+        started = time.monotonic()
+        if self._helm.mail and call.name != VALIDATE:
+            return None, _finished(call, _error(_READ_FIRST), started)
+        evidence = Evidence(
+            task=self.task,
+            receipts=tuple(self._receipts),
+            children=tuple(self._children),
+            usage=self._allowance.usage,
+            reading=reading(self.specs()),
+        )
+        checked, output = await self._finish.call(call, evidence)
+        return checked, _finished(call, output, started)
+
+
+_FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
+
+_NAME = 200
+"""Characters of a tool's name, as a model wrote it, that are looked at and told."""
+
+_READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."
+
+
+def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
+    return Output(said, is_error=True, outcome=outcome)
 
 
 def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
@@ -110,8 +286,5 @@ def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
         outcome=output.outcome,
         seconds=round(time.monotonic() - started, 6),
         subagent_ids=output.subagent_ids,
+        artifact=output.artifact,
     )
-
-
-def _result(finished: ToolFinished) -> ToolResult:
-    return ToolResult(finished.call_id, finished.name, finished.content, finished.is_error)

@@ -5,25 +5,32 @@ import time
 
 from drone.agent.mishap import mishap
 from drone.agent.ports import Ask, DeltaKind, Journal, Model, ModelError, Reply
+from drone.agent.spending.budget import Reservation
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
 from mcc.contracts.record import ToolCall
 
 log = logging.getLogger("drone.agent")
 
-LAST_TOKENS = 4096
-"""A cap on output is sent only when less than this is left: many servers refuse caps larger than their own."""
-
 
 class Ear:
     """Listens to one call of a model on behalf of a record."""
 
-    def __init__(self, journal: Journal, origin: Origin, round_number: int, model: str) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        origin: Origin,
+        round_number: int,
+        model: str,
+        reserved: Reservation | None = None,
+        attempt: int = 1,
+    ) -> None:
         self._journal = journal
         self._origin = origin
         self._round = round_number
         self.model = model
-        self.attempt = 1
+        self.attempt = attempt
+        self._reserved = reserved or Reservation()
         self._offsets: dict[DeltaKind, int] = {}
 
     def delta(self, kind: DeltaKind, text: str) -> None:
@@ -43,7 +50,13 @@ class Ear:
 
     async def begin(self, *before: Fact) -> None:
         """Commit these facts, and that the call starts."""
-        started = ModelStarted(round=self._round, attempt=self.attempt, model=self.model)
+        started = ModelStarted(
+            round=self._round,
+            attempt=self.attempt,
+            model=self.model,
+            reserved_tokens=self._reserved.tokens,
+            reserved_usd=self._reserved.usd,
+        )
         await self._journal.write(self._origin, *before, started)
 
     async def _again(self, why: Fact) -> None:

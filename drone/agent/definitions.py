@@ -1,17 +1,25 @@
-"""This room is for the agents of an installation: their files found, read once, and checked against each other."""
+"""This room is for the agents of an installation: their files found and read once, the shipped and the operator's."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.drones import Capability
-from mcc.definitions.agents import parse_agent
-from mcc.definitions.errors import DefinitionError, suggestion
-from mcc.definitions.front_matter import FILE_BYTES, decoded
-from mcc.definitions.groups import TOOL_GROUPS, GroupTable
+from mcc.contracts.drones import AgentSheet, Capability
+from mcc.contracts.shape import digest
+from mcc.definitions.errors import DefinitionError
+from mcc.definitions.files import MASTER, AgentFile
+from mcc.definitions.front_matter import FILE_BYTES
+from mcc.definitions.groups import TOOL_GROUPS, GroupTable, expanded
+from mcc.definitions.scopes import Agents, installed, with_workspace
+from mcc.rules.report import few
 
-MASTER = "master"
+__all__ = ["MASTER", "Definitions", "shipped_prompts"]
+
+TOLD = 100
+TOLD_CHARACTERS = 1_000
+"""Sentences about a workspace's files that are told, and the characters of each."""
+
 _FILE = "system.md"
 
 
@@ -19,45 +27,71 @@ _FILE = "system.md"
 class Definitions:
     """All agents that orders and agents may name. A broken file is kept with its problem instead of a definition."""
 
-    directory: Path
-    agents: Mapping[str, AgentDefinition]
-    problems: Mapping[str, str]
+    known: Agents
+    groups: GroupTable = field(default_factory=lambda: TOOL_GROUPS)
 
     @classmethod
     def load(cls, prompts_dir: Path | str | None = None, groups: GroupTable = TOOL_GROUPS) -> "Definitions":
-        """Read `master/system.md` and `subagent/*/system.md` under `prompts_dir`, else under the shipped prompts.
+        """The shipped agents, and those of `master/system.md` and `subagent/*/system.md` under `prompts_dir`.
 
         Never raises for what is in the files: `problems` says it, `get` and `capabilities` tell it.
         """
-        directory = shipped_prompts() if prompts_dir is None else Path(prompts_dir).expanduser()
-        agents: dict[str, AgentDefinition] = {}
-        problems: dict[str, str] = {}
-        for name, path in _files(directory):
-            try:
-                _refuse_twin(name, path, {*agents, *problems})
-                agents[name] = _read(name, path, directory, groups)
-            except DefinitionError as error:
-                agents.pop(name, None)
-                problems[name] = str(error)
-        return cls(directory, *_checked_spawns(agents, problems, directory))
+        shipped = tuple(_files(shipped_prompts(), whole=True))
+        if prompts_dir is None:
+            return cls(installed(shipped, groups=groups), groups)
+        directory = Path(prompts_dir).expanduser()
+        if directory.is_dir():
+            return cls(installed(shipped, _files(directory), groups), groups)
+        problem = DefinitionError(str(directory), "prompts are to be read from here, and it is no directory")
+        return cls(Agents(problems={file.name: problem for file in shipped}), groups)
+
+    @property
+    def agents(self) -> Mapping[str, AgentDefinition]:
+        return self.known.usable
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        return {name: str(problem) for name, problem in self.known.problems.items()}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with a workspace's files, in a bounded number of bounded sentences: they become entries."""
+        return few([str(one) for one in (*self.known.refused, *self.known.warnings)], TOLD, TOLD_CHARACTERS)
+
+    def nearer(self, files: Iterable[AgentFile]) -> "Definitions":
+        """With the agents of an order's workspace before these, none of them with more rights than the operator's."""
+        return Definitions(with_workspace(self.known, files, self.groups), self.groups)
 
     def get(self, name: str) -> AgentDefinition:
         """Raises LookupError with a sentence: there is no such agent, or its file is broken."""
-        if name in self.agents:
-            return self.agents[name]
-        if name in self.problems:
-            raise LookupError(f"The agent {name!r} cannot be used: {self.problems[name]}")
-        raise LookupError(f"There is no agent {name!r}{suggestion(name, self.agents)}")
+        return self.known.get(name)
+
+    def spawns(self, name: str) -> tuple[str, ...]:
+        """The agents that a usable one may delegate to, `workspace/*` spelled out, in the order of its file."""
+        return self.known.spawns(name)
 
     def names(self) -> tuple[str, ...]:
         """The agents that can be used, in alphabetical order."""
         return tuple(sorted(self.agents))
 
-    def capabilities(self) -> tuple[Capability, ...]:
-        """Every agent that has a file, the broken ones with their problem."""
-        usable = [Capability(name=name, description=agent.description) for name, agent in self.agents.items()]
+    def capabilities(self, tools: Collection[str] = ()) -> tuple[Capability, ...]:
+        """Every agent that has a file, the broken ones with their problem; `tools` are those of the drone."""
+        usable = [
+            Capability(name=name, description=agent.description, agent=self._sheet(name, agent, tools))
+            for name, agent in self.agents.items()
+        ]
         broken = [Capability(name=name, problem=problem) for name, problem in self.problems.items()]
         return tuple(sorted((*usable, *broken), key=lambda capability: capability.name))
+
+    def _sheet(self, name: str, agent: AgentDefinition, there: Collection[str]) -> AgentSheet:
+        refused = expanded(agent.disallowed_tools, self.groups)
+        wanted = None if agent.tools is None else expanded(agent.tools, self.groups) - refused
+        return AgentSheet(
+            definition=agent,
+            origin=self.known.scopes[name].value,
+            tools=None if wanted is None else tuple(tool for tool in there if tool in wanted),
+            digest=digest(agent),
+        )
 
 
 def shipped_prompts() -> Path:
@@ -67,57 +101,23 @@ def shipped_prompts() -> Path:
     return packed if packed.is_dir() else package.parent / "prompts"
 
 
-def _files(directory: Path) -> Iterator[tuple[str, Path]]:
-    yield MASTER, directory / MASTER / _FILE
+def _files(directory: Path, *, whole: bool = False) -> Iterator[AgentFile]:
+    """The agent files of a directory of prompts; in a `whole` one the master may not be missing."""
+    master = directory / MASTER / _FILE
+    if whole or master.parent.is_dir():
+        yield _read(MASTER, master)
     subagents = directory / "subagent"
     if subagents.is_dir():
         for folder in sorted(subagents.iterdir()):
             if folder.is_dir() and not folder.name.startswith((".", "_")):
-                yield folder.name, folder / _FILE
+                yield _read(folder.name, folder / _FILE)
 
 
-def _refuse_twin(name: str, path: Path, known: Collection[str]) -> None:
-    if name in known:
-        raise DefinitionError(str(path), f"two files define the agent {name!r}; rename or remove one of them")
-
-
-def _read(name: str, path: Path, directory: Path, groups: GroupTable) -> AgentDefinition:
-    label = str(path)
+def _read(name: str, path: Path) -> AgentFile:
     try:
         if not path.is_file():
-            raise DefinitionError(
-                label, f"there is no such file; an agent needs one, and prompts are read from {directory}"
-            )
+            return AgentFile(name, str(path), problem="there is no such file, and an agent needs one")
         with path.open("rb") as file:
-            content = file.read(FILE_BYTES + 1)
+            return AgentFile(name, str(path), file.read(FILE_BYTES + 1))
     except OSError as error:
-        raise DefinitionError(label, f"the file cannot be read: {error.strerror}") from error
-    definition = parse_agent(decoded(content, label), label, groups)
-    if ignored := _without_effect(definition):
-        raise DefinitionError(label, f"{ignored} is not available in this version; leave it out")
-    if definition.name != name:
-        raise DefinitionError(label, f"the file names its agent {definition.name!r} but lies where {name!r} belongs")
-    return definition
-
-
-def _without_effect(definition: AgentDefinition) -> str | None:
-    """A part of the file that this version would not honour; it says so instead of ignoring it."""
-    blank = AgentDefinition(name=definition.name)
-    if definition.result not in (None, "text"):
-        return "result (other than text)"
-    parts = ("rules", "permission", "isolation")
-    return next((part for part in parts if getattr(definition, part) != getattr(blank, part)), None)
-
-
-def _checked_spawns(
-    agents: Mapping[str, AgentDefinition], problems: Mapping[str, str], directory: Path
-) -> tuple[dict[str, AgentDefinition], dict[str, str]]:
-    """Agents and problems, those agents moved to the problems that would spawn what does not exist."""
-    known = {*agents, *problems}
-    usable, broken = dict(agents), dict(problems)
-    for name, agent in agents.items():
-        missing = next((spawn for spawn in agent.spawns if spawn not in known), None)
-        if missing is not None:
-            del usable[name]
-            broken[name] = f"{directory}: spawns of {name!r} names {missing!r}{suggestion(missing, known)}"
-    return usable, broken
+        return AgentFile(name, str(path), problem=f"the file cannot be read: {error.strerror}")

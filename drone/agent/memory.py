@@ -1,7 +1,8 @@
 """This room is for a journal in memory: the runtime without a database, for embedding, `drone run` and tests."""
 
+import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from drone.agent.ports import DeltaKind
 from mcc.contracts.fold import Fold
@@ -9,14 +10,21 @@ from mcc.contracts.journal import ORDER, Draft, Entry, Fact, Origin
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 
+LONG = 500_000
+"""Texts of more characters are hashed beside the loop."""
+
 
 class MemoryJournal:
-    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas."""
+    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas.
+
+    `entries` are those that it begins with: 1..N of the same order.
+    """
 
     def __init__(
         self,
         order_id: str,
         *,
+        entries: Iterable[Entry] = (),
         watch: Callable[[Entry], None] | None = None,
         hear: Callable[[Origin, DeltaKind, str], None] | None = None,
     ) -> None:
@@ -24,8 +32,13 @@ class MemoryJournal:
         self.entries: list[Entry] = []
         self.texts: dict[str, str] = {}
         self.fold = Fold(order_id)
+        self.in_use = False
+        """Whether a session writes a tree in it just now."""
         self._watch = watch
         self._hear = hear
+        for entry in entries:
+            self.entries.append(entry)
+            self.fold.add(entry)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
         at = now()
@@ -34,12 +47,15 @@ class MemoryJournal:
         return len(self.entries)
 
     async def keep(self, text: str) -> str:
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        digest = await asyncio.to_thread(_digest, text) if len(text) > LONG else _digest(text)
         self.texts[digest] = text
         return digest
 
-    async def close(self, status: AgentEnd, error: str) -> None:
-        for draft in self.fold.closing(now(), status, error):
+    async def kept(self, digest: str) -> str | None:
+        return self.texts.get(digest)
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
+        for draft in self.fold.closing(now(), status, error, under):
             self._take(draft)
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
@@ -56,3 +72,7 @@ class MemoryJournal:
         self.fold.add(entry)
         if self._watch is not None:
             self._watch(entry)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

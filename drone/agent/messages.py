@@ -51,7 +51,8 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 class ToolSpec:
     """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
 
-    `idempotent`: running it twice does no harm, so a takeover may run it again.
+    `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
+    what it had begun.
     `seconds`: its time limit, None = the turn's.
     """
 
@@ -61,4 +62,5 @@ class ToolSpec:
     group: str = ""
     idempotent: bool = False
     seconds: float | None = None
+    resumable: bool = False
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from drone.agent.messages import Message, ToolSpec
 from mcc.contracts.journal import Fact, Origin, Outcome, Thought
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.usage import Usage
+
+if TYPE_CHECKING:
+    from drone.agent.report import Report
+    from drone.agent.turn import Turn
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]
 
@@ -23,7 +27,7 @@ class WantedCall:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to a model. `messages` grows from call to call of a transcript; encode each message once."""
+    """One request to a model. The same messages come again with the next call, and more: encode each of them once."""
 
     system: str
     messages: Sequence[Message]
@@ -73,36 +77,54 @@ class Model(Protocol):
 class ModelError(Exception):
     """The provider did not give a reply; the message is a sentence for people, without secrets.
 
-    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for.
+    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for. `usage`: what the
+    provider said that the failed tries cost, None = nothing.
     """
 
     def __init__(
-        self, message: str, *, retryable: bool = False, retry_after: float | None = None, status: int | None = None
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        status: int | None = None,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.status = status
+        self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call that the loop has journaled and now runs. `arguments` is a JSON object."""
+    """A tool call that the loop has journaled and now runs. `arguments` is a JSON object.
+
+    `turn` is the one that the caller works in, None outside of a run; a tool that runs agents hangs them in there.
+    """
 
     call_id: str
     name: str
     arguments: Mapping[str, object]
     origin: Origin
+    turn: "Turn | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a tool call brought: `content` is what the model is told."""
+    """What a tool call brought: `content` is what the model is told.
+
+    `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
+    whole text is kept (`Journal.keep`) where `content` is a part of it.
+    """
 
     content: str
     is_error: bool = False
     outcome: Outcome = Outcome.OK
     subagent_ids: tuple[str, ...] = ()
+    children: "tuple[Report, ...]" = ()
+    artifact: str | None = None
 
 
 class ToolSet(Protocol):
@@ -122,8 +144,14 @@ class Journal(Protocol):
     async def keep(self, text: str) -> str:
         """Store a text under its SHA-256 (hex), which is answered."""
 
-    async def close(self, status: AgentEnd, error: str) -> None:
-        """Write the ends of every call and agent that is still open (`Fold.closing`), children first."""
+    async def kept(self, digest: str) -> str | None:
+        """The text that is stored under this SHA-256 (hex); None when there is none."""
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
+        """Write the ends of every call and agent that is still open (`Fold.closing`), children first.
+
+        `under`: only those of that record and of what hangs below it.
+        """
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         """Tell viewers of text on its way; may be lost."""

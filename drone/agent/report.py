@@ -1,16 +1,30 @@
 """This room is for the report: how an agent's run ended and what it brought."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.usage import Usage
+
+
+class Cause(StrEnum):
+    """Why a run stopped before its agent was done."""
+
+    MODEL = "model"
+    LIMIT = "limit"
+    GATE = "gate"
+    NO_PROGRESS = "no_progress"
+    CANCELLED = "cancelled"
+    BROKE = "broke"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """`text` is the final answer, or what there was of it when the run stopped short; `error` says why it did.
 
-    `usage` is that of the run's own model calls, without its children's. `limit` names the limit that was reached.
+    `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
+    by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
+    `usage` is that of the run's own model calls, without its children's; `rounds` counts its replies.
     """
 
     status: AgentEnd
@@ -19,15 +33,52 @@ class Report:
     usage: Usage = Usage()
     error: str | None = None
     limit: str | None = None
+    cause: Cause | None = None
+    result: object = None
+    agent: str = ""
+    title: str = ""
+    rounds: int = 0
+    model: str = ""
 
     @property
     def completed(self) -> bool:
         return self.status is RecordStatus.COMPLETED
 
 
-class LimitReached(Exception):
+class Stopped(Exception):
+    """A run ends short of its result; the message is a sentence without its full stop.
+
+    Stopped
+    ├── LimitReached    a limit of the turn or the agent is used up
+    ├── GateFailed      the attempts at handing in an acceptable result are used up
+    ├── NoProgress      the agent goes round in circles
+    └── Ended           a person cancelled this agent
+    """
+
+    status: AgentEnd = RecordStatus.FAILED
+    cause: Cause
+
+
+class LimitReached(Stopped):
     """A limit of the turn or the agent is used up; `limit` is its name in `Limits`."""
 
+    status = RecordStatus.LIMIT_REACHED
+    cause = Cause.LIMIT
+
     def __init__(self, limit: str, allowed: float) -> None:
-        super().__init__(f"the limit {limit} ({allowed:g}) is reached")
+        super().__init__(f"the limit {limit} ({allowed:.10g}) is reached")
         self.limit = limit
+
+
+class GateFailed(Stopped):
+    cause = Cause.GATE
+
+
+class NoProgress(Stopped):
+    status = RecordStatus.BLOCKED
+    cause = Cause.NO_PROGRESS
+
+
+class Ended(Stopped):
+    status = RecordStatus.CANCELLED
+    cause = Cause.CANCELLED

@@ -1,24 +1,63 @@
-"""This room is for the turn: what all agents of one tree share."""
+"""This room is for the turn: what all agents of one tree share, and what one of them is asked to do."""
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from drone.agent.budget import Budget
-from drone.agent.mail import Mailbox
+from drone.agent.artifacts import Artifacts
+from drone.agent.controls.bridge import Bridge
+from drone.agent.messages import Message
+from drone.agent.past import Past
 from drone.agent.ports import Journal
+from drone.agent.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.conversations import Conversations
+from drone.agent.subagents.places import Places
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """`mail` is for the master; its children have none."""
-
     journal: Journal
     budget: Budget
-    mail: Mailbox = field(default_factory=Mailbox)
+    bridge: Bridge
+    artifacts: Artifacts
+    places: Places
+    conversations: Conversations
+    past: Past = field(default_factory=Past)
+    """What an earlier drone did of this turn."""
+    beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while an agent's set-up is kept, so that agents which are hired together begin in that order."""
+    given_up: list[str] = field(default_factory=list)
+    """Records of agents below a call that nobody waited for any longer; they are closed when the call ends."""
+
+    @classmethod
+    def begun(cls, journal: Journal, budget: Budget, bridge: Bridge | None = None, past: Past | None = None) -> "Turn":
+        """`past`: that of a turn which goes on; what it spent is taken off the budget."""
+        past = past or Past()
+        budget.recall(past)
+        return cls(
+            journal,
+            budget,
+            bridge or Bridge(journal),
+            Artifacts(journal),
+            Places(budget.limits.concurrency),
+            Conversations(),
+            past=past,
+        )
+
+    def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
+        """How those of these agents ended that an earlier drone brought to their end."""
+        records = (self.past.record(record_id) for record_id in record_ids)
+        return [record.report() for record in records if record is not None and record.finished is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an agent is asked to do, and where its record hangs in the tree."""
+    """What an agent is asked to do, and where its record hangs in the tree.
+
+    `earlier` is the conversation that goes before the prompt, of the record that `continues` names; `tools_removed` is
+    what people took away from the agent in it.
+    """
 
     prompt: str
     record_id: str
@@ -26,6 +65,10 @@ class Task:
     parent_id: str | None = None
     call_id: str | None = None
     depth: int = 0
+    continues: str | None = None
+    earlier: tuple[Message, ...] = ()
+    turn_number: int = 1
+    tools_removed: tuple[str, ...] = ()
 
 
 def title_of(prompt: str, characters: int = 60) -> str:

@@ -6,9 +6,10 @@ from itertools import groupby
 from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask
+from drone.agent.ports import Ask, ModelError
 from drone.models.anthropic_reply import MessageReply
 from drone.models.json_text import write
+from drone.models.parameters import sendable, unsendable
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_names import legal
 from drone.models.transport import Target, Wire
@@ -167,7 +168,10 @@ def _result(result: ToolResult) -> Mapping[str, object]:
 def _tool(tool: ToolSpec) -> bytes:
     known = tool.encoded.get(_WIRE)
     if known is None:
-        told = {"name": legal(tool.name), "description": tool.description, "input_schema": tool.parameters}
+        if problem := unsendable(tool.parameters):
+            raise ModelError(f"The tool {tool.name} cannot be offered to this model: {problem}.")
+        schema = sendable(tool.parameters)
+        told = {"name": legal(tool.name), "description": tool.description, "input_schema": schema}
         known = tool.encoded[_WIRE] = write(told)
     return known
 

@@ -9,6 +9,7 @@ from drone.models.prices import Price
 from drone.models.spending import Spent
 from drone.models.tool_names import own_names
 from mcc.contracts.journal import Thought
+from mcc.contracts.usage import Usage
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Text, thinking and arguments of one reply together; no model writes so much, a broken server might."""
@@ -98,6 +99,11 @@ class Collected:
             first_token_ms=first_token_ms,
             model=self.name,
         )
+
+    def billed(self, price: Price | None, request_bytes: int) -> Usage | None:
+        """The usage of a reply that will never be whole, as far as the provider said any; None when it did not."""
+        said = self.spent.input is not None or self.spent.output is not None
+        return self.spent.usage(price, request_bytes, self.characters) if said else None
 
     def _wanted(self, tools: Iterable[str]) -> tuple[WantedCall, ...]:
         ours = own_names(tools)

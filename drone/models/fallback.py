@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.models.spending import Bill
 
 REST_SECONDS = 60.0
 """A model that failed is passed over for so long, unless no other is left."""
@@ -28,15 +29,18 @@ class Fallback:
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
-        last = len(self._models) - 1
+        last, bill = len(self._models) - 1, Bill()
         for place, model in enumerate(self._models):
             why = self._rests(place)
             if place == last or why is None:
                 try:
-                    return await model.ask(replace(ask, seconds=deadline - self._clock()) if place else ask, listener)
+                    timed = replace(ask, seconds=deadline - self._clock()) if place else ask
+                    return bill.on(await model.ask(timed, listener))
                 except ModelError as error:
                     self._rest(place, error)
+                    bill.add(error.usage)
                     if place == last or deadline - self._clock() < LEAST_SECONDS:
+                        error.usage = bill.usage
                         raise
                     why = str(error)
             await listener.fell_back(model.name, self._models[place + 1].name, why)

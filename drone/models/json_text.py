@@ -44,11 +44,22 @@ def _read_slowly(raw: bytes) -> object:
 
 
 def arguments(text: str) -> Mapping[str, object] | str:
-    """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}."""
+    """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}.
+
+    Some servers encode the object twice, others begin with an empty one before the real one comes.
+    """
     if not text.strip():
         return {}
-    value = _strict(text)
-    return value if isinstance(value, dict) and not _too_deep(text) else text
+    plain = _unwrapped(text)
+    value = _strict(plain)
+    return value if isinstance(value, dict) and not _too_deep(plain) else text
+
+
+def _unwrapped(text: str) -> str:
+    if text.startswith('{}{"'):
+        return text[2:]
+    value = _strict(text) if text.startswith('"') else None
+    return value if isinstance(value, str) else text
 
 
 def _strict(text: str) -> object:

@@ -8,6 +8,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpe
 from drone.agent.ports import Ask
 from drone.models.json_text import write
 from drone.models.openai_reply import ChatReply
+from drone.models.parameters import sendable
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_names import legal
 from drone.models.transport import Target, Wire
@@ -133,6 +134,6 @@ def _call(call: ToolCall) -> dict[str, object]:
 def _tool(tool: ToolSpec) -> bytes:
     known = tool.encoded.get("openai")
     if known is None:
-        function = {"name": legal(tool.name), "description": tool.description, "parameters": tool.parameters}
+        function = {"name": legal(tool.name), "description": tool.description, "parameters": sendable(tool.parameters)}
         known = tool.encoded["openai"] = write({"type": "function", "function": function})
     return known

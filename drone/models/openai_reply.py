@@ -94,6 +94,9 @@ class ChatReply:
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
             collected.say(refusal)
+        former = delta.get("function_call")
+        if isinstance(former, dict):
+            self._fragment({"index": 0, "function": former}, whole=whole)
         calls = delta.get("tool_calls")
         if calls and isinstance(calls, list):
             for fragment in calls:

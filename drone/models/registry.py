@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
 from drone.models.addresses import host_of, problem_with
 from drone.models.fallback import Fallback
+from drone.models.loop_guard import LoopGuard
 from drone.models.prices import Price
 from drone.models.providers import KNOWN, Provider, default_name, first_model_of_ollama, known_price, provider
 from drone.models.retry import Retrying
@@ -152,7 +153,7 @@ class Models:
             price=price,
         )
         make = anthropic_model if form == "anthropic" else openai_model
-        return Retrying(make(endpoint, self._road()))
+        return Retrying(LoopGuard(make(endpoint, self._road())))
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]

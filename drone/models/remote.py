@@ -12,6 +12,7 @@ from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
 from drone.models.prices import Price
+from drone.models.spending import Bill
 from drone.models.transport import Answer, Target, Unreachable, Wire
 
 STALL_SECONDS = 90.0
@@ -103,17 +104,22 @@ class Remote:
         return self._endpoint.name
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        bill = Bill()
         try:
             async with asyncio.timeout(ask.seconds):
-                return await self._asked(ask, listener)
+                return await self._asked(ask, listener, bill)
         except TimeoutError as late:
-            raise ModelError(f"{self.name} did not finish within {ask.seconds:g} seconds.", retryable=True) from late
+            said = f"{self.name} did not finish within {ask.seconds:g} seconds."
+            raise ModelError(said, retryable=True, usage=bill.usage) from late
+        except ModelError as error:
+            error.usage = bill.usage
+            raise
 
-    async def _asked(self, ask: Ask, listener: Listener) -> Reply:
+    async def _asked(self, ask: Ask, listener: Listener, bill: Bill) -> Reply:
         while True:
             without = self._without
             try:
-                return await self._once(ask, listener, without)
+                return await self._once(ask, listener, without, bill)
             except ModelError as error:
                 parameter = self._format.refuses(ask, without, str(error)) if error.status in (400, 422) else None
                 if parameter is None:
@@ -121,18 +127,21 @@ class Remote:
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
-    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
-        body = self._format.body(ask, without)
+    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
+        body, incoming = self._format.body(ask, without), self._format.incoming()
         silence = min(ask.seconds, self._stall_seconds) if self._endpoint.stream else ask.seconds
         asked_at = self._clock()
         answer = await self._wire.post(self._target, body, silence)
         try:
             if answer.status != 200:
                 raise await self._refusal(answer)
-            first_token_at = await self._read(answer, incoming := self._format.incoming(), listener)
+            first_token_at = await self._read(answer, incoming, listener)
+            return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
+        except BaseException:
+            bill.add(incoming.collected.billed(self._endpoint.price, len(body)))
+            raise
         finally:
             await answer.close()
-        return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
 
     def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
         incoming.end()

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.models.spending import Bill
+from mcc.contracts.usage import Usage
 
 FEWEST_TOKENS = 1_024
 
@@ -62,22 +64,26 @@ class Retrying:
         wider = replace(ask, max_output_tokens=_twice(ask, reply), seconds=left)
         why = f"{self.name} used up its output without a word; asking again with {wider.max_output_tokens} tokens."
         await listener.retried(why, 0.0)
+        bill = Bill()
         try:
             again = await self._insist(wider, listener, deadline)
-        except ModelError:
-            return reply
-        return replace(again, usage=reply.usage.plus(again.usage))
+        except ModelError as error:
+            bill.add(error.usage)
+            return bill.on(reply)
+        bill.add(reply.usage)
+        return bill.on(again)
 
     async def _insist(self, ask: Ask, listener: Listener, deadline: float) -> Reply:
-        tried = 0
+        tried, bill = 0, Bill()
         while True:
             try:
-                return await self._model.ask(ask, listener)
+                return bill.on(await self._model.ask(ask, listener))
             except ModelError as error:
                 tried += 1
+                bill.add(error.usage)
                 wait = self._next_wait(tried, error, deadline)
                 if wait is None:
-                    raise _final(error, tried) from error
+                    raise _final(error, tried, bill.usage) from error
                 await listener.retried(str(error), wait)
             await self._sleep(wait)
             ask = replace(ask, seconds=deadline - self._clock())
@@ -100,8 +106,8 @@ def _twice(ask: Ask, reply: Reply) -> int:
     return 2 * max(FEWEST_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
 
 
-def _final(error: ModelError, tried: int) -> ModelError:
-    """The last error, saying how often it was tried."""
+def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
+    """The last error, saying how often it was tried and what that cost."""
     if tried == 1:
         return error
     return ModelError(
@@ -109,4 +115,5 @@ def _final(error: ModelError, tried: int) -> ModelError:
         retryable=error.retryable,
         retry_after=error.retry_after,
         status=error.status,
+        usage=usage,
     )

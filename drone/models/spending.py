@@ -1,7 +1,8 @@
 """This room is for usage as providers tell it: checked, clamped, and estimated where it is missing or nonsense."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from drone.agent.ports import Reply
 from drone.models.prices import Price
 from mcc.contracts.usage import Usage
 
@@ -40,6 +41,21 @@ class Spent:
             model_calls=1,
             cost_usd=None if price is None else price.cost(taken, cached, given),
         )
+
+
+class Bill:
+    """What failed tries cost so far; `usage` None: nothing that anybody spoke of."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+
+    def add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage.plus(usage)
+
+    def on(self, reply: Reply) -> Reply:
+        """The reply that came in the end, with everything that it took."""
+        return reply if self.usage is None else replace(reply, usage=self.usage.plus(reply.usage))
 
 
 def _estimated(size: int) -> int:

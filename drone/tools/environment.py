@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from drone.sandbox.paths import PathError, Workspace
@@ -47,15 +47,28 @@ BUILD_FILES = frozenset(
 _BUILD_SUFFIXES = (".csproj", ".fsproj", ".sln", ".cabal", ".gemspec")
 
 
-@tool(group="environment_read", idempotent=True, seconds=60, effects="read")
-def environment_detect(context: ToolContext) -> str:
-    """Learn what kind of project the workspace holds: a good first call, before any file is read.
+Detect = Callable[[ToolContext], str]
 
-    The result is one JSON object: `files` and `directories` (counts, without what .gitignore names), `languages` (files
-    by language, most first), `build_files`, `entry_points` (how it is started: scripts, commands, make targets, main
-    modules, each with the file that says so), `git` (branch and commit, null without a repository), `os`, and `tools`
-    (which helper programs this machine has).
-    """
+
+def detection_tool(git_problem: str | None) -> Detect:
+    """`environment_detect` of a machine on which git cannot be used for this reason, or can (None)."""
+
+    @tool(group="environment_read", idempotent=True, seconds=60, effects="read")
+    def environment_detect(context: ToolContext) -> str:
+        """Learn what kind of project the workspace holds: a good first call, before any file is read.
+
+        The tools of git and shell work only after this one has been called once. The result is one JSON object: `files`
+        and `directories` (counts, without what .gitignore names), `languages` (files by language, most first),
+        `build_files`, `entry_points` (how it is started: scripts, commands, make targets, main modules, each with the
+        file that says so), `git` (branch and commit, null without a repository), `os`, `tools` (which helper programs
+        this machine has) and `git_tools` (whether they can be used, and why not).
+        """
+        return _detected(context, git_problem)
+
+    return environment_detect
+
+
+def _detected(context: ToolContext, git_problem: str | None) -> str:
     workspace = workspace_of(context)
     walk = Walk(workspace, stop=context.stop)
     found = list(walk.entries())
@@ -75,6 +88,7 @@ def environment_detect(context: ToolContext) -> str:
             "git": _git(git),
             "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
             "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
+            "git_tools": {"usable": git_problem is None, "problem": git_problem},
             "notes": [*walk.notes, *notes, *git_notes],
         },
         indent=1,

@@ -8,7 +8,7 @@ from typing import Any
 
 import re2
 
-from drone.sandbox.paths import PathMissing, Workspace
+from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.tools.glob import GlobError, expression
 from drone.tools.tool import ToolFailed
 
@@ -43,7 +43,7 @@ def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolF
     parent, _, name = path.rstrip("/").rpartition("/")
     try:
         fd = workspace.open_directory(parent or ("/" if path.startswith("/") else "."))
-    except Exception:
+    except PathError:
         return ToolFailed(
             f"{missing} Its directory does not exist either; list_files and find_files show what is there."
         )

@@ -8,8 +8,10 @@ from difflib import get_close_matches
 from threading import Event
 from typing import Any, Literal, TypeVar, overload
 
+from drone.agent.artifacts import Artifacts
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Call, JournalError, Output, ToolSet
+from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.journal import Origin, Outcome
@@ -37,12 +39,16 @@ class ToolContext:
     """What a tool may know beside its arguments; a parameter annotated with this type is filled in, never shown.
 
     `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
+    `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
+    run.
     """
 
     call_id: str
     origin: Origin
     workspace: Workspace | None = None
+    artifacts: Artifacts | None = None
     stop: Event = field(default_factory=Event)
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +197,9 @@ class FunctionTools:
         tool = self._tools.get(call.name)
         if tool is None:
             return unknown_tool(call.name, self._tools)
-        return await tool.run(call.arguments, ToolContext(call.call_id, call.origin, self._workspace))
+        artifacts = call.turn.artifacts if call.turn else None
+        context = ToolContext(call.call_id, call.origin, self._workspace, artifacts, turn=call.turn)
+        return await tool.run(call.arguments, context)
 
 
 class Joined:
@@ -214,7 +222,7 @@ class Joined:
 def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
     """The result for a call of a tool that is not there: the nearest that is, and all of them."""
     names = list(there)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name[:200], names, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     listed = f"You have: {', '.join(names)}." if names else "You have no tools."
     return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)

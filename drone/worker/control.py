@@ -1,14 +1,14 @@
 """This room is for the control listener: what people ask of running orders, woken by Redis, found by polling."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
 from redis.asyncio.client import PubSub
 
-from drone.worker.ending import REFUSED
+from drone.agent.ports import JournalError
 from drone.worker.runs import Runs
-from drone.worker.writer import patiently
 from mcc.contracts.control import Control
 from mcc.contracts.wire import control_channel
 from mcc.dispatch.connection import connect_async
@@ -72,17 +72,21 @@ class ControlListener:
         listening = self._runs.listening()
         if not listening:
             return
+        found: dict[str, list[Control]] = {}
         for control in await self._offload(self._controls.pending, listening):
-            await self._apply(control)
+            found.setdefault(control.order_id, []).append(control)
+        await asyncio.gather(*(self._pass_on(order_id, asked) for order_id, asked in found.items()))
 
-    async def _apply(self, control: Control) -> None:
-        run = self._runs.get(control.order_id)
+    async def _pass_on(self, order_id: str, asked: Sequence[Control]) -> None:
+        run = self._runs.get(order_id)
         if run is None:
             return
-        if run.take(control):
-            log.info("order is told", order_id=control.order_id, control=control.kind.value)
+        try:
+            await run.take(asked)
+        except JournalError as problem:
+            log.info("controls come too late", order_id=order_id, problem=str(problem))
         else:
-            await patiently(self._offload, lambda: self._controls.refuse(control.id, REFUSED))
+            log.info("order is told", order_id=order_id, controls=[control.kind.value for control in asked])
 
     async def _ask(self) -> None:
         while True:

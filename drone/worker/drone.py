@@ -18,7 +18,7 @@ from drone.worker.runner import Crew
 from drone.worker.slots import Slots
 from drone.worker.workshop import Workshop
 from mcc import __version__
-from mcc.contracts.drones import Registration
+from mcc.contracts.drones import Capability, Registration
 from mcc.dispatch.hints import Hints
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.sweep import SweepLoop
@@ -181,7 +181,7 @@ class Drone:
     def _make_keeper(self, crew: Crew) -> Keeper:
         return Keeper(
             self._store.leases,
-            registration(self._settings, crew),
+            registration(self._settings, crew, self._store.texts.keep),
             self._slots,
             lease_seconds=self._settings.lease_seconds,
             renew_seconds=self._settings.renew_seconds,
@@ -196,8 +196,11 @@ class Drone:
             self._wedged()
 
 
-def registration(settings: Settings, crew: Crew) -> Registration:
-    """What this process says of itself; the incarnation is filled in with each registration."""
+def registration(settings: Settings, crew: Crew, keep: Callable[[str], str]) -> Registration:
+    """What this process says of itself; the incarnation is filled in with each registration.
+
+    `keep` stores an agent's prompt and answers its digest: the row of a registration is written with every heartbeat.
+    """
     return Registration(
         incarnation="",
         name=settings.name,
@@ -206,8 +209,18 @@ def registration(settings: Settings, crew: Crew) -> Registration:
         version=__version__,
         queues=settings.queues,
         slots=settings.slots,
-        agents=crew.agents(),
+        sandbox=crew.sandbox,
+        agents=tuple(_without_prompt(agent, keep) for agent in crew.agents()),
         tools=crew.tools(),
         models=crew.models(),
         workspace_roots=tuple(str(root) for root in settings.workspace_roots),
     )
+
+
+def _without_prompt(capability: Capability, keep: Callable[[str], str]) -> Capability:
+    sheet = capability.agent
+    if sheet is None:
+        return capability
+    bare = sheet.definition.model_copy(update={"prompt": ""})
+    kept = sheet.model_copy(update={"definition": bare, "prompt_digest": keep(sheet.definition.prompt)})
+    return capability.model_copy(update={"agent": kept})

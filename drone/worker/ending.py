@@ -4,7 +4,7 @@ from functools import partial
 
 import structlog
 
-from drone.worker.runs import Run, is_cancel, is_steer
+from drone.worker.runs import Run, is_cancel
 from drone.worker.told import Teller
 from drone.worker.writer import patiently
 from mcc.contracts.control import Control
@@ -22,7 +22,6 @@ from mcc.store.ports import Claim, Ending, Store
 
 log = structlog.get_logger("drone.ending")
 
-REFUSED = "A drone of this version can only cancel or steer a whole order while it runs."
 TOO_LATE = "The turn had ended before it was read."
 
 
@@ -93,8 +92,7 @@ class Finisher:
             if is_cancel(control):
                 run.cancel = run.cancel or control
             else:
-                why = TOO_LATE if is_steer(control) else REFUSED
-                await patiently(self._offload, partial(self._store.controls.refuse, control.id, why))
+                await patiently(self._offload, partial(self._store.controls.refuse, control.id, TOO_LATE))
 
     async def _fold_again(self, order_id: str) -> Fold:
         fold = Fold(order_id)

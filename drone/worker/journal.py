@@ -18,6 +18,8 @@ class Committer(Protocol):
 
     async def keep(self, text: str) -> str: ...
 
+    async def kept(self, digest: str) -> str | None: ...
+
     async def quiet(self, journal: "OrderJournal") -> None: ...
 
     def delta(self, delta: Delta) -> None: ...
@@ -50,9 +52,12 @@ class OrderJournal:
     async def keep(self, text: str) -> str:
         return await self._committer.keep(text)
 
-    async def close(self, status: AgentEnd, error: str) -> None:
+    async def kept(self, digest: str) -> str | None:
+        return await self._committer.kept(digest)
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
         await self.quiet()
-        await self.append(self.fold.closing(now(), status, error))
+        await self.append(self.fold.closing(now(), status, error, under))
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         if self.sealed or origin.record_id is None:

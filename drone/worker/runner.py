@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from drone.agent.mail import Mail, Mailbox
+from drone.agent.controls.bridge import Bridge
+from drone.agent.controls.mail import Mail
 from drone.agent.ports import Fenced, Journal
-from drone.worker.ending import REFUSED, Finisher, broken, cancelled
+from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
+from drone.worker.refusals import Refusals
 from drone.worker.runs import Run, Runs, Stop
 from drone.worker.told import Teller
 from drone.worker.writer import Writer, patiently
@@ -37,7 +39,10 @@ PAGE = 1_000
 class Crew(Protocol):
     """Who does the work of an order."""
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox) -> Outcome: ...
+    @property
+    def sandbox(self) -> str: ...
+
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome: ...
 
     def agents(self) -> tuple[Capability, ...]: ...
 
@@ -114,7 +119,8 @@ class Runner:
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
         fold = await self._fold(claim)
         journal = self._writer.open(run.order_id, claim.epoch, fold)
-        run.hold(claim, journal)
+        refusals = Refusals(self._store.controls, self._offload)
+        run.hold(claim, journal, refusals)
         self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))
         log.info("order claimed", order_id=run.order_id, attempt=claim.attempt, epoch=claim.epoch)
         outcome = await self._turn(run, claim, journal)
@@ -125,6 +131,7 @@ class Runner:
                 "order let go", order_id=run.order_id, epoch=claim.epoch, why=run.stop.name if run.stop else "fenced"
             )
             return False
+        await refusals.kept()
         return await self._finisher.finish(run, outcome)
 
     async def _fold(self, claim: Claim) -> Fold:
@@ -156,18 +163,18 @@ class Runner:
     async def _read_controls(self, run: Run) -> None:
         """What was asked before the claim counts from the first round on."""
         asked = partial(self._store.controls.pending, {run.order_id: run.seen})
-        for control in await patiently(self._offload, asked):
-            if not run.take(control):
-                await patiently(self._offload, partial(self._store.controls.refuse, control.id, REFUSED))
+        await run.take(await patiently(self._offload, asked))
 
     async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome:
-        """What an earlier attempt left open is closed first, and what was said to it is said again."""
+        """What an earlier attempt left open is closed first; what was said to it is said again, and holds again."""
         left_open = journal.fold.closing(now(), RecordStatus.FAILED, "The drone that ran this was lost.")
         await journal.append(left_open)
-        for text in journal.fold.steers:
-            run.mail.put(Mail(text))
+        assert run.bridge is not None
+        for steer in journal.fold.steers:
+            run.bridge.put(Mail.said_before(steer))
+        run.bridge.restore(paused=journal.fold.paused, tools_removed=journal.fold.tools_removed)
         await self._read_controls(run)
-        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal, mail=run.mail)
+        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal, bridge=run.bridge)
 
 
 def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:

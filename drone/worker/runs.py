@@ -1,12 +1,14 @@
 """This room is for the orders that a drone works on right now, and for why one of them must stop."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 
-from drone.agent.mail import Mail, Mailbox
+from drone.agent.controls.bridge import Bridge
 from drone.worker.journal import OrderJournal
+from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.journal import Origin
 from mcc.store.ports import Claim
 
 
@@ -15,17 +17,31 @@ def is_cancel(control: Control) -> bool:
     return control.kind is ControlKind.CANCEL and control.record_id is None
 
 
-def is_steer(control: Control) -> bool:
-    """Whether this says something to the master."""
-    return control.kind is ControlKind.STEER and control.record_id is None and control.message is not None
-
-
 class Stop(Enum):
     """Why a run ends before its turn does."""
 
     CANCEL = auto()  # someone asked; the run writes the end
     HAND_BACK = auto()  # the process ends; the order goes back to the queue
     FENCED = auto()  # the lease is lost; nothing may be written
+
+
+class LateReceipts:
+    """What the bridge tells of controls that it had taken: the entries speak for those that were applied.
+
+    What was said to the order as a whole is left open, for it may yet be read by another attempt; its end settles it.
+    So is everything once the run must stop, or another drone may hold the order.
+    """
+
+    def __init__(self, run: "Run", refusals: Refusals) -> None:
+        self._run = run
+        self._refusals = refusals
+
+    def applied(self, control_id: str, seq: int) -> None:
+        pass
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        if whose.parent_id is not None and self._run.goes_on:
+            self._refusals.refuse(control_id, why)
 
 
 class Run:
@@ -37,33 +53,45 @@ class Run:
         self.seen = 0
         self.stop: Stop | None = None
         self.cancel: Control | None = None
-        self.mail = Mailbox()
+        self.bridge: Bridge | None = None
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
+        self._refusals: Refusals | None = None
 
     @property
     def held(self) -> tuple[Claim, OrderJournal] | None:
         """The claim with its journal; None before."""
         return self._held
 
-    def hold(self, claim: Claim, journal: OrderJournal) -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether the order is held here, and nothing was said against it."""
+        return self.stop is None and self._held is not None and not self._held[1].sealed
+
+    def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals) -> None:
         self._held = (claim, journal)
+        self._refusals = refusals
+        self.bridge = Bridge(journal, LateReceipts(self, refusals))
         self.seen = claim.control_seq
         if self.stop is not None:
             journal.seal()
 
-    def take(self, control: Control) -> bool:
-        """Do what is asked, each control once. False: no drone of this version can, so it is to be refused."""
-        if control.number <= self.seen or self.stop is not None:
-            return True
-        self.seen = control.number
-        if is_cancel(control):
-            self.halt(Stop.CANCEL, control)
-        elif is_steer(control):
-            self.mail.put(Mail(control.message or "", control.id))
-        else:
-            return False
-        return True
+    async def take(self, controls: Sequence[Control]) -> None:
+        """Do what is asked of this order, each control once and cancels first; refuse what cannot be done.
+
+        Raises `JournalError`; what is open then is for the next holder.
+        """
+        new = [control for control in controls if control.number > self.seen and self.stop is None]
+        if not new:
+            return
+        self.seen = max(control.number for control in new)
+        if cancel := next(filter(is_cancel, new), None):
+            self.halt(Stop.CANCEL, cancel)
+            return
+        assert self.bridge is not None and self._refusals is not None
+        for control in sorted(new, key=lambda one: (one.kind is not ControlKind.CANCEL, one.number)):
+            if refused := await self.bridge.take(control):
+                self._refusals.refuse(control.id, refused)
 
     def halt(self, stop: Stop, cancel: Control | None = None) -> None:
         """Start nothing more; the first reason counts, except that a lost lease beats all."""

@@ -82,6 +82,12 @@ class Writer:
     async def keep(self, text: str) -> str:
         return await patiently(self._texts, lambda: self._store.texts.keep(text))
 
+    async def kept(self, digest: str) -> str | None:
+        try:
+            return await patiently(self._texts, lambda: self._store.texts.kept(digest))
+        except KeyError:
+            return None
+
     def delta(self, delta: Delta) -> None:
         self._teller.delta(delta)
 

@@ -52,6 +52,7 @@ def build_app(
     for room in (orders, streams, controls, sessions, fleet, health, docs):
         app.include_router(room.router)
     problems.install(app)
+    docs.install(app)
     app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
     return app
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from mcc.api.problems import Unacceptable
+from mcc.api.asking import sensible
 from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import Listing
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
@@ -31,13 +31,14 @@ class Requested:
 
 @router.post("/orders/{order_id}/cancel", status_code=202, responses=RECEIPT)
 async def cancel(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Stop the order, or with a `record_id` one agent of it."""
+    """Stop the order, or with a `record_id` one agent of it with all below it; the others go on."""
     return await _request(service, order_id, ControlKind.CANCEL, asked)
 
 
 @router.post("/orders/{order_id}/pause", status_code=202, responses=RECEIPT)
 async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Begin no further model or tool call until it is resumed."""
+    """Begin no further model or tool call until it is resumed: of the order, or with a `record_id` of one agent and all
+    below it. The time limits of the order run on."""
     return await _request(service, order_id, ControlKind.PAUSE, asked)
 
 
@@ -49,9 +50,11 @@ async def resume(order_id: OrderId, service: ServiceHere, asked: NewControl | No
 
 @router.post("/orders/{order_id}/steer", status_code=202, responses=RECEIPT)
 async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
-    """Say something to the running agent, before its next model call."""
-    if not (asked.message or "").strip():
-        raise Unacceptable("message", "a steer needs a message: what should the agent be told?")
+    """Say something to the master, or with a `record_id` to one agent, before its next model call; or take tools away.
+
+    With `mode` "redirect" the message is the agent's task from now on. The tools and groups in `remove_tools` are gone
+    for the agent and all below it at once, and for good. Names that no agent of the order has change nothing.
+    """
     return await _request(service, order_id, ControlKind.STEER, asked)
 
 
@@ -76,6 +79,7 @@ def announce(service: Service, requested: Requested) -> None:
 
 
 def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> Requested:
+    asked = sensible(kind, asked, store.leases.registrations() if asked.remove_tools else ())
     return traced(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
 
 

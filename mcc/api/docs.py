@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import HTMLResponse, Response
+
+from mcc.api.problems import PROBLEM_TYPE
 
 router = APIRouter(include_in_schema=False)
 
@@ -32,6 +34,20 @@ async def page(request: Request) -> Response:
 @router.get("/api/docs.css")
 async def style() -> Response:
     return Response(STYLE, media_type="text/css")
+
+
+def install(app: FastAPI) -> None:
+    """Describe `app` with the media type that its errors have; the framework describes all of them as plain JSON."""
+    as_framework_says = app.openapi
+
+    def document() -> dict[str, Any]:
+        said = as_framework_says()
+        for operation in (told for methods in said["paths"].values() for told in methods.values()):
+            if problem := operation["responses"].get("default", {}).get("content", {}):
+                operation["responses"]["default"]["content"] = {PROBLEM_TYPE: next(iter(problem.values()))}
+        return said
+
+    app.openapi = document  # type: ignore[method-assign]
 
 
 def render(document: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ from typing import TypeAlias
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from mcc.api.service import API, Service, ServiceHere, answers, whole
+from mcc.api.problems import Refusal
+from mcc.api.service import API, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import Listing, Offer
 from mcc.contracts.drones import Capability, Drone, Registration
 
@@ -25,6 +26,15 @@ async def drones(service: ServiceHere) -> Response:
 async def agents(service: ServiceHere) -> Response:
     """Agents that the live drones know."""
     return await _merged(service, lambda drone: drone.agents)
+
+
+@router.get("/agents/{name}", responses=answers(Offer))
+async def agent(service: ServiceHere, name: str) -> Response:
+    """One agent with its prompt, as the first drone that can use it has it."""
+    found = await service.offload(_agent, service, name)
+    if found is None:
+        raise Refusal(404, "No live drone has an agent of this name.")
+    return answer(found)
 
 
 @router.get("/tools", responses=answers(Listing[Offer]))
@@ -52,6 +62,16 @@ def offers(drones: Sequence[Registration], part: Part) -> list[Offer]:
     return [_offer(name, held) for name, held in sorted(found.items())]
 
 
+def _agent(service: Service, name: str) -> Offer | None:
+    offered = offers(service.store.leases.registrations(), lambda drone: drone.agents)
+    found = next((one for one in offered if one.name == name), None)
+    if found is None or found.agent is None or found.agent.prompt_digest is None:
+        return found
+    prompt = service.store.texts.kept(found.agent.prompt_digest)
+    definition = found.agent.definition.model_copy(update={"prompt": prompt})
+    return found.model_copy(update={"agent": found.agent.model_copy(update={"definition": definition})})
+
+
 def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
     usable = tuple(sorted({drone for one, drone in held if one.problem is None}))
     return Offer(
@@ -59,4 +79,5 @@ def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
         description=next((one.description for one, _ in held if one.description), ""),
         problem=None if usable else held[0][0].problem,
         drones=usable,
+        agent=next((one.agent for one, _ in held if one.agent is not None), None),
     )

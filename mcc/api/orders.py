@@ -27,7 +27,7 @@ router = APIRouter(prefix=API, tags=["orders"])
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
 
-@router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder, 200))
+@router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder | SteeredOrder))
 async def place(new: NewOrder, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
     """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on."""
     placed, requested = await service.offload(_place, service, new, idempotency_key)

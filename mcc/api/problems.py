@@ -14,6 +14,15 @@ from mcc.contracts.shape import to_json
 from mcc.store import errors
 
 PROBLEM_TYPE = "application/problem+json"
+_IN_WORDS: Mapping[str, str] = {
+    "extra_forbidden": "Nothing of this name is known here; look at its spelling, or leave it out",
+    "tuple_type": "Input should be a list",
+}
+"""Kinds of mistakes for which pydantic has words of its own trade."""
+
+_ID_PATTERN = "^[0-9a-f]{8}-"
+"""How the pattern of an id begins."""
+
 RETRY_SECONDS = 2
 """What a caller is told to wait when the database is away."""
 
@@ -83,10 +92,17 @@ def _error(where: Sequence[Any], message: str) -> dict[str, Any]:
     return {"field": ".".join(str(part) for part in where), "message": message.removeprefix("Value error, ")}
 
 
+def _in_words(found: Mapping[str, Any]) -> str:
+    if str(found.get("ctx", {}).get("pattern", "")).startswith(_ID_PATTERN):
+        return "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000"
+    said: str = _IN_WORDS.get(found["type"], found["msg"])
+    return said.replace("Tuple should", "List should").replace(" after validation", "")
+
+
 async def _invalid(_: Request, error: Exception) -> Response:
     """What the caller sent is never sent back: it may be large, and it may be secret."""
     assert isinstance(error, RequestValidationError)
-    found = [_error([part for part in one["loc"] if part != "body"], one["msg"]) for one in error.errors()]
+    found = [_error([part for part in one["loc"] if part != "body"], _in_words(one)) for one in error.errors()]
     first = found[0]
     detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
     return problem(422, detail, errors=found[:50])

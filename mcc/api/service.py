@@ -63,6 +63,10 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT)]
 Cursor = Annotated[str | None, Query(max_length=500)]
 
 
+ERRORS: Mapping[int | str, dict[str, Any]] = {"default": {"model": Problem, "description": "An error"}}
+"""For the API's description: what every other request is answered with."""
+
+
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """`value` as JSON that carries any text."""
     body = value if isinstance(value, bytes) else to_json(value)
@@ -80,4 +84,4 @@ def whole(items: Sequence[object]) -> Response:
 
 def answers(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """For the API's description: what a right request is answered with, and that errors are problems."""
-    return {status: {"model": model}, 422: {"model": Problem}}
+    return {status: {"model": model}, **ERRORS}

@@ -3,15 +3,14 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcc.api.problems import Refusal
-from mcc.api.service import API, OrderId, ServiceHere
-from mcc.contracts.answers import Problem
+from mcc.api.service import API, ERRORS, OrderId, ServiceHere
 from mcc.contracts.status import FINAL
 from mcc.feed.feed import Feed
 from mcc.feed.frames import retry_frame
@@ -21,10 +20,10 @@ RETRY_MILLISECONDS = 1_000
 
 router = APIRouter(prefix=API, tags=["events"])
 
-STREAM: dict[int | str, dict[str, object]] = {
+STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events"},
     204: {"description": "The order is over and everything was seen"},
-    400: {"model": Problem},
+    **ERRORS,
 }
 
 
@@ -97,7 +96,7 @@ async def order_events(
     return _streamed(service.feed, service.feed.stream(order_id, start, there.seq))
 
 
-@router.get("/events", responses={200: STREAM[200]})
+@router.get("/events", responses={200: STREAM[200], **ERRORS})
 async def all_events(service: ServiceHere) -> Response:
     """Status changes of all orders: first `snapshot`, then `order.status` for each; a new connection begins anew."""
     return _streamed(service.feed, service.feed.board.stream())

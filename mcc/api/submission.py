@@ -6,12 +6,21 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from mcc.api.problems import Unacceptable
+from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
+from mcc.definitions.files import WORKSPACE_DIRECTORY
+from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.report import resolved
+from mcc.rules.rule import compiled
+from mcc.rules.schema import checked_schema
 from mcc.settings import Settings, nearest
 
-NOT_YET = ("ref", "document_id", "blueprint", "result_schema", "rules", "webhook_url")
+NOT_YET = ("ref", "document_id", "blueprint", "webhook_url")
 """Parts of an order that this version cannot honour; it says so instead of leaving them out."""
+
+RULE_CHARACTERS = 20_000
+"""CEL of all rules of one order; reading it takes up to about half a second."""
 
 PROVIDERS = frozenset({"anthropic", "ollama", "openai", "openrouter"})
 """Drones can ask these without an alias, as `provider/model`."""
@@ -24,6 +33,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     """
     _refuse_what_is_not_there_yet(new)
     _check_times(new, now)
+    _check_result(new)
     if new.queue not in settings.queues:
         known = ", ".join(settings.queues)
         raise Unacceptable(
@@ -32,11 +42,11 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
             f"declared are {known} (MCC_QUEUES adds others).",
         )
     if drones:
-        _check_known("agent", new.agent, (agent for drone in drones for agent in drone.agents))
         _check_model(new.model, drones)
-    if new.workspace is None:
-        return new
-    return new.model_copy(update={"workspace": workspace_under(new.workspace, roots_of(settings, drones))})
+    workspace = None if new.workspace is None else workspace_under(new.workspace, roots_of(settings, drones))
+    if drones and not (workspace and _may_bring(workspace, new.agent)):
+        _check_known("agent", new.agent, (agent for drone in drones for agent in drone.agents))
+    return new if workspace is None else new.model_copy(update={"workspace": workspace})
 
 
 def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:
@@ -64,6 +74,11 @@ def workspace_under(workspace: str, roots: Sequence[str]) -> str:
     return str(path)
 
 
+def _may_bring(workspace: str, agent: str) -> bool:
+    """Whether the workspace may have an agent of this name; of one that cannot be seen from here the drone knows."""
+    return not os.path.isdir(workspace) or os.path.isfile(os.path.join(workspace, WORKSPACE_DIRECTORY, f"{agent}.md"))
+
+
 def _refuse_what_is_not_there_yet(new: NewOrder) -> None:
     for name in NOT_YET:
         if getattr(new, name) not in (None, ()):
@@ -81,6 +96,26 @@ def _check_times(new: NewOrder, now: datetime) -> None:
         raise Unacceptable("not_before", "the order would expire before it may begin; name an earlier time.")
 
 
+def _check_result(new: NewOrder) -> None:
+    if new.result_schema is not None:
+        try:
+            checked_schema(resolved(new.result_schema))
+        except SchemaError as error:
+            place = f"result_schema.{error.place}" if error.place else "result_schema"
+            raise Unacceptable(place, _ended(error.sentence)) from error
+    if sum(len(rule.cel) for rule in new.rules) > RULE_CHARACTERS:
+        raise Unacceptable("rules", f"these are more than {RULE_CHARACTERS:,} characters of CEL; shorten them.")
+    for index, rule in enumerate(new.rules):
+        try:
+            compiled(rule)
+        except RuleError as error:
+            raise Unacceptable(f"rules[{index}].cel", _ended(str(error))) from error
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
 def _check_known(what: str, name: str, known: Iterable[Capability]) -> None:
     names = {one.name for one in known}
     if names and name not in names:
@@ -90,7 +125,7 @@ def _check_known(what: str, name: str, known: Iterable[Capability]) -> None:
 
 def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     """An alias must be known; `provider/model` is the provider's to know, so only the provider must be."""
-    if model is None or model == "inherit":
+    if model is None or model == INHERIT:
         return
     known = [one for drone in drones for one in drone.models]
     if "/" in model and model.partition("/")[0] in PROVIDERS | {one.name.partition("/")[0] for one in known}:

@@ -8,6 +8,7 @@ from mcc.cli.services import look_at_celery, look_at_database, look_at_redis
 from mcc.cli.surroundings import (
     look_at_data_dir,
     look_at_disk,
+    look_at_git,
     look_at_keys,
     look_at_prices,
     look_at_sandbox,
@@ -24,6 +25,7 @@ ROUND: Mapping[str, Look] = {
     "redis": look_at_redis,
     "celery": look_at_celery,
     "sandbox": look_at_sandbox,
+    "git": look_at_git,
     "search": look_at_search,
     "keys": look_at_keys,
     "prices": look_at_prices,

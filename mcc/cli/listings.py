@@ -1,4 +1,4 @@
-"""This room is for what is there to work with: drones, and the agents and models that they have."""
+"""This room is for what is there to work with: drones, and the models that they can ask."""
 
 from typing import TYPE_CHECKING
 
@@ -28,15 +28,6 @@ def drones(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
-
-
-def agents(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Agents that the live drones know.
-
-    Example: mcc agents
-    """
-    with served(url, data_dir) as client:
-        _show(client.agents.list(), as_json, "No agent: is there a drone? mcc drones says.")
 
 
 def models(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:

@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import config, db, doctor, listings, orders, run, serve, sessions, up
+from mcc.cli import agents, config, db, doctor, listings, orders, run, serve, sessions, up
 
 app = typer.Typer(
     name="mcc",
@@ -19,7 +19,7 @@ app.command("run")(run.run)
 app.add_typer(orders.app, name="orders")
 app.add_typer(sessions.app, name="sessions")
 app.command("drones")(listings.drones)
-app.command("agents")(listings.agents)
+app.add_typer(agents.app, name="agents")
 app.command("models")(listings.models)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")

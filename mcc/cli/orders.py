@@ -6,16 +6,20 @@ import typer
 
 from mcc.cli.options import AsJson, DataDir, Url
 from mcc.cli.printing import clock, print_json, print_markdown, print_pairs, print_table
+from mcc.cli.receipts import answer
 from mcc.cli.server import served
 
 if TYPE_CHECKING:
-    from mcc.contracts.control import Receipt
     from mcc.contracts.order import WorkOrder
 
 app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
 
 OrderId = Annotated[str, typer.Argument(help="The order's id.")]
-Record = Annotated[str | None, typer.Option(help="One node of the tree, by its record's id; all of it if left out.")]
+Record = Annotated[
+    str | None,
+    typer.Option("--record", help="One agent of the tree, by its record's id; the whole order if left out."),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is applied (exit 0) or refused (exit 1).")]
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
 
 
@@ -100,16 +104,18 @@ def cancel(
     order_id: OrderId,
     record_id: Record = None,
     reason: Reason = None,
+    wait: Wait = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop an order, or one agent of it.
+    """Stop an order, or one agent of it with all below it.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
     """
     with served(url, data_dir) as client:
-        _receipt("cancel", client.orders.cancel(order_id, record_id=record_id, reason=reason), as_json)
+        receipt = client.orders.cancel(order_id, record_id=record_id, reason=reason)
+        raise typer.Exit(answer(client, order_id, "cancel", receipt, wait=wait, as_json=as_json))
 
 
 @app.command()
@@ -117,16 +123,18 @@ def pause(
     order_id: OrderId,
     record_id: Record = None,
     reason: Reason = None,
+    wait: Wait = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let an order rest after the step it is at.
+    """Let an order, or one agent with all below it, rest after the step it is at.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
     """
     with served(url, data_dir) as client:
-        _receipt("pause", client.orders.pause(order_id, record_id=record_id, reason=reason), as_json)
+        receipt = client.orders.pause(order_id, record_id=record_id, reason=reason)
+        raise typer.Exit(answer(client, order_id, "pause", receipt, wait=wait, as_json=as_json))
 
 
 @app.command()
@@ -134,40 +142,52 @@ def resume(
     order_id: OrderId,
     record_id: Record = None,
     reason: Reason = None,
+    wait: Wait = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a paused order go on.
+    """Let what is paused go on.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
     with served(url, data_dir) as client:
-        _receipt("resume", client.orders.resume(order_id, record_id=record_id, reason=reason), as_json)
+        receipt = client.orders.resume(order_id, record_id=record_id, reason=reason)
+        raise typer.Exit(answer(client, order_id, "resume", receipt, wait=wait, as_json=as_json))
 
 
 @app.command()
 def steer(
     order_id: OrderId,
-    message: Annotated[str, typer.Argument(help="What its agent shall hear before its next step.")],
+    message: Annotated[str | None, typer.Argument(help="What the agent shall hear before its next step.")] = None,
     record_id: Record = None,
+    redirect: Annotated[bool, typer.Option("--redirect", help="The message is its task from now on.")] = False,
+    remove_tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--remove-tool", metavar="NAME", help="A tool or group that it and all below it lose; repeatable."
+        ),
+    ] = None,
+    reason: Reason = None,
+    wait: Wait = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say something to a running order.
+    """Say something to the master of a running order, or to one agent; or take tools away.
 
-    Example: mcc orders steer 0190c9a2-0000-7000-8000-000000000000 "Leave the tests out"
+    Example: mcc orders steer 0190c9a2-0000-7000-8000-000000000000 "Leave the tests out" --remove-tool workspace_write
     """
     with served(url, data_dir) as client:
-        _receipt("steer", client.orders.steer(order_id, message, record_id=record_id), as_json)
-
-
-def _receipt(what: str, receipt: "Receipt", as_json: bool) -> None:
-    if as_json:
-        print_json(receipt)
-    else:
-        print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
+        receipt = client.orders.steer(
+            order_id,
+            message,
+            record_id=record_id,
+            redirect=redirect,
+            remove_tools=remove_tools or (),
+            reason=reason,
+        )
+        raise typer.Exit(answer(client, order_id, "steer", receipt, wait=wait, as_json=as_json))
 
 
 def _facts(order: "WorkOrder") -> list[tuple[str, object]]:

@@ -146,10 +146,15 @@ def _client(server: Server) -> "Iterator[MCC]":
 
 
 def _limits(pairs: list[str]) -> dict[str, str] | None:
+    from mcc.contracts.limits import Limits
+    from mcc.definitions.errors import suggestion
+
     split = [pair.partition("=") for pair in pairs]
     for key, equals, value in split:
         if not key or not equals or not value:
             fail(f"--limit takes key=value, for example rounds=10; {key!r} is not that.", USAGE)
+        if key.strip() not in Limits.model_fields:
+            fail(f"There is no limit {key.strip()!r}{suggestion(key.strip(), Limits.model_fields)}", USAGE)
     return {key.strip(): value.strip() for key, _, value in split} or None
 
 

@@ -1,4 +1,4 @@
-"""This room is for the doctor's look at this machine: directory, disk, sandbox, search, keys, prices."""
+"""This room is for the doctor's look at this machine: directory, disk, sandbox, git, search, keys, prices."""
 
 import os
 import shutil
@@ -15,6 +15,8 @@ from mcc.cli.findings import Finding, Patient
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
 FREE = ("offline", "scripted")
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
+GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where the sandbox of a drone finds programs."""
 SANDBOX_TRIAL = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--", "true")
 
 
@@ -70,6 +72,13 @@ def look_at_sandbox(patient: Patient) -> Iterable[Finding]:
             Finding("sandbox", "warning", detail, "allow user namespaces; until then tools that run commands are off")
         ]
     return [Finding("sandbox", "ok", f"{program} works")]
+
+
+def look_at_git(patient: Patient, path: str = GIT_PATH) -> Iterable[Finding]:
+    if program := shutil.which("git", path=path):
+        return [Finding("git", "ok", f"{program} is there for the git tools, which run it in the sandbox")]
+    advice = "install it (Debian and Ubuntu: apt-get install git)"
+    return [Finding("git", "warning", f"git is not installed in {path}: the git tools are off", advice)]
 
 
 def look_at_search(patient: Patient) -> Iterable[Finding]:

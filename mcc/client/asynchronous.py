@@ -57,7 +57,7 @@ class AsyncMCC:
         self.orders = Orders(self._send, self._http)
         self.sessions = Sessions(self._send)
         self.drones = Drones(self._send)
-        self.agents = Offers(self._send, "agents")
+        self.agents = Agents(self._send, "agents")
         self.tools = Offers(self._send, "tools")
         self.models = Offers(self._send, "models")
 
@@ -173,18 +173,39 @@ class Orders:
                 raise calls.unreachable(str(self._http.base_url), error) from error
 
     async def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
+        """Stop the order, or the agent of `record_id` with all below it."""
         return await self._send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
 
     async def pause(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
+        """Begin no further model or tool call, of the order or of the agent of `record_id` with all below it."""
         return await self._send(calls.control(order_id, "pause", record_id=record_id, reason=reason))
 
     async def resume(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         return await self._send(calls.control(order_id, "resume", record_id=record_id, reason=reason))
 
-    async def steer(self, order_id: str, message: str, *, record_id: str | None = None) -> "Receipt":
-        return await self._send(calls.control(order_id, "steer", message=message, record_id=record_id))
+    async def steer(
+        self,
+        order_id: str,
+        message: str | None = None,
+        *,
+        record_id: str | None = None,
+        redirect: bool = False,
+        remove_tools: Sequence[str] = (),
+        reason: str | None = None,
+    ) -> "Receipt":
+        """Say something to the master, or to the agent of `record_id`, before its next model call.
+
+        `redirect`: the message is its task from now on. `remove_tools`: names of tools or groups that it and all below
+        it lose. A steer is never sent twice.
+        """
+        return await self._send(
+            calls.steer(
+                order_id, message, record_id=record_id, redirect=redirect, remove_tools=remove_tools, reason=reason
+            )
+        )
 
     async def controls(self, order_id: str) -> "Sequence[Control]":
+        """What was asked of the order, and what became of it."""
         return await self._send(calls.controls(order_id))
 
 
@@ -220,3 +241,9 @@ class Offers:
 
     async def list(self) -> "Sequence[Offer]":
         return await self._send(calls.list_offers(self._what))
+
+
+class Agents(Offers):
+    async def get(self, name: str) -> "Offer":
+        """One agent with its prompt. Raises `NotFound`."""
+        return await self._send(calls.agent(name))

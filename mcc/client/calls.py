@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -148,13 +148,33 @@ def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
     return Call("GET", path, Listing[Entry].model_validate, query(after=after, limit=limit))
 
 
-def control(order_id: str, kind: str, **asked: str | None) -> "Call[Receipt]":
+def control(order_id: str, kind: str, **asked: object) -> "Call[Receipt]":
     from mcc.contracts.control import Receipt
     from mcc.contracts.shape import to_json
 
     body = to_json({name: value for name, value in asked.items() if value is not None})
     return Call(
         "POST", f"{_order_path(order_id)}/{kind}", Receipt.model_validate, body=body, repeatable=kind != "steer"
+    )
+
+
+def steer(
+    order_id: str,
+    message: str | None,
+    *,
+    record_id: str | None,
+    redirect: bool,
+    remove_tools: Sequence[str],
+    reason: str | None,
+) -> "Call[Receipt]":
+    return control(
+        order_id,
+        "steer",
+        message=message,
+        record_id=record_id,
+        mode="redirect" if redirect else None,
+        remove_tools=list(remove_tools) or None,
+        reason=reason,
     )
 
 
@@ -190,6 +210,12 @@ def list_drones() -> "Call[tuple[Drone, ...]]":
     from mcc.contracts.drones import Drone
 
     return Call("GET", "/drones", lambda body: Listing[Drone].model_validate(body).items)
+
+
+def agent(name: str) -> "Call[Offer]":
+    from mcc.contracts.answers import Offer
+
+    return Call("GET", f"/agents/{quote(name, safe='')}", Offer.model_validate)
 
 
 def list_offers(what: str) -> "Call[tuple[Offer, ...]]":

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from mcc.contracts.control import Receipt
+from mcc.contracts.drones import AgentSheet
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import Closed, Moment, Text
 from mcc.contracts.status import OrderStatus, Reason
@@ -38,12 +39,16 @@ class SteeredOrder(WorkOrder):
 
 
 class Offer(Closed):
-    """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can."""
+    """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
+
+    `agent` is what the first of them says of an agent; its prompt is there when one agent was asked for.
+    """
 
     name: str
     description: Text = ""
     problem: Text | None = None
     drones: tuple[str, ...] = ()
+    agent: AgentSheet | None = None
 
 
 class OrderSummary(Closed):

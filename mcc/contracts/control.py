@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from mcc.contracts.order import Identifier
+from mcc.contracts.order import Identifier, Name
 from mcc.contracts.shape import Closed, Moment, Text
 
 
@@ -16,12 +16,25 @@ class ControlKind(StrEnum):
     STEER = "steer"
 
 
+class SteerMode(StrEnum):
+    """How a steer's message is meant."""
+
+    INJECT = "inject"  # something to take into account, beside the task
+    REDIRECT = "redirect"  # the task from now on
+
+
 class NewControl(Closed):
-    """Body of a control request; `record_id` addresses one node of the tree, None the whole order."""
+    """Body of a control request; `record_id` addresses one agent of the tree, None the whole order.
+
+    `mode` and `remove_tools` (tool or group names, taken from the agent and all below it) belong to a steer, which
+    needs a message or tools to remove.
+    """
 
     record_id: Identifier | None = None
     message: Annotated[str, StringConstraints(max_length=20_000)] | None = None
     reason: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    mode: SteerMode | None = None
+    remove_tools: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
 
 
 class Receipt(Closed):
@@ -33,7 +46,10 @@ class Receipt(Closed):
 
 
 class Control(Closed):
-    """A control with what became of it: delivered to a drone, applied at entry `applied_seq`, or refused with why."""
+    """A control with what became of it: delivered to a drone, applied at entry `applied_seq`, or refused with why.
+
+    `mode` is that of a steer, None of all others.
+    """
 
     id: str
     order_id: str
@@ -42,6 +58,8 @@ class Control(Closed):
     record_id: str | None = None
     message: Text | None = None
     reason: Text | None = None
+    mode: SteerMode | None = None
+    remove_tools: tuple[str, ...] = ()
     requested_at: Moment
     delivered_at: Moment | None = None
     applied_at: Moment | None = None

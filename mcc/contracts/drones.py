@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import Closed, Moment, Text
 
 
@@ -11,12 +12,31 @@ class DroneStatus(StrEnum):
     SILENT = "silent"
 
 
+class AgentSheet(Closed):
+    """An agent as a drone hires it: what its file says, and what comes of it there.
+
+    `origin` says whose file it is (shipped, operator); `tools` are those of the drone that the file's groups and names
+    stand for, None = the parent's. `digest` is that of the whole definition, as records have it. A registration holds
+    the definition without its prompt, which is a kept text under `prompt_digest`.
+    """
+
+    definition: AgentDefinition
+    origin: str
+    tools: tuple[str, ...] | None
+    digest: str
+    prompt_digest: str | None = None
+
+
 class Capability(Closed):
-    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so."""
+    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so.
+
+    `agent` is there for agents that can be used.
+    """
 
     name: str
     description: Text = ""
     problem: Text | None = None
+    agent: AgentSheet | None = None
 
 
 class Registration(Closed):

@@ -38,7 +38,7 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
 )
-from mcc.contracts.record import AgentEnd, ChatRecord, RecordStatus
+from mcc.contracts.record import AgentEnd, ChatRecord, ModelChoice, RecordStatus
 from mcc.contracts.shape import Text
 from mcc.contracts.steps import StepFact, Told, step_of
 from mcc.contracts.usage import Usage
@@ -62,10 +62,22 @@ class _Node:
     usage: Usage = Usage()
     finished: AgentFinished | None = None
     finished_at: datetime | None = None
+    paused: bool = False
 
     @property
     def origin(self) -> Origin:
         return Origin(record_id=self.id, parent_id=self.parent_id, agent=self.agent, depth=self.depth)
+
+    @property
+    def model(self) -> ModelChoice:
+        """The one asked for, and the one that answered last where the first could not always be asked."""
+        facts = [told.fact for told in reversed(self.told) if isinstance(told.fact, ModelFellBack | ModelReplied)]
+        fallback = next((fact.target for fact in facts if isinstance(fact, ModelFellBack)), None)
+        if fallback is None:
+            return self.started.model
+        last = facts[0]
+        answered = last.model if isinstance(last, ModelReplied) else fallback
+        return ModelChoice(requested=self.started.model.requested, effective=answered)
 
     def last_text(self) -> str | None:
         """What the model last said in words: all there is of an answer that never came."""
@@ -86,8 +98,13 @@ class Fold:
         self.attempt = 0
         self.finished: OrderFinished | None = None
         self.usage = Usage()
-        self.steers: list[Text] = []
+        self.steers: list[ControlApplied] = []
         """What people said to the master so far, of all attempts."""
+        self.paused = False
+        """Whether the order as a whole is; like the tools it holds for the next attempt."""
+        self.tools_removed: tuple[str, ...] = ()
+        """Tools and groups that were taken from the order as a whole."""
+        self._early: list[Told] = []
         self._root: _Node | None = None
         self._nodes: dict[str, _Node] = {}
 
@@ -151,6 +168,7 @@ class Fold:
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
             self._root, self._nodes = node, {}
+            node.told, self._early = self._early, []
         else:
             parent.children.append(node)
         self._nodes[node.id] = node
@@ -160,11 +178,27 @@ class Fold:
 
     def _note(self, entry: Entry, fact: StepFact) -> None:
         """What is told of the order as a whole (a cancel, say) is a step of its master."""
-        if isinstance(fact, ControlApplied) and fact.control == "steer" and fact.message is not None:
-            self.steers.append(fact.message)
         node = self._nodes.get(entry.record_id or "") or self._root
-        if node is not None:
-            node.told.append(Told(entry.seq, fact))
+        told = node.told if node else self._early
+        told.append(Told(entry.seq, fact))
+        if isinstance(fact, AgentStep) and fact.usage is not None and node is not None:
+            node.usage = node.usage.plus(fact.usage)
+            self.usage = self.usage.plus(fact.usage)
+        if not isinstance(fact, ControlApplied):
+            return
+        whole = entry.record_id is None or node is self._root
+        if whole:
+            self._ask_of_all(fact)
+        elif node is not None and fact.control in ("pause", "resume"):
+            node.paused = fact.control == "pause"
+
+    def _ask_of_all(self, fact: ControlApplied) -> None:
+        """What is asked of the master is asked of the order."""
+        if fact.control in ("pause", "resume"):
+            self.paused = fact.control == "pause"
+        if fact.control == "steer" and fact.message is not None:
+            self.steers.append(fact)
+        self.tools_removed = tuple(dict.fromkeys((*self.tools_removed, *fact.tools_removed)))
 
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
@@ -178,11 +212,14 @@ class Fold:
         self.usage = self.usage.plus(_ONE_TOOL_CALL)
         node.told.append(Told(entry.seq, fact, node.calls.pop(fact.call_id, None)))
 
-    def closing(self, at: datetime, status: AgentEnd, error: Text) -> list[Draft]:
-        """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt."""
+    def closing(self, at: datetime, status: AgentEnd, error: Text, under: str | None = None) -> list[Draft]:
+        """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt.
+
+        `under`: only that record and what hangs below it.
+        """
         drafts: list[Draft] = []
         for node in reversed(list(self._nodes.values())):
-            if node.finished is not None:
+            if node.finished is not None or not self._is_under(node, under):
                 continue
             for call in node.calls.values():
                 unknown = ToolFinished(
@@ -193,14 +230,21 @@ class Fold:
             drafts.append(Draft(at=at, origin=node.origin, data=end))
         return drafts
 
+    def _is_under(self, node: _Node, record_id: str | None) -> bool:
+        above: _Node | None = node
+        while record_id is not None and above is not None and above.id != record_id:
+            above = self._nodes.get(above.parent_id or "")
+        return above is not None
+
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""
         if self._root is None:
             return None
-        return self._record(self._root, self.usage)
+        return self._record(self._root, self.paused, self.usage)
 
-    def _record(self, node: _Node, total: Usage | None = None) -> ChatRecord:
-        children = tuple(self._record(child) for child in node.children)
+    def _record(self, node: _Node, paused: bool, total: Usage | None = None) -> ChatRecord:
+        """`paused`: the agent or one above it is, so that it waits as long as it has not ended."""
+        children = tuple(self._record(child, paused or child.paused) for child in node.children)
         if total is None:
             total = node.usage
             for child in children:
@@ -212,13 +256,16 @@ class Fold:
             session_id=self.session_id,
             parent_id=node.parent_id,
             call_id=node.started.call_id,
+            continues=node.started.continues,
             agent=node.agent,
             title=node.started.title,
             depth=node.depth,
             prompt=node.started.prompt,
-            status=end.status if end else RecordStatus.RUNNING,
-            model=node.started.model,
+            status=end.status if end else RecordStatus.WAITING if paused else RecordStatus.RUNNING,
+            model=node.model,
             tools=node.started.tools,
+            tools_requested=node.started.tools_requested,
+            limits=node.started.limits,
             definition_digest=node.started.definition_digest,
             steps=tuple(step_of(told) for told in node.told),
             result=end.result if end else None,

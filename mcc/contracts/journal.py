@@ -4,11 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import Field, SerializeAsAny, computed_field, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    RootModel,
+    SerializeAsAny,
+    TypeAdapter,
+    computed_field,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
 
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.record import AgentEnd, ModelChoice, ToolCall
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -98,23 +109,34 @@ class OrderFinished(Fact):
 
 
 class AgentStarted(Fact):
-    """`setup_digest` names the kept text of system prompt, tool schemas and limits that a resumed run must use."""
+    """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with."""
 
     kind: ClassVar[str] = "agent.started"
     title: Text
     call_id: str | None = None
+    continues: str | None = None
     prompt: Text
     model: ModelChoice
     tools: tuple[str, ...]
-    limits: Limits
+    tools_requested: tuple[str, ...] | None = None
+    limits: LimitChoice = LimitChoice()
     definition_digest: str
     setup_digest: str
 
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _of_the_first_version(cls, limits: Any) -> Any:
+        """Journals of 0.1.0 had the turn's limits there, which say nothing of the agent's own."""
+        return {} if isinstance(limits, Mapping) and "subagent_rounds" in limits else limits
+
 
 class AgentStep(Fact):
+    """Something that the runtime did or found; `usage` is what it cost beside replies, a failed model call for one."""
+
     kind: ClassVar[str] = "agent.step"
     name: str
     message: Text
+    usage: Usage | None = None
 
 
 class AgentReused(Fact):
@@ -124,11 +146,15 @@ class AgentReused(Fact):
 
 
 class AgentFinished(Fact):
+    """`cause` says why an agent ended that was not done, `limit` which limit it was."""
+
     kind: ClassVar[str] = "agent.finished"
     status: AgentEnd
     answer: Text | None = None
     result: JsonAny = None
     error: Text | None = None
+    cause: str | None = None
+    limit: str | None = None
 
 
 class ModelStarted(Fact):
@@ -137,6 +163,7 @@ class ModelStarted(Fact):
     attempt: int = Field(alias="try", serialization_alias="try")
     model: str
     reserved_tokens: int = 0
+    reserved_usd: float | None = None
 
 
 class ModelReplied(Fact):
@@ -183,6 +210,8 @@ class ToolStarted(Fact):
 
 
 class ToolFinished(Fact):
+    """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end."""
+
     kind: ClassVar[str] = "tool.finished"
     call_id: str
     name: Text
@@ -191,29 +220,39 @@ class ToolFinished(Fact):
     outcome: Outcome = Outcome.OK
     seconds: float = 0.0
     subagent_ids: tuple[str, ...] = ()
+    artifact: str | None = None
 
 
 class GateChecked(Fact):
+    """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end."""
+
     kind: ClassVar[str] = "gate.checked"
+    tool: str = "submit_result"
     attempt: int
     ok: bool
     errors: tuple[Text, ...] = ()
 
 
 class BudgetWarned(Fact):
+    """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not."""
+
     kind: ClassVar[str] = "budget.warned"
     limit: str
-    used: float
+    used: float | None
     allowed: float
     message: Text
 
 
 class ControlApplied(Fact):
+    """What people asked of the record, or of the whole order; `mode` is how a steer was meant."""
+
     kind: ClassVar[str] = "control.applied"
     control_id: str
     control: str
+    mode: str | None = None
     message: Text | None = None
     reason: Text | None = None
+    tools_removed: tuple[str, ...] = ()
 
 
 class ApprovalRequested(Fact):
@@ -274,6 +313,19 @@ FACTS: Mapping[str, type[Fact]] = {fact.kind: fact for fact in get_args(AnyFact)
 """Every kind with the class of its data: the union is closed."""
 
 
+class FactByKind(RootModel[AnyFact]):
+    """What an entry tells; its `kind` says which of these it is."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class _DescribedByKind:
+    """Describes a `Fact` as what it is in truth: one of the union."""
+
+    def __get_pydantic_json_schema__(self, _: object, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(TypeAdapter(FactByKind).core_schema)
+
+
 class Origin(Closed):
     """Whose entry it is: the record and its place in the tree; all None and 0 for the order's own entries."""
 
@@ -296,7 +348,7 @@ class Entry(Closed):
     parent_id: str | None = None
     agent: str | None = None
     depth: int = 0
-    data: SerializeAsAny[Fact]
+    data: Annotated[SerializeAsAny[Fact], _DescribedByKind()]
 
     @computed_field  # type: ignore[prop-decorator]
     @property

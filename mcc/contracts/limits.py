@@ -35,3 +35,21 @@ class Limits(Closed):
     concurrency: Positive = 3
     model_call_seconds: Seconds = 180
     tool_seconds: Seconds = 120
+
+
+class AgentLimits(Closed):
+    """Limits that a definition sets for its own agent; None leaves the order's, which they can only lower."""
+
+    rounds: Positive | None = None
+    output_tokens: Positive | None = None
+    tool_calls: Count | None = None
+    tool_seconds: Annotated[float, Field(gt=0)] | None = None
+    model_call_seconds: Annotated[float, Field(gt=0)] | None = None
+    wall_seconds: Annotated[float, Field(gt=0)] | None = None
+
+
+class LimitChoice(Closed):
+    """What an agent's file asks for (None = whatever the order allows), and what its run really has."""
+
+    requested: AgentLimits = AgentLimits()
+    effective: AgentLimits = AgentLimits()

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
 
@@ -60,7 +61,10 @@ class ModelStep(Closed):
 
 
 class ToolStep(Closed):
-    """`seq` is that of the entry that finished the call; `content` is what the model was told."""
+    """`seq` is that of the entry that finished the call; `content` is what the model was told.
+
+    `artifact` names the kept whole text where `content` is only its beginning and end.
+    """
 
     seq: int
     kind: Literal["tool"] = "tool"
@@ -70,13 +74,18 @@ class ToolStep(Closed):
     content: Text
     is_error: bool
     outcome: str = "ok"
+    artifact: str | None = None
     seconds: float
     subagent_ids: tuple[str, ...] = ()
 
 
 class GateStep(Closed):
+    """A check of the gate: `tool` asked for it, `attempt` counts those that were meant as the end."""
+
     seq: int
     kind: Literal["gate"] = "gate"
+    tool: str = "submit_result"
+    attempt: int = 1
     ok: bool
     errors: tuple[Text, ...]
 
@@ -85,8 +94,10 @@ class SteerStep(Closed):
     seq: int
     kind: Literal["steer"] = "steer"
     control: str
+    mode: str | None = None
     message: Text | None = None
     reason: Text | None = None
+    tools_removed: tuple[str, ...] = ()
 
 
 class NoteStep(Closed):
@@ -102,13 +113,18 @@ Step: TypeAlias = Annotated[ModelStep | ToolStep | GateStep | SteerStep | NoteSt
 
 
 class ChatRecord(Closed):
-    """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts)."""
+    """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts).
+
+    `tools_requested` is what its file or caller named (groups and tools; None = the parent's), `tools` what it got.
+    `continues` is the record whose conversation this one goes on with.
+    """
 
     id: str
     order_id: str
     session_id: str
     parent_id: str | None
     call_id: str | None
+    continues: str | None = None
     agent: str
     title: Text
     depth: int
@@ -116,6 +132,8 @@ class ChatRecord(Closed):
     status: RecordStatus
     model: ModelChoice
     tools: tuple[str, ...]
+    tools_requested: tuple[str, ...] | None = None
+    limits: LimitChoice = LimitChoice()
     definition_digest: str
     steps: tuple[Step, ...]
     result: JsonAny

@@ -58,9 +58,16 @@ def step_of(told: Told) -> Step:
         case ToolFinished():
             return _tool_step(seq, fact, told.started)
         case GateChecked():
-            return GateStep(seq=seq, ok=fact.ok, errors=fact.errors)
+            return GateStep(seq=seq, tool=fact.tool, attempt=fact.attempt, ok=fact.ok, errors=fact.errors)
         case ControlApplied():
-            return SteerStep(seq=seq, control=fact.control, message=fact.message, reason=fact.reason)
+            return SteerStep(
+                seq=seq,
+                control=fact.control,
+                mode=fact.mode,
+                message=fact.message,
+                reason=fact.reason,
+                tools_removed=fact.tools_removed,
+            )
         case _:
             return NoteStep(seq=seq, name=_name(fact), message=_message(fact))
 
@@ -134,4 +141,5 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None) -> Too
         outcome=fact.outcome.value,
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
+        artifact=fact.artifact,
     )

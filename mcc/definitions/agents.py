@@ -1,40 +1,54 @@
 """This room is for reading one agent file: its text in, a checked `AgentDefinition` or a `DefinitionError` out."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Rule
 from mcc.definitions.errors import DefinitionError, suggestion
 from mcc.definitions.front_matter import split
 from mcc.definitions.groups import TOOL_GROUPS, GroupTable, known_names
 from mcc.definitions.yaml12 import Place, YamlProblem, parse
+from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.report import SHIPPED, resolved
+from mcc.rules.rule import compiled
+from mcc.rules.schema import checked_schema
 
-SHIPPED_RESULTS = ("report", "text")
-"""Words that `result` may be; anything else is a JSON Schema."""
+UNKNOWN_TOLD = 10
+"""Unknown keys of one file that are told one by one; the others are counted."""
 
 _KEYS: Mapping[str, type[BaseModel]] = {"": AgentDefinition, "limits": AgentLimits, "rules": Rule}
+_FILE_KEYS = set(AgentDefinition.model_fields) - {"prompt"}
 _FIRST_LINE = 2
 """Front matter begins on the second line of its file."""
 
 
-def parse_agent(text: str, source: str, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
+def parse_agent(
+    text: str, source: str, groups: GroupTable = TOOL_GROUPS, warn: Callable[[DefinitionError], None] | None = None
+) -> AgentDefinition:
     """The agent that the file `text` defines; `source` labels the file, `groups` holds the tools that it may name.
 
-    Raises `DefinitionError`. That the agents in `spawns` exist is checked where all of them are known.
+    Raises `DefinitionError`. With `warn`, keys that nobody knows are told there and left out instead.
+    That the agents in `spawns` exist is checked where all of them are known.
     """
     parts = split(text, source)
     reading = _Reading(source, *_front_matter(parts.front, source))
+    if warn is not None:
+        reading.leave_out_unknown(warn)
     reading.check_keys()
     reading.check_lists(groups)
     reading.check_result()
     if not parts.prompt:
         raise DefinitionError(source, "there is no prompt after the front matter; write what the agent is to do")
-    return reading.definition(parts.prompt)
+    definition = reading.definition(parts.prompt)
+    reading.check_rules(definition)
+    return definition
 
 
 def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Place, int]]:
@@ -49,6 +63,12 @@ def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Plac
     return parsed.value, parsed.lines
 
 
+def line_of_spawn(text: str, index: int) -> int | None:
+    """The line of a readable agent file on which `spawns` lists its entry `index`; None when it does not."""
+    line = parse(split(text, "").front).lines.get(("spawns", index))
+    return None if line is None else line + _FIRST_LINE - 1
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """The front matter of one file on its way to a definition."""
@@ -57,13 +77,29 @@ class _Reading:
     values: dict[str, Any]
     lines: Mapping[Place, int]
 
+    def leave_out_unknown(self, warn: Callable[[DefinitionError], None]) -> None:
+        """Forget keys that nobody knows, of the file and of its limits, with a warning for each of the first few."""
+        limits = self.values.get("limits")
+        levels: list[tuple[tuple[str, ...], dict[str, Any], set[str]]] = [((), self.values, _FILE_KEYS | {"prompt"})]
+        if isinstance(limits, dict):
+            levels.append((("limits",), limits, set(AgentLimits.model_fields)))
+        for place, values, known in levels:
+            unknown = [key for key in values if key not in known]
+            for key in unknown:
+                del values[key]
+            for key in unknown[:UNKNOWN_TOLD]:
+                shown = ".".join((*place, key))
+                near = suggestion(key, known - {"prompt"})
+                warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *place, key))
+            if (more := len(unknown) - UNKNOWN_TOLD) > 0:
+                warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *place))
+
     def check_keys(self) -> None:
-        known = set(AgentDefinition.model_fields) - {"prompt"}
         for key in self.values:
             if key == "prompt":
                 self._wrong("the prompt is the text after the front matter; leave this key out", key)
-            if key not in known:
-                self._wrong(f"{key!r} is not a key of an agent file{suggestion(key, known)}", key)
+            if key not in _FILE_KEYS:
+                self._wrong(f"{key!r} is not a key of an agent file{suggestion(key, _FILE_KEYS)}", key)
         if "name" not in self.values:
             raise DefinitionError(self.source, "the front matter has no name; add a line such as `name: review`")
 
@@ -84,10 +120,23 @@ class _Reading:
 
     def check_result(self) -> None:
         result = self.values.get("result")
-        if isinstance(result, str) and result not in SHIPPED_RESULTS:
-            self._wrong(f"result {result!r} is not shipped{suggestion(result, SHIPPED_RESULTS)}", "result")
+        if isinstance(result, str) and result not in SHIPPED:
+            self._wrong(f"result {result!r} is not shipped{suggestion(result, SHIPPED)}", "result")
         if result is not None and not isinstance(result, str | dict):
             self._wrong(f"result must be a JSON Schema or a shipped name, and is {_word_for(result)}", "result")
+        try:
+            schema = resolved(result)
+            if schema is not None:
+                checked_schema(schema)
+        except SchemaError as error:
+            self._wrong(f"result: {error}", "result", *_steps(error.place), cause=error)
+
+    def check_rules(self, definition: AgentDefinition) -> None:
+        for index, rule in enumerate(definition.rules):
+            try:
+                compiled(rule)
+            except RuleError as error:
+                self._wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
 
     def definition(self, prompt: str) -> AgentDefinition:
         try:
@@ -97,10 +146,13 @@ class _Reading:
             self._wrong(_sentence(first), *first["loc"], cause=error)
 
     def _wrong(self, sentence: str, *place: str | int, cause: Exception | None = None) -> NoReturn:
+        raise self._error(sentence, *place) from cause
+
+    def _error(self, sentence: str, *place: str | int) -> DefinitionError:
         while place and place not in self.lines:
             place = place[:-1]
         line = self.lines.get(place) if place else None
-        raise DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1) from cause
+        return DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1)
 
 
 def _sentence(error: ErrorDetails) -> str:
@@ -122,7 +174,13 @@ def _sentence(error: ErrorDetails) -> str:
         case "string_type":
             return f"{where} must be text, and is {_word_for(found)}; quote it if it is text"
     said = error["msg"].replace("Input should be", "must be").replace("String should", "must")
+    said = said.replace("Value should", "must").replace(" after validation", "")
     return f"{where} {said}; found {_shown(found)}"
+
+
+def _steps(place: str) -> list[str | int]:
+    """The steps of a place such as `items.anyOf[0].type`."""
+    return [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", place)]
 
 
 def _shown(value: object) -> str:

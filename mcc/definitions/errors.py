@@ -1,7 +1,8 @@
 """This room is for what is wrong with an agent file, told to the person who wrote it."""
 
-import difflib
 from collections.abc import Iterable
+
+from mcc.rules.errors import meant
 
 
 class DefinitionError(ValueError):
@@ -17,17 +18,10 @@ class DefinitionError(ValueError):
         self.line = line
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `word` was probably meant to be; None when nothing is near."""
-    by_lower = {name.lower().replace("-", "_"): name for name in sorted(known)}
-    found = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
-
-
 def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """`; did you mean 'x'?`, or, when nothing is near, what there is: `listed`, else all of `known`."""
     names = sorted(known)
-    near = nearest(word, names)
+    near = meant(word, names)
     if near is not None:
         return f"; did you mean {near!r}?"
     shown = sorted(names if listed is None else listed)

@@ -1,13 +1,39 @@
-"""This room is for rights that only shrink: what a workspace's agent file keeps of what an operator allows."""
+"""This room is for rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.limits import AgentLimits
 from mcc.definitions.groups import TOOL_GROUPS, GroupTable, expanded
+from mcc.rules.report import TEXT_NAME
 
 Permission = Literal["allow", "ask", "deny"]
 _STRICTNESS: Mapping[Permission, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def allowed_to(
+    wanted: AgentDefinition, ceiling: AgentDefinition, groups: GroupTable = TOOL_GROUPS
+) -> tuple[AgentDefinition, tuple[str, ...]]:
+    """`wanted` as far as `ceiling` goes, and one sentence for each thing that it asked for and does not get.
+
+    Beyond `narrowed`: a model that the operator chose stays, any other is an alias of the configuration; a
+    result that the operator demands stays demanded.
+    """
+    held = narrowed(wanted, ceiling, groups).model_copy(
+        update={"model": _model(wanted, ceiling), "result": _result(wanted, ceiling)}
+    )
+    return held, tuple(_lost(wanted, held, groups))
+
+
+def _model(wanted: AgentDefinition, ceiling: AgentDefinition) -> str:
+    if ceiling.model != INHERIT:
+        return ceiling.model
+    return INHERIT if "/" in wanted.model else wanted.model
+
+
+def _result(wanted: AgentDefinition, ceiling: AgentDefinition) -> object:
+    return wanted.result if ceiling.result == TEXT_NAME else ceiling.result
 
 
 def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
@@ -53,3 +79,19 @@ def _permission(wanted: Mapping[str, Permission], allowed: Mapping[str, Permissi
         elif known is not None:
             strict[pattern] = max(known, word, key=_STRICTNESS.__getitem__)
     return strict
+
+
+def _lost(wanted: AgentDefinition, held: AgentDefinition, groups: GroupTable) -> Iterator[str]:
+    tools = expanded(wanted.tools or (), groups) - expanded(held.tools or (), groups)
+    for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(held.spawns))):
+        if names:
+            yield f"{what} beyond what the operator allows are left out: {', '.join(sorted(names))}"
+    if wanted.model not in (INHERIT, held.model):
+        why = "the operator's stays" if held.model != INHERIT else "a workspace names models by their alias only"
+        yield f"model {wanted.model!r} is not used: {why}"
+    if wanted.result is not None and wanted.result != held.result:
+        yield "result is not used: the operator's stays"
+    for name in type(wanted.limits).model_fields:
+        asked, got = getattr(wanted.limits, name), getattr(held.limits, name)
+        if asked is not None and asked != got:
+            yield f"limits.{name} {asked:g} is lowered to the operator's {got:g}"

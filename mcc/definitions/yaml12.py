@@ -16,6 +16,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 MAX_NESTING = 32
 Place: TypeAlias = tuple[str | int, ...]
 
+_DIGITS = 100
+"""Longest whole number that is read."""
+
 _PREFIX = "tag:yaml.org,2002:"
 
 
@@ -47,6 +50,8 @@ class _Kind:
 
 
 def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(text[:_DIGITS])
     base = {"0o": 8, "0x": 16}.get(text[:2], 10)
     return int(text, base)
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.fold import Fold
+from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import (
     ORDER,
     ControlApplied,
@@ -82,6 +83,25 @@ def queued(new: NewOrder, session_id: str, session_seq: int, at: datetime) -> Dr
 def told(at: datetime, fact: Fact) -> Draft:
     """An entry of the order's own."""
     return Draft(at=at, origin=ORDER, data=fact)
+
+
+def requested(
+    order_id: str, number: int, kind: ControlKind, asked: NewControl, at: datetime, *, attempt: int
+) -> Control:
+    """The control that a request makes. The master's record, of whichever attempt, stands for the whole order."""
+    masters = {root_record_id(order_id, each) for each in range(1, attempt + 1)}
+    return Control(
+        id=fresh_id(),
+        order_id=order_id,
+        number=number,
+        kind=kind,
+        record_id=None if asked.record_id in masters else asked.record_id,
+        message=asked.message,
+        reason=asked.reason,
+        mode=(asked.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,
+        remove_tools=asked.remove_tools,
+        requested_at=at,
+    )
 
 
 def applied(control: Control, at: datetime) -> Draft:

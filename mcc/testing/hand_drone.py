@@ -6,7 +6,7 @@ from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Draft, Fact, OrderFinished, Origin
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
@@ -84,7 +84,7 @@ class HeldOrder:
                 prompt=prompt or self.claim.order.prompt,
                 model=ModelChoice(requested="offline", effective="offline"),
                 tools=(),
-                limits=Limits(),
+                limits=LimitChoice(),
                 definition_digest="",
                 setup_digest="",
             )

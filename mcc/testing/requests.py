@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, stops_all, told
+from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, requested, stops_all, told
 from mcc.store.errors import OrderIsFinal
 from mcc.testing.shelf import Kept, Shelf
 
@@ -21,9 +20,7 @@ class MemoryControls:
             if kept.status in FINAL:
                 raise OrderIsFinal(final_sentence(order_id, kept.status))
             number, now = kept.control_seq + 1, self._shelf.clock.now()
-            control = Control(
-                id=fresh_id(), order_id=order_id, number=number, kind=kind, requested_at=now, **dict(asked)
-            )
+            control = requested(order_id, number, kind, asked, now, attempt=kept.attempt)
             if kept.status is not OrderStatus.RUNNING:
                 control = control.model_copy(update={"refused": nobody_there(control)})
             kept.controls.append(control)

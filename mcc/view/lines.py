@@ -1,9 +1,13 @@
 """This room is for an order as plain lines: one per entry that a person would want to read."""
 
+import json
+from collections import Counter
+
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
     AgentStarted,
+    AgentStep,
     ApprovalRequested,
     BudgetWarned,
     ControlApplied,
@@ -24,17 +28,37 @@ from mcc.contracts.journal import (
 )
 from mcc.view import figures
 from mcc.view.arguments import in_brief
+from mcc.view.asked import asked_in_brief
 from mcc.view.clean import clean, one_line
 
+_GATED = frozenset({"submit_result", "validate", "done"})
+"""Tools whose refusals are told by the entries of the gate."""
 
-def line_of(entry: Entry) -> str | None:
-    """`entry` as one line, indented by its place in the tree; None when it is not worth one."""
-    told = _told_of_order(entry) or _told_of_agent(entry)
-    if told is None:
-        return None
-    indent = "  " * entry.depth if entry.record_id else ""
-    who = f"{clean(entry.agent)}: " if entry.agent else ""
-    return f"{entry.at.astimezone():%H:%M:%S} {indent}{who}{one_line(told, 200)}"
+
+class Lines:
+    """The lines of one order. Agents of one name are told apart by a number, from the second on."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._count: Counter[str] = Counter()
+
+    def line_of(self, entry: Entry) -> str | None:
+        """`entry` as one line, indented by its place in the tree; None when it is not worth one."""
+        who = self._name(entry)
+        told = _told_of_order(entry) or _told_of_agent(entry)
+        if told is None:
+            return None
+        indent = "  " * entry.depth if entry.record_id else ""
+        said = f"{who}: {one_line(told, 200)}" if who else one_line(told, 200)
+        return f"{entry.at.astimezone():%H:%M:%S} {indent}{said}"
+
+    def _name(self, entry: Entry) -> str:
+        agent = clean(entry.agent or "")
+        if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
+            self._count[agent] += 1
+            number = self._count[agent]
+            self._names[entry.record_id] = agent if number == 1 else f"{agent} {number}"
+        return self._names.get(entry.record_id or "", agent)
 
 
 def _told_of_order(entry: Entry) -> str | None:
@@ -56,25 +80,50 @@ def _told_of_order(entry: Entry) -> str | None:
 def _told_of_agent(entry: Entry) -> str | None:
     match entry.data:
         case AgentStarted(title=title, model=model):
-            return f"starts with {model.effective}" + (f": {title}" if title else "")
+            record = f" (record {entry.record_id})" if entry.parent_id else ""
+            return f"starts with {model.effective}{record}" + (f": {title}" if title else "")
         case AgentFinished(status=status, error=error):
             return f"{status}" + (f": {error}" if error else "")
         case ToolStarted(name=name, arguments=arguments):
             return f"{name} {in_brief(arguments)}".rstrip()
         case ToolFinished(is_error=True, name=name, content=content):
-            return f"{name} failed: {content}"
+            return None if name in _GATED else f"{name} failed: {_in_words(content)}"
+        case ToolFinished(artifact=str() as digest, name=name):
+            return f"{name} brought more than fits; the whole is artifact {digest[:16]}"
         case ModelRetried(model=model, error=error, wait_seconds=wait):
             return f"{model} is asked again in {wait:g} s: {error}"
         case ModelFellBack(source=source, target=target, error=error):
             return f"{target} instead of {source}: {error}"
-        case GateChecked(ok=False, errors=errors):
-            return f"the answer was sent back: {'; '.join(errors)}"
-        case BudgetWarned(message=message) | AgentReused(message=message):
+        case GateChecked() as checked:
+            return _told_of_gate(checked)
+        case AgentStep(name="nudge", message=message):
+            return f"goes round in circles and is told so: {message}"
+        case AgentReused(turn=turn, message=message):
+            return f"is asked again (turn {turn}): {message}"
+        case BudgetWarned(message=message) | AgentStep(message=message):
             return message
-        case ControlApplied(control=control, reason=reason, message=message):
-            return f"{control} applied" + (f": {reason or message}" if reason or message else "")
+        case ControlApplied() as applied:
+            return asked_in_brief(applied) if entry.record_id else f"order {asked_in_brief(applied)}"
         case ApprovalRequested(tool=tool):
             return f"asks whether it may use {tool}"
         case QuestionAsked(question=question):
             return f"asks: {question}"
     return None
+
+
+def _in_words(content: str) -> str:
+    """A result that is a report is JSON for the model; people are told its summary."""
+    try:
+        said = json.loads(content) if content.startswith("{") else None
+    except (ValueError, RecursionError):
+        return content
+    summary = said.get("summary") if isinstance(said, dict) else None
+    return summary if isinstance(summary, str) and summary else content
+
+
+def _told_of_gate(checked: GateChecked) -> str:
+    """`validate` asks beforehand; everything else was meant as the end."""
+    wrong = "; ".join(checked.errors)
+    if checked.tool == "validate":
+        return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {wrong}"
+    return "its result was accepted" if checked.ok else f"its result was sent back (attempt {checked.attempt}): {wrong}"

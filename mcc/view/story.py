@@ -7,7 +7,9 @@ from datetime import datetime
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
+    ControlApplied,
     Entry,
+    GateChecked,
     ModelFellBack,
     ModelReplied,
     ModelRetried,
@@ -25,6 +27,7 @@ from mcc.contracts.journal import (
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.view.arguments import in_brief
+from mcc.view.asked import asked_in_brief
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +39,13 @@ class ToolLine:
     running: int = 0
     failed: int = 0
     brief: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class AskedLine:
+    """What a person asked of an agent, in brief."""
+
+    text: str
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +61,8 @@ class Node:
     finished_at: datetime | None = None
     usage: Usage = Usage()
     note: str = ""
-    rows: list["ToolLine | Node"] = field(default_factory=list)
+    paused: bool = False
+    rows: list["ToolLine | AskedLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
@@ -85,6 +96,7 @@ class Story:
         self.ended: datetime | None = None
         self.finished: OrderFinished | None = None
         self.usage = Usage()
+        self.paused = False
         self._nodes: dict[str, Node] = {}
 
     @classmethod
@@ -104,8 +116,10 @@ class Story:
                 self._finish(entry, end)
             case ToolStarted() | ToolFinished() as call:
                 self._call(entry, call)
-            case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() as talk:
+            case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
                 self._talk(entry, talk)
+            case ControlApplied() as asked:
+                self._ask(entry, asked)
             case _:
                 self._tell(entry)
 
@@ -133,6 +147,17 @@ class Story:
             parent.rows.append(node)
             self._forget_delegation(parent, started.call_id)
         self._nodes[node.record_id] = node
+
+    def _ask(self, entry: Entry, asked: ControlApplied) -> None:
+        node = self._nodes.get(entry.record_id or "") or self.root
+        whole = entry.record_id is None or node is self.root
+        if asked.control in ("pause", "resume"):
+            if whole:
+                self.paused = asked.control == "pause"
+            elif node is not None:
+                node.paused = asked.control == "pause"
+        elif node is not None:
+            node.rows.append(AskedLine(asked_in_brief(asked)))
 
     def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
         """The child itself stands for the call that made it."""
@@ -168,7 +193,9 @@ class Story:
             open_line.running -= 1
             open_line.failed += call.is_error
 
-    def _talk(self, entry: Entry, talk: ModelStarted | ModelReplied | ModelRetried | ModelFellBack) -> None:
+    def _talk(
+        self, entry: Entry, talk: ModelStarted | ModelReplied | ModelRetried | ModelFellBack | GateChecked
+    ) -> None:
         node = self._nodes.get(entry.record_id or "")
         if node is None:
             return
@@ -183,3 +210,5 @@ class Story:
                 node.note = f"asks again in {wait:g} s: {error}"
             case ModelFellBack(target=target, error=error):
                 node.note = f"now {target}: {error}"
+            case GateChecked(ok=ok, errors=errors):
+                node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"

@@ -10,7 +10,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
 from mcc.view.clean import clean, one_line
-from mcc.view.story import Node, Story, ToolLine
+from mcc.view.story import AskedLine, Node, Story, ToolLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
@@ -35,28 +35,36 @@ def tree(story: Story, at: datetime) -> RenderableType:
     heading.append(f"  {_spent(story, at)}", "dim")
     if story.root is None:
         return heading
-    top = Tree(_agent(story, story.root, at), guide_style="dim")
-    _grow(top, story, story.root, at)
+    top = Tree(_agent(story, story.root, at, paused=story.paused), guide_style="dim")
+    _grow(top, story, story.root, at, paused=story.paused)
     return Group(heading, top)
 
 
-def _grow(branch: Tree, story: Story, node: Node, at: datetime) -> None:
+def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool) -> None:
+    """`paused`: the node is, or one above it."""
     for row in node.rows:
-        if isinstance(row, Node):
-            _grow(branch.add(_agent(story, row, at)), story, row, at)
-        else:
-            branch.add(_tool(story, row, at))
+        match row:
+            case Node():
+                held = paused or row.paused
+                _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, paused=held)
+            case AskedLine():
+                branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
+            case ToolLine():
+                branch.add(_tool(story, row, at))
 
 
-def _agent(story: Story, node: Node, at: datetime) -> Text:
+def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
-    mark, style = MARKS.get(node.status, (_frame(story, at), "cyan"))
+    held = paused and node.running
+    mark, style = MARKS.get(RecordStatus.WAITING if held else node.status, (_frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(clean(node.agent), "bold")
     if node.title:
         line.append(f"  {one_line(node.title, 60)}")
     elapsed = ((node.finished_at or at) - node.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
+    if held:
+        line.append("  paused", "yellow")
     if node.note:
         line.append(f"  {one_line(node.note, 100)}", "yellow")
     return line
@@ -77,7 +85,7 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
 
 def _state(story: Story) -> str:
     if story.finished is None:
-        return one_line(story.headline, 100)
+        return one_line(f"paused, {story.headline}" if story.paused else story.headline, 100)
     reason = f" ({story.finished.reason})" if story.finished.reason else ""
     return f"{story.finished.status}{reason}"
 

@@ -10,14 +10,14 @@ from mcc.settings import Settings
 from mcc.testing import MemoryStore
 from scripts.reference.markdown import code, properties, shape, table
 
-NOT_OURS = frozenset({"HTTPValidationError", "ValidationError"})
-"""Shapes of the framework; errors are answered as `Problem`."""
+PLAIN = frozenset({"application/json", "application/problem+json"})
+"""Kinds of content that the head of the page speaks of."""
 
 
 def page() -> Iterator[str]:
     store = MemoryStore()
     document = build_app(Settings(data_dir=Path("/")), store, token="").openapi()
-    shapes = {name: one for name, one in document["components"]["schemas"].items() if name not in NOT_OURS}
+    shapes = document["components"]["schemas"]
     yield from _head()
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -44,14 +44,18 @@ def _operation(method: str, path: str, told: Mapping[str, Any], shapes: Iterable
         yield from table(("parameter", "in", "value"), rows)
     if body := told.get("requestBody"):
         yield from (f"Body: {_content(body, shapes)}", "")
-    answers = ((str(status), _content(one, shapes)) for status, one in sorted(told["responses"].items()))
+    answers = ((_status(status), _content(one, shapes)) for status, one in sorted(told["responses"].items()))
     yield from table(("answer", "with"), answers)
+
+
+def _status(said: str) -> str:
+    return "any other" if said == "default" else said
 
 
 def _content(told: Mapping[str, Any], shapes: Iterable[str]) -> str:
     schemas = [one["schema"] for one in told.get("content", {}).values()]
     said = [shape(schema, shapes) for schema in schemas if schema]
-    kinds = [kind for kind in told.get("content", {}) if kind != "application/json"]
+    kinds = [kind for kind in told.get("content", {}) if kind not in PLAIN]
     return " ".join([*said, *(f"({kind})" for kind in kinds)]) or told.get("description", "")
 
 
@@ -63,3 +67,5 @@ def _shape(name: str, schema: Mapping[str, Any], shapes: Iterable[str]) -> Itera
         yield from (", ".join(map(code, schema["enum"])), "")
     elif schema.get("properties"):
         yield from table(("field", "value", "default"), properties(schema, shapes))
+    elif "anyOf" in schema:
+        yield from (shape(schema, shapes), "")

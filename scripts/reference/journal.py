@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from mcc.contracts.journal import FACTS, JOURNAL_VERSION, Entry
-from scripts.reference.markdown import properties, table
+from scripts.reference.markdown import code, properties, table
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,8 @@ def page() -> Iterator[str]:
     yield "`GET /api/v1/orders/{order_id}/journal` and followed at `GET /api/v1/orders/{order_id}/events`."
     yield from (f"The shapes below are version {JOURNAL_VERSION}.", "", "## Every entry", "")
     schema = Entry.model_json_schema(mode="serialization")
-    yield from table(("field", "value"), ((name, what) for name, what, _ in properties(schema)))
+    rows = ((name, "one of the shapes below" if name == code("data") else what) for name, what, _ in properties(schema))
+    yield from table(("field", "value"), rows)
     yield from (
         "`record_id`, `parent_id`, `agent` and `depth` say whose entry it is; the order's own entries have none.",
         "",

@@ -37,10 +37,12 @@ def shape(schema: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(shape(one, known) for one in schema["anyOf"]))
     if "enum" in schema:
-        return ", ".join(map(code, schema["enum"]))
+        return ", ".join("null" if one is None else code(one) for one in schema["enum"])
     if "const" in schema:
         return code(schema["const"])
     match schema.get("type"):
+        case list(kinds):
+            return " or ".join(shape({**schema, "type": kind}, known) for kind in kinds)
         case "array":
             items = shape(schema.get("items", {}), known)
             return f"list of {items}{_bounds(schema, 'Items')}"

@@ -28,7 +28,7 @@ OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
     "redis_url": "The same Redis as the service's.",
-    "prompts_dir": "Directory with `master/system.md` and `subagent/*/system.md`. None: the shipped prompts.",
+    "prompts_dir": "Your `master/system.md`, `subagent/*/system.md` and `skills/*/SKILL.md`, beside the shipped.",
     "queues": "Queues to serve.",
     "slots": "Orders at a time.",
     "name": "The name under which the drone is listed.",

@@ -1,38 +1,46 @@
 """This room is for the page on tools: what agents are given, with arguments, and the groups that name them."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
 from drone.agent.definitions import MASTER, Definitions
-from drone.agent.delegation import Delegation
+from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation
+from drone.agent.subagents.wanted import Wanted
 from drone.agent.turn import Turn
-from drone.tools.catalog import workspace_tools
+from drone.tools.artifacts import ArtifactTools
+from drone.tools.catalog import Toolbox
+from drone.tools.git_program import Git
 from mcc.contracts.limits import Limits
 from mcc.definitions.groups import TOOL_GROUPS
 from scripts.reference.markdown import code, properties, table
 
 
 def specs() -> tuple[ToolSpec, ...]:
-    """Every tool of this version, as the shipped master is shown it."""
+    """Every tool of this version, as the shipped master is shown it where everything works."""
     definitions = Definitions.load()
-    offered = {name: definitions.get(name).description for name in definitions.get(MASTER).spawns}
-    delegation = Delegation(Turn(MemoryJournal("reference"), Budget(Limits())), offered, _hire, depth=0)
-    return (*workspace_tools(Path(__file__).parents[2]).specs(), *delegation.specs())
+    offered = {name: definitions.get(name).description for name in definitions.spawns(MASTER)}
+    delegation = Delegation(Turn.begun(MemoryJournal("reference"), Budget(Limits())), offered, _hire, depth=0)
+    workspace = replace(Toolbox.found(), git=Git(None)).tools(Path(__file__).parents[2]).specs()
+    return (*workspace, *ArtifactTools().specs(), *delegation.specs(), *ReportGate().specs())
 
 
-def _hire(agent_type: str, depth: int) -> Agent:
-    raise LookupError(f"{agent_type} is described, not hired")
+def _hire(wanted: Wanted) -> Agent:
+    raise LookupError(f"{wanted.agent_type} is described, not hired")
 
 
 def page() -> Iterator[str]:
     there = specs()
     yield from ("# Tools", "")
     yield "What agents can do in this version. An agent file names tools, or the groups they belong to, under `tools`"
-    yield "and `disallowed_tools`. An order without a workspace has none of the tools that look at one."
+    yield "and `disallowed_tools`. An order without a workspace has none of the tools that look at one, and a drone"
+    yield "without bubblewrap or git has no git tools."
     yield ""
     for spec in there:
         yield from _section(spec)
@@ -50,14 +58,17 @@ def _section(spec: ToolSpec) -> Iterator[str]:
     harmless = "Running it twice does no harm." if spec.idempotent else "Not to be run twice."
     limit = f"At most {spec.seconds:g} s." if spec.seconds is not None else "Its time is the turn's."
     yield from (f"## {spec.name}", "", f"Group {code(spec.group)}. {harmless} {limit}", "", spec.description, "")
-    schema = spec.parameters
-    described = schema["properties"]
-    assert isinstance(described, dict)
-    rows = [
-        (name, what, default, str(inside.get("description", "")))
-        for (name, what, default), inside in zip(properties(schema), described.values(), strict=True)
-    ]
-    if rows:
+    if rows := list(_arguments(spec.parameters)):
         yield from table(("argument", "value", "default", "meaning"), rows)
     else:
         yield from ("No arguments.", "")
+
+
+def _arguments(schema: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """A row for each argument, and below a list of objects one for each of their keys."""
+    described = schema["properties"]
+    for (name, one), (_, what, default) in zip(described.items(), properties(schema), strict=True):
+        yield code(inside + name), what, default, str(one.get("description", ""))
+        items = one.get("items", {})
+        if "properties" in items:
+            yield from _arguments(items, f"{inside}{name}[].")

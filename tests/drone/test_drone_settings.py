@@ -167,3 +167,14 @@ def test_what_does_not_belong_in_the_file_is_refused(
     (tmp_path / "mcc.toml").write_text(text)
     with pytest.raises(SettingsProblem, match=said):
         load()
+
+
+def test_secrets_are_the_keys_of_models_and_the_passwords_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARBOUR_KEY", "harbour-key")
+    settings = Settings(
+        database_url="postgresql://mcc:p%40ss@db/mcc",
+        redis_url="redis://:redis-word@cache/0",
+        models={"harbour": ModelConfig(provider="openai", model="x", api_key_env="HARBOUR_KEY")},
+        keys={"GIVEN": "given-key"},
+    )
+    assert settings.secrets(["GIVEN", "ABSENT"]) == ("given-key", "harbour-key", "p@ss", "redis-word")

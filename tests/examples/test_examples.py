@@ -11,8 +11,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_SECONDS = 60
 
 TELLS = {
-    "embed.py": ("completed", "offline model"),
-    "own_tool.py": ("tool.finished", "There are three words.", '"count_words"', '"tool_calls":2'),
+    "hello_agent.py": ("completed", "offline model"),
+    "custom_tool.py": ("tool.finished", "There are three words.", '"count_words"', '"tool_calls":2'),
+    "parallel_review.py": ("Looked at pay.py. checks: [False, True]", "Looked at login.py. checks: [True]"),
+    "session_with_steering.py": ("You are Ann.", "2 turns, 4 messages", "I leave the dog alone.", "Mind the dog."),
+    "embedded_runner.py": ("offline: ", " turns, ", "outside"),
 }
 """What each of them must print."""
 
@@ -38,5 +41,5 @@ def test_an_example_runs_anywhere(name: str, tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_the_first_example_as_it_is() -> None:
-    code = (EXAMPLES / "embed.py").read_text("utf-8").partition('"""\n\n')[2]
+    code = (EXAMPLES / "hello_agent.py").read_text("utf-8").partition('"""\n\n')[2]
     assert code in (EXAMPLES.parent / "README.md").read_text("utf-8")

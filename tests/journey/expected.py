@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.ports import Call
-from drone.tools.catalog import workspace_tools
+from drone.tools.catalog import Toolbox
 from drone.tools.timed import Timed
 from mcc.contracts.journal import Origin
-from mcc.contracts.record import ChatRecord
+from mcc.contracts.record import ChatRecord, ToolStep
 from tests.journey.script import SCRIPT
+
+INVENTORY = " You have: "
+"""Behind these words an unknown tool's result lists what its agent has; the play knows no agents."""
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Playwright:
     """Plays the script with the real tools, one call after the other."""
 
     def __init__(self, workspace: Path) -> None:
-        self._tools = Timed(workspace_tools(workspace), 120)
+        self._tools = Timed(Toolbox.found().tools(workspace), 120)
 
     async def play(self, agent: str, prompt: str) -> Leaf:
         leaf = Leaf(agent, prompt)
@@ -47,7 +50,17 @@ class Playwright:
             leaf.children.append(child)
             return name, child.answer, False
         output = await self._tools.call(Call("x", name, arguments, Origin()))
-        return name, output.content, output.is_error
+        return name, output.content.partition(INVENTORY)[0], output.is_error
+
+
+def _content(step: ToolStep) -> str:
+    """What the call brought; a child's answer without the line that names its record."""
+    if not step.subagent_ids:
+        return step.content.partition(INVENTORY)[0]
+    (child_id,) = step.subagent_ids
+    named = f"\n\nrecord_id: {child_id}"
+    assert step.content.endswith(named)
+    return step.content.removesuffix(named)
 
 
 def leaf_of(record: ChatRecord) -> Leaf:
@@ -61,7 +74,7 @@ def leaf_of(record: ChatRecord) -> Leaf:
         agent=record.agent,
         prompt=record.prompt,
         said=[(step.text, step.thinking) for step in record.steps if step.kind == "model"],
-        results=[(step.name, step.content, step.is_error) for step in told],
+        results=[(step.name, _content(step), step.is_error) for step in told],
         children=[leaf_of(by_call[wanted.call_id]) for wanted in calls if wanted.call_id in by_call],
         answer=record.answer or "",
     )

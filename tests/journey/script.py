@@ -9,6 +9,8 @@ STRANGE = "before\x00\ud800after \U0001f6a2"
 SURVEY, NORTH, SOUTH = "Survey the harbour", "Look at the north quay", "Look at the south quay"
 SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", "Wait for the tide", "Talk slowly"
 
+PATROL, EAST, WEST, BELL = "Patrol the harbour", "Walk the east quay", "Walk the west quay", "Ring the bell"
+
 
 def call(name: str, **arguments: object) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
@@ -50,13 +52,41 @@ SCRIPT: dict[str, Any] = {
                 {"text": "North has two cranes, south has none."},
             ],
         },
+        {"match": BELL, "replies": [{"text": "The bell rang."}]},
+        *(
+            {
+                "match": quay,
+                "replies": [
+                    {"delay_seconds": 0.2, "tool_calls": [call("find_files", pattern=f"*{number}*")]}
+                    for number in range(20)
+                ]
+                + [{"text": f"All is quiet: {quay}."}],
+            }
+            for quay in (EAST, WEST)
+        ),
+        {
+            "match": PATROL,
+            "replies": [
+                {
+                    "tool_calls": [
+                        call("subagent", agent_type="explore", prompt=EAST),
+                        call("subagent", agent_type="explore", prompt=WEST),
+                    ]
+                },
+                {"text": "The patrol is back."},
+            ],
+        },
         {"match": SAY_STRANGE, "replies": [{"text": STRANGE, "thinking": STRANGE}]},
         {"match": SAY_SHORT, "replies": [{"text": "Short."}]},
         {"match": WAIT, "replies": [{"text": "The tide is in.", "delay_seconds": 60}]},
         {
             "match": SLOW,
             "replies": [
-                {"text": f"Part {number}.", "delay_seconds": 0.15, "tool_calls": [call("list_files")]}
+                {
+                    "text": f"Part {number}.",
+                    "delay_seconds": 0.15,
+                    "tool_calls": [call("find_files", pattern=f"*{number}*")],
+                }
                 for number in range(8)
             ]
             + [{"text": "That was all."}],

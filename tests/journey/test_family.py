@@ -145,7 +145,7 @@ def test_an_order_goes_from_the_python_client_to_a_record_with_its_subagents(up:
         ended = client.orders.get(order.id)
     assert (kinds[0], kinds[-1]) == ("order.queued", "order.finished")
     assert ended.status is OrderStatus.SUCCEEDED
-    assert [child.agent for child in record.subagent_history] == ["explore", "explore"]
+    assert {child.agent for child in record.subagent_history} == {"explore", "review", "scout"}
     assert record.usage_total == ended.usage
 
 

@@ -1,40 +1,68 @@
 """This room is for what the offline model knows: the request, its tools, and what they brought so far."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, WantedCall
 
+FINISH = ("submit_result", "done")
+VALIDATE = "validate"
+_READ_ON = "read_artifact"
+
 _STOPPED = re.compile(r"\bthe limit \w+.{0,40} is reached\b|\bno tool runs any more\b", re.IGNORECASE)
 _WRAP_UP = re.compile(r"\b(?:wrap up|finish now|answer now|stop here|with what you have)\b", re.IGNORECASE)
+_NEW_TASK = re.compile(r"\byour task has changed\b.*?:\s+", re.IGNORECASE | re.DOTALL)
+_SPEAKS_OF_BEFORE = re.compile(
+    r"\byour (?:\w+ )?(?:result|answer|report|findings?)\b|\byou (?:found|read|said)\b|\bthe same again\b",
+    re.IGNORECASE,
+)
+_NOT_HANDED_IN = re.compile(r"\bhand the result in with\b", re.IGNORECASE)
+_HANDLE = re.compile(r"\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A tool call of this turn with its result."""
+    """A tool call with its result."""
 
     name: str
     arguments: Mapping[str, Any]
     content: str
     is_error: bool
 
+    @property
+    def artifact(self) -> str | None:
+        """The handle of the whole text where `content` is a part of it."""
+        found = _HANDLE.search(self.content)
+        return found[1] if found else None
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One turn, as the model sees it: `request` is what was asked last, `steers` what was said after the work began."""
+    """One turn, as the model sees it: `request` is what was asked last, `steers` what was said after the work began.
 
+    `before` is what was asked in the turns before, the first of it first, `earlier` what the tools brought there.
+    """
+
+    system: str
     request: str
+    before: tuple[str, ...]
     steers: tuple[str, ...]
     done: tuple[Done, ...]
+    earlier: tuple[Done, ...]
     rounds: int
     tools: Mapping[str, ToolSpec]
 
     def results(self, name: str) -> tuple[Done, ...]:
         """What the tool called `name` brought, errors left out, in the order of the calls."""
         return tuple(done for done in self.done if done.name == name and not done.is_error)
+
+    def remembering(self) -> "Conversation":
+        """The same, with the results of the turns before at hand; a request that speaks of them is the first again."""
+        request = self.before[0] if self.before and _SPEAKS_OF_BEFORE.search(self.request) else self.request
+        return replace(self, request=request, before=(), done=self.earlier + self.done, earlier=())
 
     @property
     def must_finish(self) -> bool:
@@ -43,26 +71,57 @@ class Conversation:
         return stopped or any(_WRAP_UP.search(steer) for steer in self.steers)
 
     @property
+    def finish(self) -> ToolSpec | None:
+        """The tool that hands the result in, where there is one."""
+        return next((self.tools[name] for name in FINISH if name in self.tools), None)
+
+    @property
     def agent_types(self) -> tuple[str, ...]:
         """Whom the tool `subagent` may be asked for, as its schema says; empty without that tool."""
-        kind = self._properties("subagent").get("agent_type")
-        listed = kind.get("enum") if isinstance(kind, Mapping) else None
-        return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list | tuple) else ()
+        return _options(_properties(self.tools.get("subagent")).get("agent_type"))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Whom the tool `subagents_run` may be asked for."""
+        return _options(self.of_each_agent.get("role"))
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """Whom it may ask, by either tool."""
+        return self.agent_types or self.roles
+
+    @property
+    def of_each_agent(self) -> Mapping[str, Any]:
+        """What may be said of each agent to `subagents_run`, by name: the schemas."""
+        agents = _properties(self.tools.get("subagents_run")).get("agents")
+        each = agents.get("items") if isinstance(agents, Mapping) else None
+        said = each.get("properties") if isinstance(each, Mapping) else None
+        return said if isinstance(said, Mapping) else {}
+
+    def reading_on(self) -> list[WantedCall]:
+        """Calls for the whole of every result that was cut."""
+        handles = dict.fromkeys(done.artifact for done in self.done if done.artifact)
+        return [call for handle in handles if (call := self.call(_READ_ON, id=handle)) is not None]
 
     def call(self, name: str, **arguments: object) -> WantedCall | None:
         """A call of a tool that is there, with those of `arguments` that its schema has; None if it was made before."""
         if name not in self.tools:
             return None
-        known = self._properties(name)
+        known = _properties(self.tools[name])
         sent = {key: value for key, value in arguments.items() if key in known and value is not None}
         if any(done.name == name and dict(done.arguments) == sent for done in self.done):
             return None
         return WantedCall(name, sent)
 
-    def _properties(self, name: str) -> Mapping[str, Any]:
-        spec = self.tools.get(name)
-        properties = spec.parameters.get("properties") if spec else None
-        return properties if isinstance(properties, Mapping) else {}
+
+def _properties(spec: ToolSpec | None) -> Mapping[str, Any]:
+    properties = spec.parameters.get("properties") if spec else None
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _options(schema: object) -> tuple[str, ...]:
+    listed = schema.get("enum") if isinstance(schema, Mapping) else None
+    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list | tuple) else ()
 
 
 def read(ask: Ask) -> Conversation:
@@ -70,22 +129,38 @@ def read(ask: Ask) -> Conversation:
     start = _start_of_turn(ask.messages)
     turn = ask.messages[start:]
     opening = _opening(turn)
+    steers = tuple(message.text for message in turn[opening:] if isinstance(message, UserMessage))
+    asked = "\n".join(message.text for message in turn[:opening] if isinstance(message, UserMessage))
+    done = _whole(tuple(_done(ask.messages)))
+    now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
     return Conversation(
-        request="\n".join(message.text for message in turn[:opening] if isinstance(message, UserMessage)),
-        steers=tuple(message.text for message in turn[opening:] if isinstance(message, UserMessage)),
-        done=_done(turn),
+        system=ask.system,
+        request=_NEW_TASK.sub("", asked, count=1),
+        before=tuple(message.text for message in ask.messages[:start] if isinstance(message, UserMessage)),
+        steers=steers,
+        done=done[len(done) - now :],
+        earlier=done[: len(done) - now],
         rounds=sum(isinstance(message, AssistantMessage) for message in turn),
         tools={spec.name: spec for spec in ask.tools},
     )
 
 
 def _start_of_turn(messages: Sequence[Message]) -> int:
-    """Where the present turn begins: after the last reply that needed no tools."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, AssistantMessage) and not message.tool_calls:
-            return index + 1
+    """Where the present turn begins: after a reply that ended one, or where a person gave a task in its place."""
+    for index in range(len(messages) - 1, 0, -1):
+        said = messages[index]
+        if isinstance(said, UserMessage) and (_NEW_TASK.match(said.text) or _is_end(messages[index - 1], said)):
+            return index
     return 0
+
+
+def _is_end(last: Message, following: UserMessage) -> bool:
+    """Whether the turn ended with `last`: by a reply that needed no tools, or by a result that was accepted."""
+    if isinstance(last, AssistantMessage):
+        return not _NOT_HANDED_IN.search(following.text)
+    if isinstance(last, ToolResults):
+        return any(result.name in FINISH and not result.is_error for result in last.results)
+    return False
 
 
 def _opening(turn: Sequence[Message]) -> int:
@@ -93,14 +168,18 @@ def _opening(turn: Sequence[Message]) -> int:
     return next((index for index, message in enumerate(turn) if not isinstance(message, UserMessage)), len(turn))
 
 
-def _done(turn: Sequence[Message]) -> tuple[Done, ...]:
+def _done(messages: Sequence[Message]) -> Iterator[Done]:
     arguments: dict[str, Mapping[str, Any]] = {}
-    done: list[Done] = []
-    for message in turn:
+    for message in messages:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
                 arguments[call.call_id] = call.arguments if isinstance(call.arguments, Mapping) else {}
         elif isinstance(message, ToolResults):
             for result in message.results:
-                done.append(Done(result.name, arguments.get(result.call_id, {}), result.content, result.is_error))
-    return tuple(done)
+                yield Done(result.name, arguments.get(result.call_id, {}), result.content, result.is_error)
+
+
+def _whole(done: tuple[Done, ...]) -> tuple[Done, ...]:
+    """Results that were cut, with what `read_artifact` brought of them in their place."""
+    whole = {str(one.arguments.get("id")): one.content for one in done if one.name == _READ_ON and not one.is_error}
+    return tuple(replace(one, content=whole.get(one.artifact or "", one.content)) for one in done)

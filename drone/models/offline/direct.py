@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from drone.models.offline.conversation import Conversation, Done
 from drone.models.offline.explore import Step
+from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding
 from drone.models.offline.material import hits, listing, looks_like_path
 from drone.models.offline.report import HONEST
 
@@ -68,6 +69,18 @@ def step_of(conversation: Conversation, errand: Errand) -> Step | None:
         return None
     call = conversation.call(errand.tool, **dict(errand.arguments))
     return Step(f"I use `{errand.tool}` for this.", (call,)) if call else None
+
+
+def facts_of(conversation: Conversation, errand: Errand) -> Facts:
+    """What the tool brought, as a single finding."""
+    text = answer(conversation, errand)
+    done = next((done for done in conversation.results(errand.tool)), None)
+    if done is None:
+        return Facts(status=BLOCKED, summary=text.removeprefix(HONEST).strip(), report=text)
+    path = str(done.arguments.get("path") or "")
+    read = (path,) if done.name == "read_file" else ()
+    found = Finding(_summary(done).rstrip(":"), done.content, read)
+    return Facts(status=COMPLETED, summary=found.title, report=text, findings=(found,), read=read)
 
 
 def answer(conversation: Conversation, errand: Errand) -> str:

@@ -10,11 +10,15 @@ _PLAIN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`starts` are lines about how things are started, `facts` other lines; `files` is the count of all files."""
+    """`starts` are lines about how things are started, `facts` other lines; `files` is the count of all files.
+
+    `has_git` is False only where the result says that there is no repository.
+    """
 
     files: int | None = None
     starts: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
+    has_git: bool = True
 
 
 def environment(text: str) -> Environment:
@@ -31,6 +35,7 @@ def environment(text: str) -> Environment:
         files=files if isinstance(files, int) and not isinstance(files, bool) else None,
         starts=tuple(_starts(document.get("entry_points"))),
         facts=tuple(_facts(document)),
+        has_git=document.get("git", True) is not None,
     )
 
 

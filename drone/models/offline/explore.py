@@ -19,11 +19,15 @@ from drone.models.offline.languages import (
     languages_of,
 )
 from drone.models.offline.survey import Survey
+from drone.models.offline.watch import WATCHED, Watch
 
-MOST_ROUNDS = 8
-_EVERYTHING = "**/*"
+_MOST_ROUNDS = 8
+EVERYTHING = "**/*"
 _HEAD_LINES = 60
 _OPENING_LINES = 14
+_COMMITS = 10
+_MOST_AGAIN = 8
+_MOST_WATCHED = 60
 
 Wanted: TypeAlias = Iterator[WantedCall | None]
 
@@ -38,7 +42,7 @@ class Step:
 
 def next_step(conversation: Conversation, known: Survey, focus: Focus) -> Step | None:
     """The next calls that have not been made yet; None when it is time to report."""
-    if conversation.must_finish or conversation.rounds >= MOST_ROUNDS:
+    if conversation.must_finish or conversation.rounds >= _MOST_ROUNDS:
         return None
     for saying, stage in _STAGES:
         calls = _different(stage(conversation, known, focus))
@@ -47,17 +51,30 @@ def next_step(conversation: Conversation, known: Survey, focus: Focus) -> Step |
     return None
 
 
+def read_again(conversation: Conversation, known: Survey) -> Step | None:
+    """In a later turn the files that were read in earlier ones, for they may have changed."""
+    if not conversation.earlier or conversation.must_finish or not known.pages:
+        return None
+    if any(done.name == "read_file" for done in conversation.done):
+        return None
+    calls = _different(_head(conversation, path, _HEAD_LINES) for path in list(known.pages)[:_MOST_AGAIN])
+    return Step("I look at the files once more.", calls) if calls else None
+
+
 def _look(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
     yield conversation.call("list_files", depth=3)
     yield conversation.call("environment_detect")
     if "list_files" not in conversation.tools:
-        yield conversation.call("find_files", pattern=_EVERYTHING)
+        yield conversation.call("find_files", pattern=EVERYTHING)
 
 
 def _orient(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
     for path in (*known.readmes[:1], *known.build_files[:3]):
         yield conversation.call("read_file", path=path)
-    yield conversation.call("find_files", pattern=_EVERYTHING)
+    yield conversation.call("find_files", pattern=EVERYTHING)
+    if focus.trade and known.environment.has_git:
+        yield conversation.call("git_status")
+        yield conversation.call("git_log", limit=_COMMITS)
 
 
 def _count(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
@@ -79,21 +96,28 @@ def _search(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
             yield conversation.call(
                 "search_text", pattern=names, path=directory or None, glob=glob_of(languages[0]), limit=200
             )
+    for watch in watched(known, focus):
+        glob = glob_of(*(language for language, _ in languages_of(known.sources)))
+        yield conversation.call("search_text", pattern=watch.pattern, glob=glob, limit=_MOST_WATCHED)
     for term in focus.terms:
         yield conversation.call("search_text", pattern=term, literal=True, case_sensitive=False, limit=40)
 
 
 def _read_central(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
     if focus.structure:
-        for path in entry_files(known)[:3]:
+        for path in entry_files(known)[:3] or fronts(known)[:1]:
             yield _head(conversation, path, _HEAD_LINES)
     if focus.content:
         for path in (*presentations(known)[:1], *fronts(known)[:3]):
             yield _head(conversation, path, _HEAD_LINES)
         for path in documents(known)[:1]:
             yield _head(conversation, path, _HEAD_LINES)
-    for path, line in _places(known, focus)[:3]:
-        yield conversation.call("read_file", path=path, start_line=max(1, line - 8), end_line=line + 32)
+    for path, line in _places(known, focus.terms)[:3]:
+        yield _around(conversation, path, line)
+    for watch in watched(known, focus):
+        places = [place for place in _places(known, (watch.pattern,)) if not is_test(place[0])]
+        for path, line in places[:2]:
+            yield _around(conversation, path, line)
 
 
 def _read_openings(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
@@ -110,6 +134,10 @@ _STAGES: Sequence[tuple[str, _Stage]] = (
     ("I read the files that the searches point to.", _read_central),
     ("I read how further modules introduce themselves.", _read_openings),
 )
+
+
+def _around(conversation: Conversation, path: str, line: int) -> WantedCall | None:
+    return conversation.call("read_file", path=path, start_line=max(1, line - 8), end_line=line + 32)
 
 
 def _head(conversation: Conversation, path: str, lines: int) -> WantedCall | None:
@@ -210,12 +238,18 @@ def _front_rank(path: str) -> tuple[int, int]:
     return (2 if name.startswith("_") else 1, 0)
 
 
-def _places(known: Survey, focus: Focus) -> list[tuple[str, int]]:
-    """Where to read about the terms: the first hit of the files with the most hits, code before prose and tests."""
+def watched(known: Survey, focus: Focus) -> list[Watch]:
+    """What a reviewer of these languages looks out for; nothing where there are no sources."""
+    languages = [language.name for language, _ in languages_of(known.sources)]
+    return [watch for watch in WATCHED[focus.trade] if languages and watch.fits(languages)]
+
+
+def _places(known: Survey, patterns: Sequence[str]) -> list[tuple[str, int]]:
+    """Where to read about these: the first hit of the files with the most hits, code before prose and tests."""
     first: dict[str, int] = {}
     count: dict[str, int] = {}
     for search in known.searches:
-        if search.pattern in focus.terms:
+        if search.pattern in patterns:
             for hit in search.hits:
                 first.setdefault(hit.path, hit.line)
                 count[hit.path] = count.get(hit.path, 0) + 1

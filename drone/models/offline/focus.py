@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from drone.models.offline.watch import Trade, trade_of
+
 REASON = "It is wanted to answer this:"
 """What stands between a subagent's task and the request behind it; the words after it are not the task."""
 
@@ -22,6 +24,8 @@ _GREETING = re.compile(
 )
 _STRUCTURE = re.compile(r"\b(?:structure|entry points?|layout|build files?)\b", re.IGNORECASE)
 _CONTENT = re.compile(r"\b(?:what the code does|main modules?|documentation)\b", re.IGNORECASE)
+_REVIEW = re.compile(r"^\W*(?:please\s+|now\s+)*(?:review|audit|criti\w+)\b|\bcode review\b", re.IGNORECASE)
+_SECURITY = re.compile(r"\b(?:security|vulnerabilit\w+|insecure)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
 _IDENTIFIER = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+\(\))")
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -41,9 +45,12 @@ _USUAL = frozenset(_USUAL_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Focus:
+    """`trade`: the reader is a reviewer, and looks out for what such a one does."""
+
     structure: bool
     content: bool
     terms: tuple[str, ...] = ()
+    trade: Trade = ""
 
 
 def is_about_code(request: str) -> bool:
@@ -51,9 +58,15 @@ def is_about_code(request: str) -> bool:
     return bool(_ABOUT_CODE.search(request) or _OVERVIEW.search(request))
 
 
-def focus_of(request: str) -> Focus:
-    """What a survey has to bring. A request that names neither structure nor contents is searched for its terms."""
+def focus_of(request: str, system: str = "") -> Focus:
+    """What a survey has to bring. A request that names neither structure nor contents is searched for its terms.
+
+    A reviewer, as the system prompt or the request has it, looks for what the request quotes or calls by name only.
+    """
     request = request.split(REASON, 1)[0]
+    trade = trade_of(system) or _trade_asked(request)
+    if trade:
+        return Focus(structure=False, content=False, terms=_called(request), trade=trade)
     structure, content = bool(_STRUCTURE.search(request)), bool(_CONTENT.search(request))
     if structure or content:
         return Focus(structure, content)
@@ -73,7 +86,18 @@ def is_overview(request: str) -> bool:
 
 def terms_of(request: str, most: int = 4) -> tuple[str, ...]:
     """What to search for: what the request quotes, else identifiers in it, else its uncommon words."""
+    words = sorted({word.lower() for word in _WORD.findall(request)} - _USUAL, key=lambda word: (-len(word), word))
+    return (_called(request) or tuple(words))[:most]
+
+
+def _called(request: str, most: int = 4) -> tuple[str, ...]:
+    """What the request quotes, else the identifiers in it."""
     quoted = [next(group for group in found.groups() if group) for found in _QUOTED.finditer(request)]
     named = [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
-    words = sorted({word.lower() for word in _WORD.findall(request)} - _USUAL, key=lambda word: (-len(word), word))
-    return tuple(dict.fromkeys(quoted or named or words))[:most]
+    return tuple(dict.fromkeys(quoted or named))[:most]
+
+
+def _trade_asked(request: str) -> Trade:
+    if _SECURITY.search(request):
+        return "security"
+    return "review" if _REVIEW.search(request) else ""

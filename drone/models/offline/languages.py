@@ -36,14 +36,14 @@ LANGUAGES: tuple[Language, ...] = (
     Language(
         "TypeScript",
         (".ts", ".tsx", ".mts"),
-        r"^#!.*\bnode\b|\.listen\(|^export default |require\.main === module",
+        r"^#!.*\bnode\b|^[^*/]*\.listen\(|require\.main === module",
         r"^export ",
         ("index.ts", "main.ts", "index.tsx", "app.ts", "cli.ts"),
     ),
     Language(
         "JavaScript",
         (".js", ".mjs", ".cjs", ".jsx"),
-        r"^#!.*\bnode\b|\.listen\(|require\.main === module|^module\.exports *=|^export default ",
+        r"^#!.*\bnode\b|^[^*/]*\.listen\(|require\.main === module",
         r"^(export |module\.exports|exports\.)",
         ("index.js", "main.js", "app.js", "cli.js", "index.mjs", "server.js"),
     ),
@@ -106,7 +106,7 @@ _TEST = re.compile(
 )
 _DOCUMENT = re.compile(r"\.(?:md|rst|adoc)$|(?:^|/)docs?/", re.IGNORECASE)
 _ASIDE = re.compile(
-    r"(?:^|/)(?:bench\w*|examples?|samples?|scripts?|docs?|tools?|fixtures?|vendor|third_party|contrib)/"
+    r"(?:^|/)(?:bench\w*|examples?|samples?|scripts?|docs?|tools?|fixtures?|vendor|deps|node_modules|third_party|contrib)/"
 )
 _README = re.compile(r"(?:^|/)readme(?:\.\w+)?$", re.IGNORECASE)
 
@@ -131,9 +131,9 @@ def languages_of(paths: Iterable[str]) -> tuple[tuple[Language, int], ...]:
     return tuple((language, counts[name]) for name in ordered for language in LANGUAGES if language.name == name)
 
 
-def glob_of(language: Language) -> str:
-    """Matches the names of files in this language."""
-    bare = [suffix.removeprefix(".") for suffix in language.suffixes]
+def glob_of(*languages: Language) -> str:
+    """Matches the names of files in these languages."""
+    bare = [suffix.removeprefix(".") for language in languages for suffix in language.suffixes]
     return f"*.{bare[0]}" if len(bare) == 1 else f"*.{{{','.join(bare)}}}"
 
 

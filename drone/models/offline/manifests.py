@@ -81,6 +81,11 @@ def _go_mod(path: str, text: str) -> Manifest:
     return Manifest(path, module[1] if module else "", facts=tuple(facts))
 
 
+def _setup_cfg(path: str, text: str) -> Manifest:
+    said = dict(re.findall(r"^(name|description)\s*=\s*(\S.*?)\s*$", text, re.MULTILINE))
+    return Manifest(path, said.get("name", ""), said.get("description", ""))
+
+
 def _makefile(path: str, text: str) -> Manifest:
     targets = list(dict.fromkeys(re.findall(r"^([A-Za-z][\w-]*)[ \t]*:(?!=)", text, re.MULTILINE)))
     return Manifest(path, facts=(f"targets: {', '.join(f'`{name}`' for name in targets[:12])}",) if targets else ())
@@ -100,6 +105,7 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "composer.json": _package_json,
     "Cargo.toml": _cargo,
     "go.mod": _go_mod,
+    "setup.cfg": _setup_cfg,
     "Makefile": _makefile,
     "Dockerfile": _dockerfile,
 }

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from drone.models.offline.facts import unique
+
 _BARE_NAMES = frozenset(
     [
         "Dockerfile",
@@ -35,7 +37,6 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _ABOUT = re.compile(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
-_TOTAL_LINES = re.compile(r"\bof (\d[\d,]*)\b(?: lines)?|\b(\d[\d,]*) lines\b")
 _TOTAL_FILES = re.compile(r"\b(\d[\d,]*) (?:files?|paths?|matches)\b|\bof (\d[\d,]*)\b")
 _COUNTS = re.compile(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|entries|results|lines?)\b")
 
@@ -59,11 +60,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The lines of a file that were read, line numbers taken off; `total` lines in all, if the result says so."""
+    """The lines of a file that were read, line numbers taken off."""
 
     lines: tuple[str, ...]
-    total: int | None = None
-    cut: bool = False
 
     @property
     def text(self) -> str:
@@ -80,7 +79,7 @@ def looks_like_path(word: str) -> bool:
 def paths_in(text: str) -> tuple[str, ...]:
     """Everything in prose that looks like a path of a file, in order, each once."""
     words = (match.group().rstrip(".").removeprefix("./") for match in _WORD_PATH.finditer(text))
-    return _unique(word for word in words if looks_like_path(word) and (_SUFFIX.search(word) or word in _BARE_NAMES))
+    return unique(word for word in words if looks_like_path(word) and (_SUFFIX.search(word) or word in _BARE_NAMES))
 
 
 def listing(text: str) -> Listing:
@@ -88,11 +87,12 @@ def listing(text: str) -> Listing:
     decoded = _json(text)
     names = _tree(text.split("\n")) if decoded is None else [(name, False) for name in _strings(decoded)]
     entries = [(name.removeprefix("./"), is_directory) for name, is_directory in names]
-    directories = _unique(name.rstrip("/") for name, is_directory in entries if is_directory or name.endswith("/"))
-    files = _unique(name for name, is_directory in entries if not name.endswith("/") and name not in set(directories))
+    directories = unique(name.rstrip("/") for name, is_directory in entries if is_directory or name.endswith("/"))
+    known = set(directories)
+    files = unique(name for name, _ in entries if not name.endswith("/") and name not in known)
     lines = [line[:_LONGEST_PATH] for line in text.split("\n")]
     notes = "\n".join(line for line in lines if not looks_like_path(_cleaned(line)))
-    return Listing(files, directories, _stated(_TOTAL_FILES, notes), bool(_CUT.search(notes)))
+    return Listing(files, directories, _total(notes), bool(_CUT.search(notes)))
 
 
 def _tree(lines: Iterable[str]) -> list[tuple[str, bool]]:
@@ -151,17 +151,15 @@ def page(text: str, path: str) -> Page:
         return page(decoded["content"], path)
     lines = text.split("\n")
     if _ABOUT.search(lines[0]) and path in lines[0]:
-        return Page(tuple(lines[1:]), _stated(_TOTAL_LINES, lines[0]), bool(_CUT.search(lines[0])))
+        return Page(tuple(lines[1:]))
     numbered = [line for line in lines if _NUMBERED.match(line)]
     if len(numbered) < 0.6 * sum(bool(line.strip()) for line in lines) or not numbered:
-        return Page(tuple(lines), None, bool(_CUT.search(lines[-1])))
-    notes = "\n".join(line for line in (lines[0], *lines[-2:]) if not _NUMBERED.match(line))
-    bare = tuple(_NUMBERED.sub("", line, count=1) for line in numbered)
-    return Page(bare, _stated(_TOTAL_LINES, notes), bool(_CUT.search(notes)))
+        return Page(tuple(lines))
+    return Page(tuple(_NUMBERED.sub("", line, count=1) for line in numbered))
 
 
-def _stated(pattern: re.Pattern[str], notes: str) -> int | None:
-    found = pattern.search(notes)
+def _total(notes: str) -> int | None:
+    found = _TOTAL_FILES.search(notes)
     return int(next(group for group in found.groups() if group).replace(",", "")) if found else None
 
 
@@ -197,7 +195,3 @@ def _json_hits(value: Any) -> Iterator[Hit]:
             yield Hit(path, line, str(value.get("text", value.get("content", ""))))
         else:
             yield from _json_hits(list(value.values()))
-
-
-def _unique(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))

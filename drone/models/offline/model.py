@@ -2,14 +2,16 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from drone.agent.ports import Ask, Listener, Reply, WantedCall
-from drone.models.offline import delegate, direct
+from drone.models.offline import delegate, direct, hand_in
 from drone.models.offline.conversation import Conversation, read
-from drone.models.offline.explore import Step, next_step
+from drone.models.offline.explore import Step, next_step, read_again
+from drone.models.offline.facts import BLOCKED, Facts
 from drone.models.offline.focus import focus_of, is_about_code, is_greeting
-from drone.models.offline.report import report
+from drone.models.offline.results import facts_of
 from drone.models.offline.speech import cut_to, say, tokens_asked, tokens_of
 from drone.models.offline.survey import survey
 from mcc.contracts.usage import Usage
@@ -49,7 +51,7 @@ class OfflineModel:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         """Never fails. Usage is estimated at four characters a token; a reply beyond `max_output_tokens` is cut."""
         began = time.monotonic()
-        said = replied_to(read(ask))
+        said = replied_to(read(ask), ask.max_output_tokens)
         text, is_cut = cut_to(said.text, ask.max_output_tokens)
         calls = () if is_cut else said.calls
         first_token_ms = round((time.monotonic() - began) * 1000, 3)
@@ -66,27 +68,40 @@ class OfflineModel:
         )
 
 
-def replied_to(conversation: Conversation) -> Said:
-    """The whole policy: an errand, a delegation, an exploration, or an honest word."""
+def replied_to(conversation: Conversation, tokens: int | None = None) -> Said:
+    """The whole policy: an errand, a delegation, an exploration, or an honest word. `tokens`: room for the reply."""
+    if not conversation.must_finish and (calls := conversation.reading_on()):
+        return _working(Step("A result was cut; I read the whole of it.", tuple(calls)))
     errand = direct.errand_of(conversation)
     if errand is not None:
-        step = direct.step_of(conversation, errand)
-        return _working(step) if step else Said(direct.answer(conversation, errand))
-    if is_greeting(conversation.request):
-        return Said(_honest(conversation))
+        return _next(
+            direct.step_of(conversation, errand), conversation, lambda: direct.facts_of(conversation, errand), tokens
+        )
     has_workspace = bool(_WORKSPACE_TOOLS & conversation.tools.keys())
-    if conversation.agent_types and (has_workspace or is_about_code(conversation.request)):
-        step = delegate.delegated(conversation)
-        return _working(step) if step else Said(delegate.answer(conversation))
+    if is_greeting(conversation.request):
+        return _next(None, conversation, lambda: _unable(conversation), tokens)
+    if conversation.helpers and (has_workspace or is_about_code(conversation.request)):
+        return _next(delegate.step_of(conversation), conversation, lambda: delegate.facts_of(conversation), tokens)
     if has_workspace:
-        return _explored(conversation)
-    return Said(_honest(conversation))
+        return _explored(conversation, tokens)
+    return _next(None, conversation, lambda: _unable(conversation), tokens)
 
 
-def _explored(conversation: Conversation) -> Said:
-    known, focus = survey(conversation), focus_of(conversation.request)
-    step = next_step(conversation, known, focus)
-    return _working(step) if step else Said(report(known, focus), thinking="This is enough to report.")
+def _explored(conversation: Conversation, tokens: int | None) -> Said:
+    """What is known from the turns before is not looked up again; its files are read once more before they count."""
+    whole = conversation.remembering()
+    known, focus = survey(whole), focus_of(whole.request, whole.system)
+    step = next_step(whole, known, focus) or read_again(conversation, known)
+    return _next(step, conversation, lambda: facts_of(whole, known, focus), tokens)
+
+
+def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None) -> Said:
+    """The work's next step, else the result: handed in where there is a tool for that, said where there is none."""
+    if step is not None:
+        return _working(step)
+    result = facts()
+    step = hand_in.step_of(conversation, result, tokens)
+    return _working(step) if step else Said(result.report, thinking="This is enough." if conversation.done else "")
 
 
 def _working(step: Step) -> Said:
@@ -94,8 +109,13 @@ def _working(step: Step) -> Said:
     return Said(step.saying, step.calls, thinking=f"By my rules next: {named}.")
 
 
-def _honest(conversation: Conversation) -> str:
+def _unable(conversation: Conversation) -> Facts:
     """What the offline model says where it can do nothing."""
+    said = _honest(conversation)
+    return Facts(status=BLOCKED, summary=said.split("\n", 1)[0], report=said)
+
+
+def _honest(conversation: Conversation) -> str:
     gist = " ".join(conversation.request.split())
     shown = gist if len(gist) <= 200 else gist[:200].rsplit(" ", 1)[0] + " …"
     words = len(conversation.request.split())

@@ -1,25 +1,42 @@
 """This room is for telling what a survey found: Markdown sections, every path, count and name out of tool results."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from drone.models.offline.explore import documents, entry_files, presentations
+from drone.models.offline.explore import EVERYTHING, documents, entry_files, presentations, watched
+from drone.models.offline.facts import Severity
 from drone.models.offline.focus import Focus
-from drone.models.offline.languages import Language, glob_of, is_readme, is_test, language_of, languages_of, suffix_of
+from drone.models.offline.languages import (
+    Language,
+    glob_of,
+    is_aside,
+    is_readme,
+    is_test,
+    language_of,
+    languages_of,
+    suffix_of,
+)
 from drone.models.offline.material import Hit
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.survey import Survey
+from drone.models.offline.watch import Watch
 
 HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
-EVERYTHING = "**/*"
-MOST_HITS = 10
+_MOST_HITS = 10
+_QUOTED = re.compile(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """`kind`: what was found, what else was done on the way, or what is left open."""
+
     title: str
     lines: tuple[str, ...]
+    severity: Severity = "info"
+    kind: Literal["finding", "step", "open"] = "finding"
 
     def __str__(self) -> str:
         return "\n".join((f"## {self.title}", *self.lines))
@@ -46,7 +63,9 @@ def sections(known: Survey, focus: Focus) -> Sequence[Section]:
         found.append(Section("Documentation", tuple(_documentation(known))))
     if focus.terms:
         found.append(Section("Where it is mentioned", tuple(_mentions(known, focus.terms))))
-    found.append(Section("Not settled", tuple(_open(known))))
+    if focus.trade:
+        found.extend(_reviewed(known, focus))
+    found.append(Section("Not settled", tuple(_open(known)), kind="open"))
     return _kept(found)
 
 
@@ -56,7 +75,7 @@ def _kept(found: Iterable[Section]) -> list[Section]:
 
 def _nothing(known: Survey) -> Section:
     told = [f"- {problem}" for problem in known.problems]
-    return Section("Layout", tuple(told) or ("- The workspace has no files that the tools would list.",))
+    return Section("Layout", tuple(told) or ("- The workspace has no files that the tools would list.",), kind="open")
 
 
 def _purpose(known: Survey) -> Iterator[str]:
@@ -125,11 +144,11 @@ def _entries(known: Survey) -> Iterator[str]:
     told = "\n".join(started)
     yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in told)
     hits = _entry_hits(known)
-    yield from (_quoted(hit) for hit in hits[:MOST_HITS])
+    yield from (_quoted(hit) for hit in hits[:_MOST_HITS])
     if not told and not known.environment.starts and not hits:
         yield "- None was found, neither in build files nor by searching the sources for where programs begin."
-    if len(hits) > MOST_HITS:
-        yield f"- … and {len(hits) - MOST_HITS} more places like these."
+    if len(hits) > _MOST_HITS:
+        yield f"- … and {len(hits) - _MOST_HITS} more places like these."
 
 
 def _target_of(line: str) -> str:
@@ -159,15 +178,18 @@ def _modules(known: Survey) -> Iterator[str]:
 
 def _public_names(known: Survey) -> Iterator[str]:
     publics = {language.public for language, _ in languages_of(known.sources)}
+    told = set[str]()
     for search in known.searches:
         names = (
             names_defined((hit.text for hit in search.hits if not is_test(hit.path)), 8)
             if search.pattern in publics
             else ()
         )
-        if names:
+        fresh = tuple(name for name in names if name not in told)
+        told.update(fresh)
+        if fresh:
             where = f"`{search.path}/`" if search.path else "the sources"
-            yield f"- Public names in {where}: {_named(names, 8)}."
+            yield f"- Public names in {where}: {_named(fresh, 8)}."
 
 
 def _tests(known: Survey) -> Iterator[str]:
@@ -191,6 +213,44 @@ def _documentation(known: Survey) -> Iterator[str]:
     further = [path for path in others if path not in known.pages]
     if further:
         yield f"- {_plural(len(further), 'further document')}: {_named(further, 6)}."
+
+
+def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
+    """What was looked at, and each thing looked out for that is there."""
+    yield Section("Looked at", tuple(_looked_at(known, focus)), kind="step")
+    yield Section("State of the repository", tuple(_state(known)), kind="step")
+    for watch in watched(known, focus):
+        if hits := _own(known.found(watch.pattern)):
+            yield Section(watch.title, tuple(_seen(known, watch, hits)), watch.severity)
+
+
+def _looked_at(known: Survey, focus: Focus) -> Iterator[str]:
+    told = ", ".join(f"{count} {language.name}" for language, count in languages_of(known.sources)[:4])
+    yield f"- {total_files(known)}; sources without tests: {told or 'none'}."
+    absent = [watch.title.lower() for watch in watched(known, focus) if not _own(known.found(watch.pattern))]
+    if absent:
+        yield f"- Looked out for and not found by pattern: {'; '.join(absent)}."
+    if not known.tests:
+        yield from _tests(known)
+
+
+def _own(hits: Iterable[Hit]) -> list[Hit]:
+    return [hit for hit in hits if not is_test(hit.path)]
+
+
+def _seen(known: Survey, watch: Watch, hits: Sequence[Hit]) -> Iterator[str]:
+    files = Counter(hit.path for hit in hits)
+    least = "at least " if known.is_cut(watch.pattern) else ""
+    extent = f"{least}{_plural(len(hits), 'place')} in {_plural(len(files), 'file')}"
+    if len(files) > 1:
+        yield f"- {extent}, most in {_named(_first(files), 3)}."
+    read = sorted(hits, key=lambda hit: (hit.path not in known.pages, is_aside(hit.path), -files[hit.path]))
+    yield from (_quoted(hit, hide=watch.is_secret) for hit in read[:5])
+
+
+def _state(known: Survey) -> Iterator[str]:
+    yield from (f"- {line}" for line in known.status[:8])
+    yield from (f"- commit: {line}" for line in known.log[:5])
 
 
 def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
@@ -227,8 +287,9 @@ def _open(known: Survey) -> Iterator[str]:
     yield from (f"- A tool refused: {problem}" for problem in known.problems[:3])
 
 
-def _quoted(hit: Hit) -> str:
-    text = hit.text.strip()
+def _quoted(hit: Hit, *, hide: bool = False) -> str:
+    """`hide`: of texts in quotation marks only the beginning is shown."""
+    text = _QUOTED.sub(r"\1…\2", hit.text.strip()) if hide else hit.text.strip()
     shown = text if len(text) <= 120 else text[:120] + " …"
     return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"
 

@@ -1,10 +1,10 @@
 """This room is for the survey: everything that the tool results of a turn say about a workspace, put in order."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.models.offline.conversation import Conversation, Done
+from drone.models.offline.conversation import FINISH, VALIDATE, Conversation, Done
 from drone.models.offline.environment import Environment, environment
 from drone.models.offline.languages import BUILD_FILES, depth_of, is_readme, is_source, is_test, language_of
 from drone.models.offline.manifests import Manifest, manifest
@@ -29,12 +29,13 @@ class Survey:
     files: tuple[str, ...]
     sources: tuple[str, ...]
     tests: tuple[str, ...]
-    directories: tuple[str, ...]
     counted: Mapping[str, int]
     whole: bool
     searches: tuple[Search, ...]
     pages: Mapping[str, Page]
     environment: Environment
+    status: tuple[str, ...]
+    log: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
@@ -87,7 +88,6 @@ def survey(conversation: Conversation) -> Survey:
         files=files,
         sources=tuple(path for path in files if is_source(path)),
         tests=tuple(path for path in files if is_test(path) and language_of(path)),
-        directories=tuple(dict.fromkeys(path for _, found in lists for path in found.directories)),
         counted={
             str(done.arguments["pattern"]): found.total or len(found.files)
             for done, found in lists
@@ -95,16 +95,20 @@ def survey(conversation: Conversation) -> Survey:
         },
         whole=not any(found.cut for _, found in lists),
         searches=tuple(_search(done) for done in conversation.results("search_text")),
-        pages={
-            str(done.arguments.get("path")): page(done.content, str(done.arguments.get("path")))
-            for done in conversation.results("read_file")
-        },
+        pages=_pages(conversation.results("read_file")),
         environment=environment("\n".join(done.content for done in conversation.results("environment_detect"))),
-        problems=tuple(f"{done.name}: {_first_line(done.content)}" for done in conversation.done if done.is_error),
+        status=_lines(conversation.results("git_status")),
+        log=_lines(conversation.results("git_log")),
+        problems=tuple(f"{done.name}: {_first_line(done.content)}" for done in conversation.done if _is_refused(done)),
     )
 
 
 _LISTS = ("list_files", "find_files")
+
+
+def _is_refused(done: Done) -> bool:
+    """A tool said no; what a gate says of a result is no such thing."""
+    return done.is_error and done.name not in (*FINISH, VALIDATE)
 
 
 def _below(done: Done, found: Listing) -> tuple[str, ...]:
@@ -115,11 +119,30 @@ def _below(done: Done, found: Listing) -> tuple[str, ...]:
     return tuple(f"{asked}/{path}" for path in found.files)
 
 
+def _pages(read: Sequence[Done]) -> dict[str, Page]:
+    """The files by path, in the order of their reading; of several parts of one the topmost."""
+    pages: dict[str, Page] = {}
+    starts: dict[str, int] = {}
+    for done in read:
+        path, start = str(done.arguments.get("path")).removeprefix("./"), _line_of(done.arguments.get("start_line"))
+        if start < starts.setdefault(path, start + 1):
+            pages[path], starts[path] = page(done.content, path), start
+    return pages
+
+
+def _line_of(start: object) -> int:
+    return start if isinstance(start, int) else 1
+
+
 def _search(done: Done) -> Search:
     arguments = done.arguments
     return Search(
         str(arguments.get("pattern", "")), str(arguments.get("path", "")), hits(done.content), is_cut(done.content)
     )
+
+
+def _lines(results: Sequence[Done]) -> tuple[str, ...]:
+    return tuple(line.rstrip() for done in results for line in done.content.splitlines() if line.strip())
 
 
 def _first_line(text: str) -> str:

@@ -7,11 +7,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus, sources_of
 from mcc.store.clock import micros
-from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, stops_all, told
+from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, requested, stops_all, told
 from mcc.store.errors import OrderIsFinal
 from mcc.store.sql.endings import end_by_store
 from mcc.store.sql.engine import Database
@@ -81,9 +80,7 @@ def _request(
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
-    control = Control(
-        id=fresh_id(), order_id=order_id, number=state.control_seq + 1, kind=kind, requested_at=at, **dict(asked)
-    )
+    control = requested(order_id, state.control_seq + 1, kind, asked, at, attempt=state.attempt)
     refused = nobody_there(control) if state.status in _NOT_RUN else None
     control = control.model_copy(update={"refused": refused})
     add_control(connection, state, control, principal)

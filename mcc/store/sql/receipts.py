@@ -1,11 +1,12 @@
 """This room is for the rows of controls: read, added and settled inside someone's transaction."""
 
+import json
 from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.control import Control, ControlKind, SteerMode
 from mcc.contracts.journal import ControlApplied, Draft, Entry
 from mcc.store.clock import micros, moment
 from mcc.store.sql.rows import State, text_json, text_of
@@ -45,6 +46,8 @@ def control_of(row: sa.RowMapping) -> Control:
         record_id=row["record_id"],
         message=text_of(row["message_json"]),
         reason=text_of(row["reason_json"]),
+        mode=SteerMode(row["mode"] or SteerMode.INJECT) if row["kind"] == ControlKind.STEER else None,
+        remove_tools=tuple(json.loads(row["remove_tools_json"] or "[]")),
         requested_at=moment(row["requested_at"]),
         delivered_at=None if row["delivered_at"] is None else moment(row["delivered_at"]),
         applied_at=None if row["applied_at"] is None else moment(row["applied_at"]),
@@ -67,6 +70,8 @@ def add_control(connection: Connection, state: State, control: Control, principa
         "record_id": control.record_id,
         "message_json": text_json(control.message),
         "reason_json": text_json(control.reason),
+        "mode": control.mode.value if control.mode else None,
+        "remove_tools_json": json.dumps(control.remove_tools) if control.remove_tools else None,
         "principal": principal,
         "requested_at": micros(control.requested_at),
         "refused_json": text_json(control.refused),

@@ -187,6 +187,8 @@ class ControlRow(Row, table=True):
     record_id: str | None = None
     message_json: str | None = None
     reason_json: str | None = None
+    mode: str | None = None
+    remove_tools_json: str | None = None
     principal: str
     requested_at: int = Field(sa_type=sa.BigInteger)
     delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)

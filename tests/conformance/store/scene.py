@@ -22,7 +22,7 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
 )
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -145,7 +145,7 @@ def started(prompt: str = "do it", call: str | None = None) -> AgentStarted:
         prompt=prompt,
         model=ModelChoice(requested="fast", effective="openai/fast"),
         tools=("read_file",),
-        limits=Limits(),
+        limits=LimitChoice(),
         definition_digest="d",
         setup_digest="s",
     )

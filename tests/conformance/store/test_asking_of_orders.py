@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
+from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import Refused, SessionBusy, StoreError
+from mcc.store.errors import ControlsPending, Refused, SessionBusy, StoreError
 from mcc.store.ports import Placed
 from tests.conformance.store.scene import Held, Scene, at_once, started
 
@@ -77,6 +78,63 @@ def test_a_record_of_an_order_that_no_drone_runs_cannot_be_addressed(scene: Scen
     control = ask(scene, order.id, record_id="01890000-0000-7000-8000-000000000000")
     assert control.refused and scene.status(order.id) is OrderStatus.QUEUED
     assert scene.hold(order.id).control_seq == 1
+
+
+def test_how_a_steer_is_meant_and_what_it_takes_away_is_kept(scene: Scene) -> None:
+    held = scene.running()
+    record = "01890000-0000-7000-8000-000000000000"
+    tools = ("workspace_write", "run_shell")
+    redirect = ask(
+        scene, held.order_id, ControlKind.STEER, message="m", mode="redirect", remove_tools=tools, record_id=record
+    )
+    plain = ask(scene, held.order_id, ControlKind.STEER, remove_tools=("git_add",))
+    assert (redirect.mode, redirect.remove_tools, redirect.record_id) == (SteerMode.REDIRECT, tools, record)
+    assert (plain.mode, plain.message, plain.remove_tools) == (SteerMode.INJECT, None, ("git_add",))
+    assert ask(scene, held.order_id, ControlKind.PAUSE).remove_tools == ()
+    found = scene.store.controls.pending({held.order_id: 0})
+    assert [(one.mode, one.remove_tools) for one in found[:2]] == [
+        (SteerMode.REDIRECT, tools),
+        (SteerMode.INJECT, ("git_add",)),
+    ]
+    assert scene.store.controls.of_order(held.order_id) == found
+
+
+def test_the_masters_record_of_any_attempt_stands_for_the_whole_order(scene: Scene) -> None:
+    held = scene.running()
+    first = held.origin.record_id
+    assert ask(scene, held.order_id, ControlKind.PAUSE, record_id=first).record_id is None
+    scene.lose()
+    assert ask(scene, held.order_id, ControlKind.RESUME, record_id=first).open
+    heir = scene.hold(held.order_id, token="next")
+    for master in (first, heir.origin.record_id):
+        assert ask(scene, held.order_id, ControlKind.PAUSE, record_id=master).record_id is None
+    later = root_record_id(held.order_id, 3)
+    assert ask(scene, held.order_id, ControlKind.PAUSE, record_id=later).record_id == later
+
+
+def test_a_cancel_of_the_master_beats_the_end_of_its_order(scene: Scene) -> None:
+    held = scene.running()
+    ask(scene, held.order_id, record_id=held.origin.record_id)
+    with pytest.raises(ControlsPending):
+        held.finish()
+    held.control_seq = 1
+    with pytest.raises(ControlsPending):
+        held.finish()
+    held.finish(OrderStatus.CANCELLED)
+    (receipt,) = scene.store.controls.of_order(held.order_id)
+    assert receipt.applied_seq is not None and receipt.refused is None
+
+
+def test_a_refusal_and_an_entry_at_once_leave_a_receipt_with_one_outcome(scene: Scene) -> None:
+    for _ in range(5):
+        held = scene.running()
+        control = ask(scene, held.order_id, ControlKind.STEER, message="m")
+        at_once(
+            lambda one=held, known=control.id: one.write(ControlApplied(control_id=known, control="steer")),
+            lambda known=control.id: scene.store.controls.refuse(known, "it had ended"),
+        )
+        (receipt,) = scene.store.controls.of_order(held.order_id)
+        assert (receipt.applied_seq is None) != (receipt.refused is None)
 
 
 def test_a_resume_wakes_an_order_that_waits_for_its_time(scene: Scene) -> None:

@@ -5,18 +5,18 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent, NoTools
-from drone.agent.budget import Budget
-from drone.agent.delegation import Delegation
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
+from drone.agent.ports import Ask, Call, ModelError, Unwritable, WantedCall
 from drone.agent.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import child_record_id, root_record_id
 from mcc.contracts.journal import Fact, ModelReplied, Origin, ToolFinished
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
 
 ORDER = "order-1"
@@ -29,7 +29,7 @@ class Tree:
     def __init__(self, script: Author, limits: Limits | None = None) -> None:
         self.model = ScriptedModel(script)
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
         self.hired: list[tuple[str, int]] = []
 
     async def run(self, prompt: str = "master") -> Report:
@@ -46,7 +46,7 @@ class Tree:
 
     def _agent(self, name: str, depth: int) -> Agent:
         self.hired.append((name, depth))
-        tools = Delegation(self.turn, OFFERED, self._agent, depth=depth)
+        tools = Delegation(self.turn, OFFERED, lambda wanted: self._agent(wanted.agent_type, wanted.depth), depth=depth)
         return Agent(AgentDefinition(name=name, prompt=f"You are {name}."), model=self.model, tools=tools)
 
 
@@ -71,7 +71,9 @@ async def test_only_the_final_text_of_a_child_reaches_the_parent() -> None:
     assert report.text == "Both are in."
     results = tree.model.asks[-1].messages[-1]
     assert isinstance(results, ToolResults)
-    assert [result.content for result in results.results] == ["found north", "found south"]
+    told = [result.content.partition("\n\nrecord_id: ") for result in results.results]
+    children = [child.id for child in tree.record().subagent_history]
+    assert told == [("found north", "\n\nrecord_id: ", children[0]), ("found south", "\n\nrecord_id: ", children[1])]
 
 
 async def test_a_child_sees_nothing_but_its_prompt() -> None:
@@ -156,9 +158,9 @@ async def test_a_child_that_fails_is_a_tool_result_and_its_sibling_goes_on() -> 
     tree = Tree(by_prompt(write))
     report = await tree.run()
     assert report.completed
-    told = {result.content: result.is_error for result in tree.results()}
-    assert told["found it"] is False
-    assert any(error and "The provider is away." in content for content, error in told.items())
+    told = [(result.content, result.is_error) for result in tree.results()]
+    assert any(content.startswith("found it") and not is_error for content, is_error in told)
+    assert any("The provider is away." in content and is_error for content, is_error in told)
     assert [child.status for child in tree.record().subagent_history] == [RecordStatus.COMPLETED, RecordStatus.FAILED]
 
 
@@ -241,7 +243,7 @@ async def test_an_entry_of_a_child_that_cannot_be_written_ends_the_whole_tree() 
             return await super().write(origin, *facts)
 
     tree = Tree(one_level("north", "south"))
-    tree.turn = Turn(Picky(ORDER), Budget(Limits()))
+    tree.turn = Turn.begun(Picky(ORDER), Budget(Limits()))
     with pytest.raises(Unwritable):
         await tree.run()
 
@@ -255,7 +257,7 @@ async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over(
 
     async def write(ask: Ask) -> Said:
         if ask.system == "You are explore.":
-            await asyncio.sleep(0.02)
+            await asyncio.Event().wait()
             return delegate("deeper", kind="general")
         return "Enough." if len(ask.messages) > 1 else delegate("north")
 
@@ -264,3 +266,34 @@ async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over(
     (child,) = tree.record().subagent_history
     assert child.status is RecordStatus.LIMIT_REACHED
     assert child.error == "the limit wall_seconds (0.01) is reached"
+
+
+async def test_nothing_is_shown_where_nobody_can_be_hired_and_no_tool_beyond_those_that_were_given() -> None:
+    tree = Tree(one_level("north"))
+
+    def hire(wanted: Wanted) -> Agent:
+        raise CannotHire("Nobody is here.")
+
+    assert Delegation(tree.turn, {}, hire, depth=0).specs() == ()
+    some = Delegation(tree.turn, OFFERED, hire, depth=0, tools=["subagent"])
+    assert [spec.name for spec in some.specs()] == ["subagent"]
+    output = await some.call(Call("call-1", "subagents_run", {"agents": []}, Origin(record_id="master")))
+    assert output.outcome == "denied"
+    output = await some.call(Call("call-1", "subagent", {"agent_type": "explore", "prompt": "x"}, Origin()))
+    assert (output.content, output.outcome) == ("Nobody is here.", "error")
+    assert tree.turn.budget.spawned == 0
+
+
+async def test_a_child_whose_runtime_breaks_is_closed_and_told_and_its_parent_goes_on() -> None:
+    class Torn(MemoryJournal):
+        async def write(self, origin: Origin, *facts: Fact) -> int:
+            if origin.depth == 1 and any(isinstance(fact, ModelReplied) for fact in facts):
+                raise LookupError("a page is torn out")
+            return await super().write(origin, *facts)
+
+    tree = Tree(one_level("north", "south"))
+    tree.journal = Torn(ORDER)
+    tree.turn = Turn.begun(tree.journal, Budget(Limits()))
+    assert (await tree.run()).text == "Both are in."
+    assert [child.status for child in tree.record().subagent_history] == [RecordStatus.FAILED] * 2
+    assert all("a page is torn out" in result.content and result.is_error for result in tree.results())

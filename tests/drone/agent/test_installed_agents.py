@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.budget import Share
 from drone.agent.definitions import Definitions, shipped_prompts
-from mcc.contracts.agents import AgentLimits
-from mcc.contracts.limits import Limits
+from drone.agent.spending.budget import Share
+from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES
+from mcc.definitions.scopes import WORKSPACE_ANY
 
 
 def write(root: Path, name: str, text: str | bytes) -> Path:
@@ -24,14 +25,15 @@ def agent(name: str, *more: str) -> str:
 
 def test_the_shipped_agents_are_whole() -> None:
     shipped = Definitions.load()
-    assert shipped.names() == ("explore", "general", "master")
+    assert shipped.names() == ("explore", "general", "master", "review", "scout", "security_analyst")
     assert not shipped.problems
-    master, explore = shipped.get("master"), shipped.get("explore")
-    assert set(master.spawns) == {"explore", "general"}
-    assert set(master.tools or ()) == {"environment_read", "workspace_read", "delegation"}
-    assert set(explore.tools or ()) == {"environment_read", "workspace_read"}
-    assert explore.spawns == ()
-    assert {shipped.get(name).result for name in ("explore", "general")} == {"text"}
+    master, review = shipped.get("master"), shipped.get("review")
+    assert set(master.spawns) == {*shipped.names(), WORKSPACE_ANY} - {"master"}
+    assert {"environment_read", "workspace_read", "delegation"} <= set(master.tools or ())
+    assert set(review.tools or ()) == {"environment_read", "workspace_read", "diff_read", "tasks_read"}
+    assert not any(shipped.get(name).spawns for name in shipped.names() if name != "master")
+    texts = {name for name in shipped.names() if shipped.get(name).result == "text"}
+    assert texts == {"master", "explore", "general"}
     assert all(len(shipped.get(name).prompt) > 1_000 and shipped.get(name).description for name in shipped.names())
 
 
@@ -39,22 +41,29 @@ def test_the_shipped_prompts_lie_beside_the_packages_of_a_checkout() -> None:
     assert (shipped_prompts() / "master" / "system.md").is_file()
 
 
-def test_an_operators_directory_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
-    write(tmp_path, "master", agent("master", "spawns: [scout]"))
-    write(tmp_path, "scout", agent("scout", "description: Looks ahead."))
+def test_an_operators_agents_stand_beside_the_shipped_ones_and_before_those_of_the_same_name(tmp_path: Path) -> None:
+    write(tmp_path, "master", agent("master", "spawns: [mapper, scout]"))
+    write(tmp_path, "mapper", agent("mapper", "description: Looks ahead."))
     found = Definitions.load(tmp_path)
-    assert found.names() == ("master", "scout")
-    assert [(one.name, one.description, one.problem) for one in found.capabilities()] == [
-        ("master", "", None),
-        ("scout", "Looks ahead.", None),
-    ]
+    assert set(found.names()) == {*Definitions.load().names(), "mapper"}
+    assert found.get("master").spawns == ("mapper", "scout")
+    origins = {one.name: one.agent.origin for one in found.capabilities() if one.agent}
+    assert (origins["master"], origins["mapper"], origins["scout"]) == ("operator", "operator", "shipped")
+
+
+def test_an_agent_is_registered_with_the_tools_that_its_file_comes_to_on_this_drone(tmp_path: Path) -> None:
+    write(tmp_path, "mapper", agent("mapper", "tools: [workspace_read, run_shell]", "disallowed_tools: [list_files]"))
+    found = Definitions.load(tmp_path).capabilities(["list_files", "read_file", "git_diff"])
+    sheet = next(one.agent for one in found if one.name == "mapper")
+    assert sheet is not None
+    assert sheet.tools == ("read_file",)
+    assert sheet.digest == digest(sheet.definition)
 
 
 def test_a_broken_file_is_kept_with_its_problem_and_the_others_work(tmp_path: Path) -> None:
-    write(tmp_path, "master", agent("master"))
     path = write(tmp_path, "broken", agent("broken", "tool: [read_file]"))
     found = Definitions.load(tmp_path)
-    assert found.names() == ("master",)
+    assert found.names() == Definitions.load().names()
     problem = next(one.problem for one in found.capabilities() if one.name == "broken")
     assert problem is not None
     assert problem.startswith(f"{path}, line 3: ") and "did you mean 'tools'?" in problem
@@ -77,12 +86,21 @@ def test_what_is_wrong_with_a_file_becomes_its_problem(tmp_path: Path, text: str
     assert said in Definitions.load(tmp_path).problems["odd"]
 
 
-def test_a_directory_without_a_file_and_a_missing_master_are_told(tmp_path: Path) -> None:
+def test_a_directory_without_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "subagent" / "hollow").mkdir(parents=True)
     (tmp_path / "subagent" / ".hidden").mkdir()
+    (tmp_path / "master").mkdir()
     found = Definitions.load(tmp_path)
     assert set(found.problems) == {"master", "hollow"}
     assert "no such file" in found.problems["master"]
+
+
+def test_a_broken_file_of_the_operator_does_not_bring_the_shipped_agent_back(tmp_path: Path) -> None:
+    write(tmp_path, "explore", agent("explore", "tols: []"))
+    found = Definitions.load(tmp_path)
+    assert "explore" not in found.names()
+    with pytest.raises(LookupError, match="did you mean 'tools'"):
+        found.get("explore")
 
 
 def test_a_directory_that_does_not_exist_is_told_when_an_agent_is_asked_for(tmp_path: Path) -> None:
@@ -103,19 +121,11 @@ def test_a_second_agent_of_the_same_name_makes_that_name_unusable(tmp_path: Path
     twin.parent.mkdir(parents=True)
     twin.write_text(agent("master"))
     found = Definitions.load(tmp_path)
-    assert found.names() == ()
+    assert "master" not in found.names()
     assert "two files" in found.problems["master"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "result: {type: object}",
-        "rules: [{cel: 'true'}]",
-        "isolation: worktree",
-        "permission: {x: ask}",
-    ],
-)
+@pytest.mark.parametrize("line", ["isolation: worktree", "permission: {x: ask}"])
 def test_what_this_version_cannot_honour_is_a_problem_and_not_ignored(tmp_path: Path, line: str) -> None:
     write(tmp_path, "master", f"---\nname: master\n{line}\n---\nHello.\n")
     agents = Definitions.load(tmp_path)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent, NoTools
-from drone.agent.budget import Budget
-from drone.agent.mail import Mail, Mailbox
+from drone.agent.controls.mail import Mail
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, Fenced, ModelError, Output, Unwritable, WantedCall
-from drone.agent.report import Report
+from drone.agent.report import Cause, Report
+from drone.agent.spending.budget import Budget
 from drone.agent.turn import Task, Turn
-from drone.models.scripted import Line, ScriptedModel, call
+from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
@@ -27,7 +27,7 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
 )
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 
@@ -52,7 +52,7 @@ class World:
     ) -> None:
         self.model = model
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
         definition = AgentDefinition(
             name="master", prompt="You double numbers.", guidelines=("Be brief.",), limits=own or AgentLimits()
         )
@@ -266,7 +266,7 @@ async def test_a_fenced_journal_stops_the_run_wherever_it_is() -> None:
             return await super().write(origin, *facts)  # type: ignore[arg-type]
 
     world = World(ScriptedModel([Line(calls=(call("double", number=1), call("double", number=2))), "Done."]))
-    world.turn = Turn(FencedJournal(ORDER), Budget(Limits()))
+    world.turn = Turn.begun(FencedJournal(ORDER), Budget(Limits()))
     with pytest.raises(Fenced):
         await world.run()
     assert len(world.model.asks) == 1
@@ -285,7 +285,7 @@ async def test_text_on_its_way_is_told_with_the_whole_of_it_and_never_stored() -
     heard: list[str] = []
     world = World(ScriptedModel([Line(text="one two three", thinking="hm")]))
     world.journal = MemoryJournal(ORDER, hear=lambda origin, kind, text: heard.append(f"{kind} {text}"))
-    world.turn = Turn(world.journal, Budget(Limits()))
+    world.turn = Turn.begun(world.journal, Budget(Limits()))
     await world.run()
     spoken = "".join(line.removeprefix("model.delta ") for line in heard if line.startswith("model"))
     assert spoken == "one two three"
@@ -322,7 +322,7 @@ async def test_every_entry_of_a_run_comes_once_and_in_order() -> None:
     watched: list[Entry] = []
     world = World(ScriptedModel([Line(calls=(call("double", number=1), call("double", number=2))), "Done."]))
     world.journal = MemoryJournal(ORDER, watch=watched.append)
-    world.turn = Turn(world.journal, Budget(Limits()))
+    world.turn = Turn.begun(world.journal, Budget(Limits()))
     await world.run()
     assert [entry.seq for entry in watched] == list(range(1, len(watched) + 1))
 
@@ -399,7 +399,7 @@ async def test_an_entry_that_cannot_be_written_ends_the_run_and_is_not_told_to_t
             return await super().write(origin, *facts)
 
     world = World(ScriptedModel([Line(calls=(call("double", number=1),) * width), "Done."]))
-    world.turn = Turn(Picky(ORDER), Budget(Limits()))
+    world.turn = Turn.begun(Picky(ORDER), Budget(Limits()))
     with pytest.raises(Unwritable, match="no such character"):
         await world.run()
     assert len(world.model.asks) == 1
@@ -415,7 +415,7 @@ async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_re
 
     world = World(ScriptedModel([Line(calls=(call("double", number=2),)), "Done."]))
     world.journal = Slow(ORDER)
-    world.turn = Turn(world.journal, Budget(Limits(wall_seconds=0.05)))
+    world.turn = Turn.begun(world.journal, Budget(Limits(wall_seconds=0.05)))
     report = await world.run()
     assert report.limit == "wall_seconds"
     (finished,) = world.told(ToolFinished)
@@ -451,10 +451,9 @@ async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
     assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (0.05) is reached")
 
 
-def steered(world: World, *texts: str) -> Mailbox:
+def steered(world: World, *texts: str) -> None:
     for text in texts:
-        world.turn.mail.put(Mail(text, f"control-{text}"))
-    return world.turn.mail
+        world.turn.bridge.put(Mail(text, f"control-{text}"))
 
 
 async def test_a_steer_is_read_before_the_next_round_and_is_an_entry_before_the_model_is_asked() -> None:
@@ -490,7 +489,45 @@ async def test_a_steer_during_the_last_reply_is_answered_as_well() -> None:
 
 async def test_what_an_earlier_attempt_had_read_is_said_again_without_a_second_receipt() -> None:
     world = World(ScriptedModel(["Done."]))
-    world.turn.mail.put(Mail("Mind the dog."))
+    world.turn.bridge.put(Mail("Mind the dog."))
     await world.run()
     assert world.model.asks[0].messages[-1] == UserMessage("Mind the dog.")
     assert "control.applied" not in world.kinds() and "agent.step" in world.kinds()
+
+
+async def test_a_tool_set_that_can_no_longer_be_asked_ends_the_run_with_a_report_and_its_entries() -> None:
+    class Going:
+        gone = False
+
+        def specs(self) -> Sequence[ToolSpec]:
+            if self.gone:
+                raise RuntimeError("the server is gone")
+            return FunctionTools([double]).specs()
+
+        async def call(self, call: Call) -> Output:
+            self.gone = True
+            return Output("2")
+
+    world = World(ScriptedModel([Line(calls=(call("double", number=1),)), "Done."]), Going())
+    report = await world.run()
+    assert (report.status, report.cause) == (RecordStatus.FAILED, Cause.BROKE)
+    assert "RuntimeError: the server is gone" in str(report.error)
+    assert [kind for kind in world.kinds() if kind.endswith("finished")] == ["tool.finished", "agent.finished"]
+
+
+async def test_a_turn_takes_one_task_at_a_time_and_a_second_one_does_not_disturb_it() -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def write(_: Ask) -> Said:
+        begun.set()
+        await goes_on.wait()
+        return "Done."
+
+    world = World(ScriptedModel(write))
+    first = asyncio.create_task(world.run())
+    await begun.wait()
+    second = await world.agent.run("Me too.", world.turn)
+    goes_on.set()
+    assert second.cause is Cause.BROKE and "a turn of its own" in str(second.error)
+    assert (await first).completed
+    assert world.kinds() == ["agent.started", "model.started", "model.replied", "agent.finished"]

@@ -12,7 +12,7 @@ import pytest
 from drone.agent.ports import Output
 from drone.sandbox.paths import Workspace
 from drone.tools.entry_points import entry_points
-from drone.tools.environment import environment_detect
+from drone.tools.environment import detection_tool
 from drone.tools.git_head import Head, git_head
 from drone.tools.tool import FunctionTools
 
@@ -37,8 +37,8 @@ def make(root: Path, tree: dict[str, str]) -> None:
         (root / path).write_text(text)
 
 
-async def detected(use: Use, root: Path) -> dict[str, Any]:
-    output = await use(FunctionTools([environment_detect], workspace=Workspace(root)), "environment_detect")
+async def detected(use: Use, root: Path, git_problem: str | None = None) -> dict[str, Any]:
+    output = await use(FunctionTools([detection_tool(git_problem)], workspace=Workspace(root)), "environment_detect")
     assert not output.is_error, output.content
     return json.loads(output.content)
 
@@ -51,6 +51,12 @@ async def test_languages_and_files_are_counted(use: Use, tmp_path: Path) -> None
     assert found["git"] is None
     assert found["tools"] == {name: shutil.which(name) is not None for name in ("rg", "bwrap", "git")}
     assert found["os"]["system"] and found["notes"] == []
+
+
+async def test_whether_the_git_tools_can_be_used_is_told_with_the_reason(use: Use, tmp_path: Path) -> None:
+    assert (await detected(use, tmp_path))["git_tools"] == {"usable": True, "problem": None}
+    off = (await detected(use, tmp_path, "there is no sandbox"))["git_tools"]
+    assert off == {"usable": False, "problem": "there is no sandbox"}
 
 
 async def test_build_files_and_entry_points_come_with_where_they_stand(use: Use, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from drone.agent.ports import Output, ToolSet
 from drone.sandbox.paths import PathError, Workspace
-from drone.tools.catalog import workspace_tools
+from drone.tools.catalog import Toolbox
 from drone.tools.files import MAX_LISTED, MAX_TEXT_BYTES, MAX_WHOLE_BYTES, find_files, list_files, read_file
 from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools
@@ -197,22 +197,26 @@ async def test_a_missing_file_is_told_with_its_neighbours(use: Use, tools: ToolS
     assert "list_files" in (await use(tools, "read_file", path="src")).content
 
 
-async def test_without_a_workspace_there_are_no_tools_and_a_bad_one_is_told(use: Use, tmp_path: Path) -> None:
-    assert workspace_tools(None).specs() == ()
+async def test_without_a_workspace_there_are_only_skills_and_a_bad_one_is_told(use: Use, tmp_path: Path) -> None:
+    assert [spec.name for spec in Toolbox.found().tools(None).specs()] == ["skills_list", "skills_read"]
     with pytest.raises(PathError, match="not a directory"):
-        workspace_tools(tmp_path / "nope")
+        Toolbox.found().tools(tmp_path / "nope")
     output = await use(FunctionTools([read_file]), "read_file", path="x")
     assert output.is_error and "no workspace" in output.content
 
 
 async def test_the_tools_of_a_workspace_work_together_and_are_idempotent(use: Use, root: Path) -> None:
-    tools = Timed(workspace_tools(root), 60)
-    assert [spec.name for spec in tools.specs()] == [
+    tools = Timed(Toolbox.found().tools(root), 60)
+    assert [spec.name for spec in tools.specs() if not spec.name.startswith("git_")] == [
         "environment_detect",
         "list_files",
         "find_files",
         "search_text",
         "read_file",
+        "skills_list",
+        "skills_read",
+        "rules_list",
+        "rules_read",
     ]
     assert all(spec.idempotent and spec.description and spec.seconds for spec in tools.specs())
     every_argument = [p for spec in tools.specs() for p in spec.parameters["properties"].values()]

@@ -1,13 +1,13 @@
-"""Tool sets around tool sets: only some tools, in time, of a bounded size."""
+"""Tool sets around tool sets: only some tools, in time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Call, Output
-from drone.tools.capped import Capped
 from drone.tools.only import Only
 from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools, tool
@@ -97,15 +97,49 @@ async def test_a_tools_own_timeout_error_is_not_taken_for_the_limit(use: Use) ->
     assert output.outcome is Outcome.ERROR and "the other side was slow" in output.content
 
 
-async def test_a_long_result_keeps_head_and_tail(use: Use) -> None:
-    text = "begin" + "é" * 1_000 + "end"
-    output = await use(Capped(Recording(text), 101), "read")
-    assert output.content.startswith("beginéé") and output.content.endswith("éend")
-    assert "1,908 bytes left out" in output.content
-    assert "�" not in output.content
-    assert output.subagent_ids == ("child",)
+async def test_a_call_that_does_not_stop_when_it_is_told_to_is_left_behind(use: Use) -> None:
+    told, let_go = list[str](), asyncio.Event()
+
+    @tool
+    async def stubborn() -> str:
+        """Never stops."""
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                told.append("stop")
+        return "late"
+
+    output = await use(Timed(FunctionTools([stubborn]), 0.01, grace_seconds=0.01), "stubborn")
+    let_go.set()
+    assert output.outcome is Outcome.TIMEOUT and told == ["stop"]
 
 
-async def test_a_result_of_the_largest_size_is_left_alone(use: Use) -> None:
-    assert (await use(Capped(Recording("é" * 50), 100), "read")).content == "é" * 50
-    assert "left out" in (await use(Capped(Recording("é" * 50 + "!"), 100), "read")).content
+async def test_who_cancels_a_call_does_not_wait_for_ever_for_one_that_does_not_stop(use: Use) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def stubborn() -> str:
+        """Never stops."""
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                begun.set()
+                await let_go.wait()
+        return "late"
+
+    waiting = asyncio.create_task(use(Timed(FunctionTools([stubborn]), 60, grace_seconds=0.01), "stubborn"))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    let_go.set()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+async def test_what_a_timed_call_raises_reaches_whoever_called_and_nobody_else(error: BaseException, use: Use) -> None:
+    class Raising(Recording):
+        async def call(self, call: Call) -> Output:
+            raise error
+
+    with pytest.raises(type(error)):
+        await use(Timed(Raising(), 60), "read")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from drone.worker.runner import Runner
+from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs
 from drone.worker.told import Teller
 from drone.worker.writer import Writer
@@ -62,7 +62,7 @@ class Trust:
 class Bench:
     """A store, a drone that is registered there, and a runner with a crew of fakes. Use inside `async with`."""
 
-    def __init__(self, store: Store | None = None, *, unwind_seconds: float = 5.0) -> None:
+    def __init__(self, store: Store | None = None, *, unwind_seconds: float = 5.0, crew: Crew | None = None) -> None:
         self.store: Store = store or MemoryStore()
         self.trust = Trust(fresh_id())
         self.ears = Ears()
@@ -74,7 +74,7 @@ class Bench:
         self.runner = Runner(
             self.store,
             self.offload,
-            self.crew,
+            crew or self.crew,
             self.trust,
             self.runs,
             self.writer,

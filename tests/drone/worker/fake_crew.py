@@ -6,12 +6,12 @@ at once.
 
 import asyncio
 
-from drone.agent.mail import Mailbox
+from drone.agent.controls.bridge import Bridge
 from drone.agent.ports import Journal
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
@@ -23,17 +23,19 @@ def started(prompt: str) -> AgentStarted:
         prompt=prompt,
         model=ModelChoice(requested="fake", effective="fake"),
         tools=(),
-        limits=Limits(),
+        limits=LimitChoice(),
         definition_digest="0",
         setup_digest="0",
     )
 
 
 class FakeCrew:
+    sandbox = "off: nothing runs here"
+
     def __init__(self) -> None:
         self.began = asyncio.Event()
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, mail: Mailbox) -> Outcome:
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id, attempt), agent=order.agent)
         await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")

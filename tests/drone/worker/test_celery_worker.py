@@ -156,7 +156,7 @@ def test_two_idle_drones_share_a_hundred_short_orders(site: Site) -> None:
     claimed = [site.claimed_by(order) for order in orders]
     assert all(len(drones) == 1 for drones in claimed)
     shares = Counter(drones[0] for drones in claimed)
-    assert max(shares.values()) <= 65, shares
+    assert min(shares["d1"], shares["d2"]) >= 20, shares
 
 
 def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site) -> None:

@@ -3,11 +3,13 @@ from collections.abc import Callable
 
 import pytest
 
+from drone.agent.controls.bridge import NOBODY
 from drone.agent.ports import Fenced
 from drone.worker.control import ControlListener
-from drone.worker.ending import REFUSED
+from drone.worker.ending import TOO_LATE
 from drone.worker.runs import Stop
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished, Origin
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import RecordStatus
@@ -121,19 +123,21 @@ async def test_a_cancel_that_nobody_read_yet_beats_the_end_of_the_turn() -> None
 
 
 @pytest.mark.parametrize("read_before_the_end", [True, False])
-async def test_a_control_that_this_drone_cannot_apply_is_refused_and_the_turn_goes_on(
+async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_goes_on(
     read_before_the_end: bool,
 ) -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
         await bench.crew.began.wait()
-        bench.store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="test")
+        asked = NewControl(record_id=fresh_id())
+        bench.store.controls.request(order.id, ControlKind.PAUSE, asked, principal="test")
         if read_before_the_end:
             await listener(bench).once()
         await working
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
-        assert bench.store.controls.of_order(order.id)[0].refused == REFUSED
+        (control,) = bench.store.controls.of_order(order.id)
+        assert control.refused == (NOBODY if read_before_the_end else TOO_LATE)
 
 
 @pytest.mark.parametrize("delivered", [True, False])
@@ -159,7 +163,9 @@ async def test_a_steer_from_before_the_claim_is_in_the_mail_when_the_turn_begins
         await bench.crew.began.wait()
         (run,) = bench.runs
         await listener(bench).once()
-        assert [mail.text for mail in run.mail.take()] == ["left"]
+        assert run.bridge is not None
+        with run.bridge.entered(Origin(record_id="root", agent="master")) as helm:
+            assert [mail.text for mail in helm.mail.take()] == ["left"]
         await working
 
 

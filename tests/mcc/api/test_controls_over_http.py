@@ -51,6 +51,56 @@ async def test_a_steer_without_a_message_is_refused(
     assert store.controls.of_order(order_id) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "field", "words"),
+    [
+        ("steer", {"mode": "inject"}, "message", "what should the agent be told"),
+        ("steer", {"mode": "redirect", "remove_tools": ["run_shell"]}, "message", "the task from now on"),
+        ("steer", {"message": "x", "mode": "replace"}, "mode", "redirect"),
+        ("steer", {"remove_tools": ["read_fiel"]}, "remove_tools", "read_file"),
+        ("steer", {"remove_tools": ["workspace_wirte"]}, "remove_tools", "workspace_write"),
+        ("steer", {"remove_tools": ["submit_result"]}, "remove_tools", "hand in"),
+        ("steer", {"remove_tools": ["finish"]}, "remove_tools", "hand in"),
+        ("steer", {"remove_tools": ["no such"]}, "remove_tools.0", "pattern"),
+        ("pause", {"mode": "redirect"}, "mode", "belongs to a steer"),
+        ("resume", {"remove_tools": ["read_file"]}, "remove_tools", "belongs to a steer"),
+        ("cancel", {"mode": "inject"}, "mode", "belongs to a steer"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_with_a_sentence(
+    api: httpx.AsyncClient, store: MemoryStore, kind: str, body: dict[str, object], field: str, words: str
+) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    answer = await api.post(f"{ORDERS}/{order_id}/{kind}", json=body)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["field"] == field and words in error["message"]
+    assert store.controls.of_order(order_id) == []
+
+
+async def test_the_list_of_controls_shows_how_a_steer_was_meant(api: httpx.AsyncClient, store: MemoryStore) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    steers = [
+        {"message": "Look south instead.", "mode": "redirect", "remove_tools": ["workspace_write", "read_file"]},
+        {"message": " ", "remove_tools": ["run_shell"]},
+    ]
+    for body in steers:
+        assert (await api.post(f"{ORDERS}/{order_id}/steer", json=body)).status_code == 202
+    first, second = (await api.get(f"{ORDERS}/{order_id}/controls")).json()["items"]
+    assert (first["mode"], first["remove_tools"]) == ("redirect", ["workspace_write", "read_file"])
+    assert (second["message"], second["mode"], second["remove_tools"]) == (None, "inject", ["run_shell"])
+
+
+async def test_the_masters_record_stands_for_the_order(api: httpx.AsyncClient, store: MemoryStore) -> None:
+    order_id = await placed(api)
+    held = HandDrone(store).claim(order_id)
+    await api.post(f"{ORDERS}/{order_id}/cancel", json={"record_id": held.master.record_id})
+    (control,) = store.controls.of_order(order_id)
+    assert control.record_id is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_order_that_is_over_takes_no_request(api: httpx.AsyncClient, store: MemoryStore, kind: str) -> None:
     order_id = await placed(api)

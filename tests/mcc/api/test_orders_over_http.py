@@ -97,8 +97,6 @@ async def test_a_prompt_of_the_longest_length_is_accepted(api: httpx.AsyncClient
         ("ref", "main"),
         ("document_id", NOBODY),
         ("blueprint", "page"),
-        ("result_schema", {"type": "object"}),
-        ("rules", [{"cel": "true"}]),
         ("webhook_url", "https://example.com"),
     ],
 )
@@ -248,3 +246,21 @@ async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
     entries = (await api.get(f"{ORDERS}/{order_id}/journal")).json()["items"]
     assert entries[2]["data"]["prompt"] == odd
     assert (await api.get(f"{ORDERS}/{order_id}")).json()["answer"] == odd
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"limits": {"roundz": 1}}, "limits.roundz: Nothing of this name is known here"),
+        ({"promt": "x"}, "promt: Nothing of this name is known here"),
+        ({"rules": "true"}, "rules: Input should be a list"),
+        ({"rules": [{"cel": "true"}] * 51}, "rules: List should have at most 50 items, not 51"),
+        ({"session_id": "mine"}, "session_id: Input should be an id, such as 0190c9a2-"),
+    ],
+)
+async def test_a_mistake_is_told_in_words_that_need_no_knowledge_of_python(
+    api: httpx.AsyncClient, sent: dict[str, object], said: str
+) -> None:
+    answer = await api.post("/api/v1/orders", json={"prompt": "x", **sent})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(said)

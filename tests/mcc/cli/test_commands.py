@@ -65,8 +65,9 @@ ALL = sorted(commands(typer.main.get_command(app)))
 def test_every_promised_command_is_there() -> None:
     names = {" ".join(path) for path in ALL}
     spoken = {f"orders {verb}" for verb in ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer"]}
-    listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones", "agents", "models"}
-    assert names >= spoken | listed | {"config show", "doctor"}
+    listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones", "models"}
+    agents = {"agents list", "agents show", "agents check"}
+    assert names >= spoken | listed | agents | {"config show", "doctor"}
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -96,7 +97,8 @@ def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
     [
         (["run", "hello", "--limit", "rounds"], "key=value"),
         (["run", "hello", "--limit", "rounds=0"], r"limits\.rounds"),
-        (["run", "hello", "--limit", "rouns=3"], "rouns"),
+        (["run", "hello", "--limit", "rouns=3"], "no limit 'rouns'; did you mean 'rounds'"),
+        (["run", "hello", "--limit", "money=3"], "there is: .*cost_usd"),
         (["run", "hello", "--agent", "no agent"], "agent"),
         (["run", "hello", "--session", "7"], "session_id"),
         (["run", ""], "prompt"),
@@ -319,6 +321,24 @@ def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service
     again = service.mcc("orders", "cancel", order_id)
     assert again.returncode == 1
     assert again.stderr.startswith("mcc: ")
+
+
+def test_who_waits_for_a_control_is_told_what_became_of_it(service: Service) -> None:
+    service.worker.idle.set()
+    try:
+        order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+        nothing = service.mcc("orders", "steer", order_id)
+        unheard = service.mcc("orders", "steer", order_id, "x", "--record", fresh_id(), "--redirect", "--wait")
+        asked = service.mcc("orders", "steer", order_id, "--remove-tool", "run_shell", "--remove-tool", "git_add")
+        ended = service.mcc("orders", "cancel", order_id, "--wait")
+        kept = json.loads(service.mcc("orders", "cancel", order_id, "--wait", "--json").stdout or "null")
+    finally:
+        service.worker.idle.clear()
+    assert nothing.returncode == 2 and "a steer needs a message" in nothing.stderr
+    assert unheard.returncode == 1 and "steer refused: " in unheard.stderr
+    assert asked.returncode == 0 and asked.stdout.startswith("steer requested at ")
+    assert ended.returncode == 0 and re.fullmatch(r"cancel applied at entry \d+\n", ended.stdout)
+    assert kept is None, "an order that is over takes no request"
 
 
 def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mcc.cli.examination import ROUND, examine
 from mcc.cli.findings import Finding, Patient, safely
 from mcc.cli.services import look_at_celery, look_at_database, look_at_redis
-from mcc.cli.surroundings import look_at_data_dir, look_at_disk, look_at_keys, look_at_prices
+from mcc.cli.surroundings import look_at_data_dir, look_at_disk, look_at_git, look_at_keys, look_at_prices
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.local.database import upgrade_database
@@ -128,6 +128,13 @@ def test_keys_are_told_by_name_and_never_by_value(tmp_path: Path) -> None:
     there = list(look_at_keys(patient(tmp_path, MY_KEY="sk-very-secret", OPENAI_API_KEY="sk-other")))
     assert [finding.state for finding in there] == ["ok"]
     assert there[0].detail == "set here: OPENAI_API_KEY, MY_KEY"
+
+
+def test_git_is_looked_for_where_drones_find_it(tmp_path: Path) -> None:
+    missing = list(look_at_git(patient(tmp_path), path=str(tmp_path)))
+    assert states(missing) == {"git": "warning"} and "git tools are off" in missing[0].detail
+    (tmp_path / "git").touch(0o755)
+    assert states(list(look_at_git(patient(tmp_path), path=str(tmp_path)))) == {"git": "ok"}
 
 
 def test_models_without_a_price_are_named(tmp_path: Path) -> None:

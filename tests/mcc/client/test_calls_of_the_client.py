@@ -32,6 +32,10 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Memor
         assert [agent.name for agent in mcc.agents.list()] == ["master"]
         assert [tool.name for tool in mcc.tools.list()] == ["read_file"]
         assert [model.name for model in mcc.models.list()] == ["offline"]
+        mcc.orders.steer(order.id, "south", record_id=NOBODY, redirect=True, remove_tools=["read_file"], reason="why")
+        last = mcc.orders.controls(order.id)[-1]
+        assert (last.record_id, last.message, last.mode, last.reason) == (NOBODY, "south", "redirect", "why")
+        assert last.remove_tools == ("read_file",)
         mcc.orders.cancel(order.id, reason="enough")
         other = mcc.orders.submit("second", session_id=order.session_id)
         assert [one.id for one in mcc.sessions.get(order.session_id).orders] == [order.id, other.id]
@@ -49,7 +53,8 @@ async def test_the_same_calls_can_be_awaited(served: Served, store: MemoryStore)
         held = drone.claim(order.id)
         held.start()
         assert (await mcc.orders.pause(order.id)).id and (await mcc.orders.resume(order.id)).id
-        assert [one.kind for one in await mcc.orders.controls(order.id)] == ["pause", "resume"]
+        assert (await mcc.orders.steer(order.id, remove_tools=("read_file",))).id
+        assert [one.kind for one in await mcc.orders.controls(order.id)] == ["pause", "resume", "steer"]
         assert (await mcc.orders.record(order.id)).prompt == "Explain"
         assert len(await mcc.orders.journal(order.id)) == 3
         assert [one.name for one in await mcc.drones.list()] == ["drone-1"]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.journal import (
@@ -40,7 +40,7 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
 )
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.order import NewOrder, NewSession, OrderKind, Rule, Session, WhenBusy, WorkOrder
 from mcc.contracts.order import Outcome as OrderOutcome
 from mcc.contracts.record import (
@@ -116,17 +116,26 @@ FACTS: tuple[Fact, ...] = (
     AgentStarted(
         title="Look around",
         call_id=CALL,
+        continues=ROOT,
         prompt="Find the entry points.",
         model=CHOICE,
         tools=("list_files", "read_file"),
-        limits=LIMITS,
+        tools_requested=("workspace_read",),
+        limits=LimitChoice(requested=AgentLimits(rounds=10), effective=AgentLimits(rounds=8, tool_calls=0)),
         definition_digest="d" * 64,
         setup_digest="e" * 64,
     ),
-    AgentStep(name="provisioned", message="2 tools."),
+    AgentStep(name="model_failed", message="It broke off.", usage=USAGE),
     AgentReused(message="And now the tests.", turn=2),
-    AgentFinished(status=RecordStatus.COMPLETED, answer="Done.", result={"status": "completed"}, error="none"),
-    ModelStarted(round=1, attempt=2, model="openai/qwen3-coder", reserved_tokens=4_000),
+    AgentFinished(
+        status=RecordStatus.COMPLETED,
+        answer="Done.",
+        result={"status": "completed"},
+        error="none",
+        cause="limit",
+        limit="rounds",
+    ),
+    ModelStarted(round=1, attempt=2, model="openai/qwen3-coder", reserved_tokens=4_000, reserved_usd=0.02),
     ModelReplied(
         round=1,
         attempt=2,
@@ -159,12 +168,20 @@ FACTS: tuple[Fact, ...] = (
         outcome=Outcome.TIMEOUT,
         seconds=0.5,
         subagent_ids=(CHILD,),
+        artifact="f" * 64,
     ),
-    GateChecked(attempt=1, ok=False, errors=("It names no finding.",)),
+    GateChecked(tool="validate", attempt=1, ok=False, errors=("It names no finding.",)),
     BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
     TranscriptCompacted(through_seq=40, summary="Much was read."),
     DocumentChanged(document_id=DOCUMENT_ID, version=3, command="set_title"),
-    ControlApplied(control_id="control-1", control="steer", message="Look at the tests.", reason="They matter."),
+    ControlApplied(
+        control_id="control-1",
+        control="steer",
+        mode="redirect",
+        message="Look at the tests.",
+        reason="They matter.",
+        tools_removed=("read_file",),
+    ),
     ApprovalRequested(
         approval_id="approval-1", call_id=CALL, tool="run_shell", arguments_digest="a" * 64, tool_digest="b" * 64
     ),

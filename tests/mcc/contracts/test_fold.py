@@ -29,12 +29,14 @@ from mcc.contracts.journal import (
     Outcome,
     ToolFinished,
     ToolStarted,
+    fact_of,
 )
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.record import ChatRecord, RecordStatus, ToolCall
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
-from tests.mcc.contracts.samples import AT, CHOICE, FACTS, INCARNATION, LIMITS, ORDER_ID, SESSION_ID
+from tests.mcc.contracts.samples import AT, CHOICE, FACTS, INCARNATION, ORDER_ID, SESSION_ID
 
 
 @dataclass
@@ -71,7 +73,7 @@ class Story:
             prompt="Do it.",
             model=CHOICE,
             tools=("read_file",),
-            limits=LIMITS,
+            limits=LimitChoice(),
             definition_digest="d",
             setup_digest="s",
         )
@@ -287,6 +289,51 @@ def test_a_whole_turn_reads_as_it_was_told() -> None:
     assert record.started_at < below.started_at < (below.finished_at or AT) < (record.finished_at or AT)
 
 
+def asked(control: str, **fields: object) -> ControlApplied:
+    return ControlApplied.model_validate({"control_id": "c", "control": control, **fields})
+
+
+def test_a_paused_agent_waits_with_all_below_it_as_long_as_they_have_not_finished() -> None:
+    story = Story()
+    story.begin()
+    root = story.claim()
+    child, sibling = story.spawn(root), story.spawn(root)
+    below, done = story.spawn(child), story.spawn(child)
+    story.finish(done)
+    story.tell(child, asked("pause"))
+    first, second = told(story).subagent_history
+    assert (first.status, second.status, told(story).status) == ("waiting", "running", "running")
+    assert [one.status for one in first.subagent_history] == ["waiting", "completed"]
+    story.tell(child, asked("resume"))
+    assert {one.status for one in told(story).subagent_history} == {"running"}
+    story.tell(child, asked("pause"))
+    for each in (below, child, sibling):
+        story.finish(each)
+    assert {one.status for one in told(story).subagent_history} == {"completed"}
+
+
+def test_what_was_asked_of_the_order_holds_for_its_next_attempt_and_what_was_asked_of_one_agent_does_not() -> None:
+    story = Story()
+    story.begin()
+    story.tell(ORDER, asked("pause", reason="before the first agent"))
+    root = story.claim()
+    assert [step.reason for step in told(story).steps if step.kind == "steer"] == ["before the first agent"]
+    child = story.spawn(root)
+    story.tell(child, asked("steer", message="for the child", tools_removed=("git_add",)))
+    story.tell(child, asked("pause"))
+    story.tell(root, asked("steer", message="for the master", mode="redirect"))
+    story.tell(ORDER, asked("steer", tools_removed=("run_shell",)))
+    assert told(story).status == "waiting"
+    for draft in story.fold.closing(AT, RecordStatus.FAILED, "lost"):
+        story.tell(draft.origin, draft.data)
+    story.claim()
+    assert (story.fold.paused, story.fold.tools_removed) == (True, ("run_shell",))
+    assert [(one.message, one.mode) for one in story.fold.steers] == [("for the master", "redirect")]
+    assert told(story).status == "waiting"
+    story.tell(ORDER, asked("resume"))
+    assert told(story).status == "running" and not story.fold.paused
+
+
 def test_every_kind_of_fact_can_be_folded() -> None:
     story = Story()
     story.begin()
@@ -309,3 +356,11 @@ def test_a_tool_call_keeps_arguments_that_are_no_object() -> None:
     (step,) = told(story).steps
     assert step.kind == "tool" and step.arguments == '{"cut off'
     assert ToolCall(call_id="c", name="x", arguments='{"cut off').arguments == '{"cut off'
+
+
+def test_an_agents_start_in_a_journal_of_the_first_version_can_be_read() -> None:
+    data = next(fact for fact in FACTS if fact.kind == "agent.started").model_dump(mode="json")
+    data["limits"] = {"rounds": 50, "subagent_rounds": 24, "depth": 3}
+    for newer in ("tools_requested", "continues"):
+        del data[newer]
+    assert fact_of("agent.started", data).limits == LimitChoice()

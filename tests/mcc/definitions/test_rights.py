@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcc.contracts.agents import AgentDefinition, AgentLimits
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Rule
 from mcc.definitions.groups import TOOL_GROUPS, expanded
 from mcc.definitions.rights import narrowed

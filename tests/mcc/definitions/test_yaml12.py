@@ -58,6 +58,7 @@ def test_no_and_off_are_keys_like_any_other() -> None:
         ("a: .inf", 1, "cannot be read as float"),
         ("a: 1e999", 1, "cannot be read as float"),
         ("a: " + "9" * 5_000, 1, "cannot be read as int"),
+        ("a: 0x" + "f" * 5_000, 1, "cannot be read as int"),
         ("a: 1\n---\nb: 2", 2, "another document"),
         ("a: b: c", 1, 'must be quoted: a: "b: c"'),
         ("a: @b", 1, "quote the value"),

@@ -10,10 +10,14 @@ from rich.console import Console
 from mcc.contracts.journal import (
     ORDER,
     AgentFinished,
+    AgentReused,
     AgentStarted,
+    AgentStep,
+    ControlApplied,
     Draft,
     Entry,
     Fact,
+    GateChecked,
     ModelReplied,
     ModelRetried,
     ModelStarted,
@@ -24,12 +28,12 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
 )
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import LimitChoice
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.view.clean import clean, one_line
-from mcc.view.lines import line_of
+from mcc.view.lines import Lines
 from mcc.view.story import Story
 from mcc.view.tree import tree
 
@@ -52,7 +56,7 @@ def started(title: str = "", call_id: str | None = None) -> AgentStarted:
         prompt="…",
         model=ModelChoice(requested="offline", effective="offline/offline"),
         tools=(),
-        limits=Limits(),
+        limits=LimitChoice(),
         definition_digest="",
         setup_digest="",
     )
@@ -150,7 +154,8 @@ def test_an_unknown_price_is_said() -> None:
 
 
 def test_plain_lines_tell_what_a_person_would_want_to_read() -> None:
-    lines = [line for entry in journal(*TURN, *END) if (line := line_of(entry))]
+    told = Lines()
+    lines = [line for entry in journal(*TURN, *END) if (line := told.line_of(entry))]
     assert [line.split(" ", 1)[1] for line in lines] == [
         f"order {ORDER_ID} queued on default",
         "order claimed by drone-1",
@@ -158,7 +163,7 @@ def test_plain_lines_tell_what_a_person_would_want_to_read() -> None:
         "master: list_files src",
         "master: list_files docs",
         "master: subagent explore",
-        "  explore: starts with offline/offline: Read [bold]the code",
+        "  explore: starts with offline/offline (record c): Read [bold]the code",
         "master: list_files failed: docs is not there",
         "  explore: read_file a.py",
         "  explore: completed",
@@ -167,9 +172,83 @@ def test_plain_lines_tell_what_a_person_would_want_to_read() -> None:
     ]
 
 
+def asked(control: str, **fields: object) -> ControlApplied:
+    return ControlApplied.model_validate({"control_id": "x", "control": control, **fields})
+
+
+def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
+    steers = (
+        (CHILD, asked("steer", message="Mind the tests", mode="inject")),
+        (CHILD, asked("steer", message="Look south", mode="redirect", tools_removed=("read_file", "web_read"))),
+        (CHILD, asked("pause")),
+    )
+    assert shown(journal(*TURN, *steers)).endswith(
+        "└── … explore  Read [bold]the code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
+        "    ├── ⠋ read_file  a.py\n"
+        "    ├── » is told: Mind the tests\n"
+        "    └── » has a new task: Look south; loses read_file, web_read"
+    )
+    assert "paused" not in shown(journal(*TURN, *steers, (CHILD, asked("resume"))))
+    assert "paused" not in shown(journal(*TURN, *steers, *END))
+
+
+@pytest.mark.parametrize("whose", [ORDER, MASTER])
+def test_a_paused_order_shows_every_agent_that_runs_as_paused(whose: Origin) -> None:
+    text = shown(journal(*TURN, (whose, asked("pause", reason="lunch"))))
+    assert "order 01890000 paused, on drone-1" in text
+    assert text.count("  paused") == 2
+    ended = shown(journal(*TURN, (whose, asked("pause")), *END[:2]))
+    assert ended.count("  paused") == 1 and "✓ explore" in ended
+
+
+def test_what_people_asked_is_a_plain_line_too() -> None:
+    told = [
+        (ORDER, asked("pause", reason="lunch")),
+        (ORDER, asked("resume")),
+        (MASTER, asked("steer", message="Mind\nthe tests")),
+        (CHILD, asked("steer", tools_removed=("run_shell",), reason="too slow")),
+        (CHILD, asked("cancel", reason="wrong quay")),
+    ]
+    shown = Lines()
+    lines = [line.split(" ", 1)[1] for entry in journal(*told) if (line := shown.line_of(entry))]
+    assert lines == [
+        "order paused (lunch)",
+        "order goes on",
+        "master: is told: Mind the tests",
+        "  explore: loses run_shell (too slow)",
+        "  explore: is cancelled (wrong quay)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (GateChecked(attempt=1, ok=False, errors=("Read it.",)), "its result was sent back (attempt 1): Read it."),
+        (GateChecked(tool="validate", attempt=0, ok=True), "its result would be accepted"),
+        (GateChecked(attempt=2, ok=True), "its result was accepted"),
+        (AgentStep(name="nudge", message="Try another."), "goes round in circles and is told so: Try another."),
+        (AgentStep(name="provisioned", message="provisioned 3 tools"), "provisioned 3 tools"),
+        (AgentReused(message="And the tests?", turn=2), "is asked again (turn 2): And the tests?"),
+        (
+            ToolFinished(call_id="1", name="read_file", content="a…", is_error=False, artifact="0123456789abcdef99"),
+            "read_file brought more than fits; the whole is artifact 0123456789abcdef",
+        ),
+    ],
+    ids=["sent back", "would do", "accepted", "nudged", "provisioned", "asked again", "kept whole"],
+)
+def test_how_an_agent_came_to_its_result_is_a_plain_line(fact: Fact, said: str) -> None:
+    entry = Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)
+    assert str(Lines().line_of(entry)).endswith(f"explore: {said}")
+
+
+def test_what_a_gate_refused_is_told_once() -> None:
+    refused = ToolFinished(call_id="1", name="submit_result", content="Not accepted: Read it.", is_error=True)
+    assert Lines().line_of(Draft(at=BEGAN, origin=CHILD, data=refused).numbered(ORDER_ID, 1)) is None
+
+
 def test_a_failed_order_says_why() -> None:
     failed = OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="401: wrong key")
-    line = line_of(journal((ORDER, failed))[0])
+    line = Lines().line_of(journal((ORDER, failed))[0])
     assert line is not None
     assert line.endswith("order failed (model_error): 401: wrong key")
 
@@ -203,3 +282,26 @@ def test_a_flood_of_openings_is_cleaned_in_one_pass() -> None:
 def test_one_line_is_short_and_whole() -> None:
     assert one_line("a\n b\tc") == "a b c"
     assert one_line("x" * 100, 10) == "x" * 9 + "…"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"status":"blocked","summary":"It had no time.","findings":[]}', "It had no time."),
+        ('{"status":"blocked"', '{"status":"blocked"'),
+        ('{"summary":7}', '{"summary":7}'),
+        ("[" * 3, "[" * 3),
+        ('{"a":' * 5_000, "…"),
+    ],
+)
+def test_a_failed_subagent_is_told_of_in_words_and_not_in_json(content: str, said: str) -> None:
+    (entry,) = journal((MASTER, result("3", "subagent", content, is_error=True)))
+    line = Lines().line_of(entry)
+    assert line is not None and line.endswith(said) and "master: subagent failed: " in line
+
+
+def test_agents_of_one_name_are_told_apart_in_lines() -> None:
+    twin = Origin(record_id="twin", parent_id=CHILD.parent_id, agent="explore", depth=1)
+    shown = Lines()
+    lines = [shown.line_of(entry) for entry in journal((CHILD, started("one")), (twin, started("two")))]
+    assert "explore: starts" in str(lines[0]) and "explore 2: starts" in str(lines[1])

@@ -23,6 +23,37 @@ READING = (
     spec("read_file", "path", "start_line", "end_line"),
     spec("environment_detect"),
 )
+REPORT: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string", "enum": ["completed", "blocked", "failed"]},
+        "summary": {"type": "string", "maxLength": 4000},
+        "steps": {"type": "array", "items": {"type": "string"}},
+        "findings": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "severity": {"type": "string", "enum": ["info", "warning", "error"]},
+                    "title": {"type": "string"},
+                    "evidence": {"type": "string"},
+                    "paths": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["title"],
+                "additionalProperties": False,
+            },
+        },
+        "recommended_next_actions": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["status", "summary"],
+    "additionalProperties": False,
+}
+
+
+def finishing(schema: Mapping[str, object] = REPORT) -> tuple[ToolSpec, ...]:
+    return (ToolSpec("submit_result", "Hand in.", schema), ToolSpec("validate", "Check.", schema))
+
+
 SUBAGENT = spec("subagent", "prompt", "title", agent_type={"type": "string", "enum": ["general", "explore"]})
 
 
@@ -64,24 +95,34 @@ class Game:
     def called(self, name: str) -> list[Mapping[str, object]]:
         return [arguments for called, arguments in self.calls if called == name]
 
+    @property
+    def names(self) -> list[str]:
+        return [called for called, _ in self.calls]
+
 
 async def one(prompt: str, tools: Sequence[ToolSpec] = (), **more: object) -> Reply:
     return await OfflineModel().ask(Ask("", [UserMessage(prompt)], tuple(tools), **more), Recorded())  # type: ignore[arg-type]
 
 
 async def play(
-    prompt: str | list[Message], answerer: Answerer, tools: Sequence[ToolSpec] = READING, rounds: int = 12
+    prompt: str | list[Message],
+    answerer: Answerer,
+    tools: Sequence[ToolSpec] = READING,
+    rounds: int = 12,
+    system: str = "You work.",
 ) -> Game:
     game = Game([UserMessage(prompt)] if isinstance(prompt, str) else list(prompt))
     model = OfflineModel()
     for number in range(rounds):
-        reply = await model.ask(Ask("You work.", game.messages, tuple(tools)), Recorded())
+        reply = await model.ask(Ask(system, game.messages, tuple(tools)), Recorded())
         game.replies.append(reply)
         if not reply.tool_calls:
             return game
         calls = tuple(_call(number, index, wanted) for index, wanted in enumerate(reply.tool_calls))
         results = [await _result(call, answerer, game) for call in calls]
         game.messages += [AssistantMessage(reply.text, reply.thinking, (), calls), ToolResults(tuple(results))]
+        if any(result.name == "submit_result" and not result.is_error for result in results):
+            return game
     raise AssertionError(f"no end after {rounds} rounds")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Call, ToolSet
-from drone.tools.catalog import workspace_tools
+from drone.tools.catalog import Toolbox
 from mcc.contracts.journal import Origin
 from tests.drone.models.offline.playing import SUBAGENT, Answerer, Failure, play
 
@@ -36,7 +36,7 @@ def plant(root: Path, files: Mapping[str, str]) -> ToolSet:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return workspace_tools(root)
+    return Toolbox.found().tools(root)
 
 
 def with_explorers(tools: ToolSet) -> tuple[Answerer, tuple[ToolSpec, ...]]:

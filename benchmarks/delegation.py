@@ -1,0 +1,216 @@
+"""This room is for what delegation costs: a subagent more, gates and budgets on every agent, a long conversation."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks.workload import (
+    CALLS,
+    CHILD_PROMPT,
+    MASTER_PROMPT,
+    PATH,
+    fake_provider,
+    lookup,
+    measured,
+    models,
+    order_id,
+    prompt_of_a_turn,
+    side_by_side,
+    table,
+)
+from drone.agent.agent import Agent
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.memory import MemoryJournal
+from drone.agent.ports import Ask, Listener, Model, Reply
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation, Wanted
+from drone.agent.turn import Task, Turn
+from drone.alone import order_from
+from drone.crew import Crew
+from drone.models.scripted import Line, ScriptedModel, by_prompt, call
+from drone.settings import Settings
+from drone.tools.tool import FunctionTools, Joined
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Rule
+from mcc.view.spared import CHARACTERS_PER_TOKEN, spared
+
+ROOT = Path(__file__).resolve().parents[1]
+SPAWNS = 16
+REPEATS = 5
+LIMITS = Limits(concurrency=16, total_tokens=100_000_000, cost_usd=1_000.0)
+"""Limits on everything, none of which is reached: the reservations are made all the same."""
+
+RULES = (
+    Rule(cel='result.status != "completed" || size(result.summary) > 0', message="Say what you found."),
+    Rule(cel='receipts.exists(r, r.tool == "lookup" && r.ok)', message="Look something up first."),
+)
+
+
+async def spawning() -> None:
+    """A turn of 16 subagents beside one of 16 tool calls and one of 16 rounds: what a subagent costs, what a call."""
+    word = ScriptedModel(by_prompt(_plan), keep_asks=False)
+    agents = await _cpu(partial(_turn, word, "spawn"))
+    tools = await _cpu(partial(_turn, word, "tools"))
+    rounds = await _cpu(partial(_turn, word, "rounds"))
+    spawn, one_round = (agents - tools) / SPAWNS, rounds / (SPAWNS + 1)
+    rows = [
+        ("a subagent with its one model call", f"{spawn:.2f} ms", f"{spawn / one_round:.2f}"),
+        ("a round of an agent: model call, tool call", f"{one_round:.2f} ms", "1.00"),
+    ]
+    table("CPU of one more subagent (scripted model, memory journal)", ("what", "CPU", "ratio"), rows)
+
+
+def _plan(prompt: str, replies: int) -> Line | str:
+    if prompt == "spawn" and replies == 0:
+        return Line(calls=tuple(call("subagent", agent_type="explore", prompt=f"part {n}") for n in range(SPAWNS)))
+    if prompt == "tools" and replies == 0:
+        return Line(calls=tuple(call("lookup", q=f"part {n}") for n in range(SPAWNS)))
+    if prompt == "rounds" and replies < SPAWNS:
+        return Line(calls=(call("lookup", q=f"part {replies}"),))
+    return "Done."
+
+
+async def _turn(model: Model, prompt: str) -> None:
+    order = order_id()
+    turn = Turn.begun(MemoryJournal(order), Budget(LIMITS))
+    report = await _master(model, turn, gated=False).run(Task(prompt, root_record_id(order, 1)), turn)
+    assert report.completed, report.error
+
+
+async def _cpu(turn: Callable[[], Awaitable[None]], turns: int = 40) -> float:
+    """Median milliseconds of CPU of one turn."""
+    await turn()
+    figures = []
+    for _ in range(REPEATS):
+        gc.collect()
+        spent = await measured(partial(side_by_side, turn, turns, 1))
+        figures.append(spent.cpu / turns * 1000)
+    return median(figures)
+
+
+def _master(model: Model, turn: Turn, *, gated: bool) -> Agent:
+    tools = FunctionTools([lookup])
+    child = AgentDefinition(name="explore", prompt=CHILD_PROMPT, result="report" if gated else "text")
+    child = child.model_copy(update={"rules": RULES}) if gated else child
+    gate = gate_for(child, is_subagent=True)
+
+    def hire(wanted: Wanted) -> Agent:
+        return Agent(child, model=model, tools=tools, limits=LIMITS, gate=gate)
+
+    own = Joined(tools, Delegation(turn, {"explore": "Looks facts up."}, hire, depth=0))
+    definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
+    return Agent(definition, model=model, tools=own, limits=LIMITS)
+
+
+async def gated_turns(address: str, latency_ms: int = 200, count: int = 200) -> None:
+    """The workload of 38 calls a turn again: every child through a gate with CEL rules, every limit set."""
+    ideal = PATH * latency_ms / 1000
+    rows = []
+    for gated in (False, True):
+        ours = models(address, latency_ms=latency_ms, stream=False)
+        turn = partial(_workload, ours.get("fake"), gated)
+        await turn()
+        spent = await measured(partial(side_by_side, turn, count, count))
+        await ours.aclose()
+        what = "gates, rules and budgets" if gated else "neither"
+        cpu = spent.cpu / (count * CALLS) * 1000
+        rows.append(
+            (what, f"{spent.wall:.2f} s", f"{spent.wall / ideal:.2f}", f"{cpu:.2f} ms", f"{spent.cpu / spent.wall:.0%}")
+        )
+    head = ("with", "wall", "wall/ideal", "CPU per call", "busy")
+    table(f"{count} turns of {CALLS} calls at once ({latency_ms} ms a call, hold wall/ideal <= 1.8)", head, rows)
+
+
+async def _workload(model: Model, gated: bool) -> None:
+    order = order_id()
+    limits = LIMITS if gated else Limits(concurrency=16)
+    turn = Turn.begun(MemoryJournal(order), Budget(limits))
+    report = await _master(model, turn, gated=gated).run(Task(prompt_of_a_turn(), root_record_id(order, 1)), turn)
+    if not report.completed:
+        raise RuntimeError(f"a turn of the benchmark failed: {report.error}")
+
+
+@dataclass(slots=True)
+class Metered:
+    """A model that notes how much CPU time was used when it was asked, by the number of messages that it was shown."""
+
+    inner: Model
+    seen: dict[int, list[float]] = field(default_factory=dict)
+    last: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        now = time.process_time()
+        if self.last:
+            self.seen.setdefault(len(ask.messages), []).append((now - self.last) * 1000)
+        self.last = now
+        return await self.inner.ask(ask, listener)
+
+    def around(self, messages: int, width: int = 10) -> float:
+        """Median milliseconds from one ask to the next, at about so many messages of history."""
+        return median(
+            value for count, values in self.seen.items() if abs(count - messages) <= width for value in values
+        )
+
+
+async def long_conversation(address: str, agents: int = 25, rounds: int = 110) -> None:
+    """What a call costs late in a conversation, by what it cost early: every message is encoded once."""
+    rows = []
+    for stream in (False, True):
+        ours = models(address, latency_ms=0, stream=stream)
+        model = Metered(ours.get("fake"))
+        limits = Limits(rounds=2 * rounds, tool_calls=10 * rounds, output_tokens=100_000_000)
+        definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
+        agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=limits)
+        for _ in range(agents):
+            model.last = 0.0
+            report = await agent.run(f"Please look it all up. [[sub r={rounds}]]")
+            assert report.completed, report.error
+        await ours.aclose()
+        early, late = model.around(10, 4), model.around(200)
+        wire = "SSE" if stream else "plain"
+        rows.append((wire, f"{early:.2f} ms", f"{late:.2f} ms", f"{late / early:.2f}", "<= 1.5"))
+    head = ("wire", "at 10 messages", "at 200 messages", "ratio", "hold")
+    table("CPU per model call in a long conversation", head, rows)
+
+
+async def carrying() -> None:
+    """What a parent is told of its children's work: this repository, read by the agents that ship, offline model."""
+    settings = Settings(workspace_roots=(ROOT,))
+    crew = Crew.from_settings(settings)
+    rows = []
+    for prompt in ("Explain this repository", "Review this repository for security risks"):
+        order = order_from(prompt, ROOT, "master", "offline", [])
+        journal = MemoryJournal(order.id)
+        await crew.run(order, attempt=1, journal=journal)
+        record = journal.fold.record()
+        assert record is not None
+        saved = spared(record)
+        told = f"{saved.told // CHARACTERS_PER_TOKEN:,}"
+        worked = f"{saved.worked // CHARACTERS_PER_TOKEN:,}"
+        rows.append((prompt, len(record.subagent_history), worked, told, f"{saved.tokens:,}", f"{saved.share:.0%}"))
+    await crew.close()
+    head = ("task", "subagents", "they worked through", "the parent was told", "not carried", "share")
+    table("Tokens of children's work that their parent did not have to carry (4 characters a token)", head, rows)
+
+
+def main() -> None:
+    asyncio.run(spawning())
+    asyncio.run(carrying())
+    with fake_provider() as address:
+        asyncio.run(long_conversation(address))
+        asyncio.run(gated_turns(address))
+
+
+if __name__ == "__main__":
+    main()

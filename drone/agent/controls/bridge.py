@@ -1,0 +1,199 @@
+"""This room is for the bridge of a turn: every running agent's helm, and the way of a control to the right one."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from drone.agent.controls.helm import Helm
+from drone.agent.controls.mail import Mail
+from drone.agent.ports import Journal, JournalError
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.journal import ORDER, ControlApplied, Fact, Origin
+
+NOBODY = "No agent with this record_id is at work in the order: it has finished, has not begun, or was never there."
+OVER = "The turn is over: none of its agents is at work any more."
+UNREAD = "The agent had ended before it read this."
+ENDING = "The agent is being cancelled already, or one above it is."
+PAUSED = "It is paused already."
+NOT_PAUSED = "It is not paused."
+PAUSED_ABOVE = "It is not paused itself: an agent above it is, or the whole order. Resume that."
+NOTHING_ASKED = "A steer needs a message, or tools to remove."
+
+
+class Receipts(Protocol):
+    """Whoever must know what became of what was asked. Neither waits nor raises."""
+
+    def applied(self, control_id: str, seq: int) -> None:
+        """It took effect; entry `seq` tells of it."""
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        """It was taken for this agent, and will never take effect."""
+
+
+class NoReceipts:
+    """Nobody wants to know."""
+
+    def applied(self, control_id: str, seq: int) -> None:
+        pass
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        pass
+
+
+class Bridge:
+    """One per turn. Use on one event loop only.
+
+    What is taken is either applied, with an entry, or refused: here and now (the answer of `take`), or, for a message
+    that its agent never read, when that agent ends (`receipts`).
+    """
+
+    def __init__(self, journal: Journal, receipts: Receipts | None = None) -> None:
+        self.receipts: Receipts = receipts or NoReceipts()
+        self._journal = journal
+        self._top = Helm(ORDER)
+        self._root: Helm | None = None
+        self._over = False
+        self._helms: dict[str, Helm] = {}
+        self._writing: set[asyncio.Task[int]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    @contextmanager
+    def entered(self, origin: Origin) -> Iterator[Helm]:
+        """The helm of an agent for as long as it runs. The master reads what is said to the order as a whole.
+
+        Raises ValueError for a second master.
+        """
+        assert origin.record_id is not None
+        if origin.parent_id is None and self._root is not None and self._root.origin.record_id in self._helms:
+            raise ValueError("a turn is for one task at a time; give each run a turn of its own")
+        above = self._helms.get(origin.parent_id or "", self._top)
+        helm = self._helms[origin.record_id] = Helm(origin, above)
+        if origin.parent_id is None:
+            helm.mail = self._top.mail
+            self._root, self._over = helm, False
+        try:
+            yield helm
+        except JournalError:
+            helm.mail.take()  # another holder of the order may find it still open, and deliver it
+            raise
+        finally:
+            del self._helms[origin.record_id]
+            self._over = self._over or helm is self._root
+            self._return_unread(helm)
+
+    def put(self, mail: Mail) -> None:
+        """Mail for the master."""
+        self._top.mail.put(mail)
+
+    def restore(self, *, paused: bool, tools_removed: tuple[str, ...]) -> None:
+        """What an earlier attempt was asked for as a whole holds for this one."""
+        self._top.remove(tools_removed)
+        if paused:
+            self._top.pause()
+
+    def end(self, record_id: str, why: str) -> None:
+        """Cancel an agent with everything below it; nothing happens when it does not run."""
+        if helm := self._helms.get(record_id):
+            helm.end(why)
+
+    async def take(self, control: Control) -> str | None:
+        """Do what is asked; why not, in a sentence, when it cannot be. Raises `JournalError`.
+
+        A message is journaled when the agent reads it, everything else here and now. Tools are gone at once.
+        """
+        async with self._one_at_a_time:
+            helm = self._addressed(control.record_id)
+            if isinstance(helm, str):
+                return helm
+            if why := _refusal(control, helm):
+                return why
+            await self._do(control, helm)
+            return None
+
+    async def read(self, helm: Helm) -> Sequence[Mail]:
+        """The mail that waits for an agent, and is read now: its entries are committed."""
+        mail = helm.mail.take()
+        if mail:
+            await self._write(helm.origin, *(one.read() for one in mail))
+        return mail
+
+    async def settled(self) -> None:
+        """Return when every entry about a control is written that was begun: an agent's last entry comes after."""
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+    def _addressed(self, record_id: str | None) -> Helm | str:
+        """Whose helm it is; the root's record stands for the whole turn."""
+        if record_id is None or (self._root is not None and record_id == self._root.origin.record_id):
+            return OVER if self._over else self._top
+        helm = self._helms.get(record_id)
+        return NOBODY if helm is None or not helm.at_work else helm
+
+    async def _do(self, control: Control, helm: Helm) -> None:
+        match control.kind:
+            case ControlKind.STEER:
+                helm.remove(control.remove_tools)
+                if control.message is not None:
+                    helm.mail.put(Mail.of(control))
+                    return
+                await self._applied(helm, control)
+            case ControlKind.PAUSE:
+                helm.pause()
+                await self._applied(helm, control)
+            case ControlKind.RESUME:
+                await self._applied(helm, control)
+                helm.resume()
+            case ControlKind.CANCEL:
+                self._end(helm, f"a person cancelled it{f': {control.reason}' if control.reason else ''}")
+                await self._applied(helm, control)
+
+    def _end(self, helm: Helm, why: str) -> None:
+        helm.end(why)
+        if helm is self._top and self._root is not None:
+            self._root.end(why)
+
+    async def _applied(self, helm: Helm, control: Control) -> None:
+        fact = ControlApplied(
+            control_id=control.id,
+            control=control.kind.value,
+            message=control.message,
+            reason=control.reason,
+            tools_removed=control.remove_tools,
+        )
+        await self._write(helm.origin, fact)
+
+    async def _write(self, origin: Origin, *facts: Fact) -> None:
+        """Also when whoever waits is cut off: what is begun comes to its end, so that each receipt has one."""
+        writing = asyncio.create_task(self._written(origin, facts))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(writing)
+
+    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
+        last = await self._journal.write(origin, *facts)
+        for seq, fact in enumerate(facts, start=last - len(facts) + 1):
+            if isinstance(fact, ControlApplied):
+                self.receipts.applied(fact.control_id, seq)
+        return last
+
+    def _return_unread(self, helm: Helm) -> None:
+        for mail in helm.mail.take():
+            if mail.control_id is not None:
+                self.receipts.refused(helm.origin, mail.control_id, UNREAD)
+
+
+def _refusal(control: Control, helm: Helm) -> str | None:
+    """Why this cannot be asked of an agent that is there."""
+    if helm.ending:
+        return ENDING
+    match control.kind:
+        case ControlKind.STEER if control.message is None and not control.remove_tools:
+            return NOTHING_ASKED
+        case ControlKind.PAUSE if helm.held:
+            return PAUSED
+        case ControlKind.RESUME if not helm.held:
+            return PAUSED_ABOVE if helm.paused else NOT_PAUSED
+        case _:
+            return None

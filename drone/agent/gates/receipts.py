@@ -1,0 +1,63 @@
+"""This room is for receipts: what the tools of a run really did, as its gate's rules may ask for it."""
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec
+from mcc.contracts.journal import Outcome, ToolFinished
+from mcc.contracts.record import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One finished call. `path` is the argument of that name without `./` and the like, None when there is none."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, object]
+    ok: bool
+    outcome: str
+    path: str | None
+
+    @classmethod
+    def of(cls, call: ToolCall, done: ToolFinished) -> "Receipt":
+        given = call.arguments if isinstance(call.arguments, Mapping) else {}
+        path = given.get("path")
+        return cls(
+            call_id=call.call_id,
+            tool=call.name,
+            arguments=given,
+            ok=not done.is_error,
+            outcome=done.outcome.value,
+            path=posixpath.normpath(path) if isinstance(path, str) and path else None,
+        )
+
+
+def reading(specs: Iterable[ToolSpec]) -> frozenset[str]:
+    """The names of those tools that look at something: what an agent could have tried before it says it is blocked."""
+    return frozenset(spec.name for spec in specs if spec.group.endswith("_read") and spec.name != READ_ARTIFACT)
+
+
+def recalled(messages: Iterable[Message]) -> Iterator[Receipt]:
+    """The receipts of a conversation that goes on: what it did before still counts as done."""
+    asked: dict[str, ToolCall] = {}
+    for message in messages:
+        match message:
+            case AssistantMessage(tool_calls=calls):
+                asked.update((call.call_id, call) for call in calls)
+            case ToolResults(results):
+                for one in results:
+                    if call := asked.get(one.call_id):
+                        outcome = Outcome.ERROR if one.is_error else Outcome.OK
+                        yield Receipt.of(
+                            call,
+                            ToolFinished(
+                                call_id=one.call_id,
+                                name=one.name,
+                                content=one.content,
+                                is_error=one.is_error,
+                                outcome=outcome,
+                            ),
+                        )

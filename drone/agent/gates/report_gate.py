@@ -1,0 +1,156 @@
+"""This room is for the gate of a report: what is handed in must fit a JSON Schema, then CEL rules, then functions."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from drone.agent.gates.evidence import variables
+from drone.agent.gates.gate import ATTEMPTS, VALIDATE, Evidence, Verdict
+from drone.agent.messages import ToolSpec
+from drone.agent.mishap import mishap
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.order import Rule
+from mcc.contracts.shape import to_json
+from mcc.rules.check import check
+from mcc.rules.errors import SchemaError
+from mcc.rules.report import REPORT, REPORT_NAME, TEXT_NAME, resolved
+from mcc.rules.rule import compiled
+from mcc.rules.schema import checked_schema
+
+SUBMIT = "submit_result"
+
+FunctionRule: TypeAlias = Callable[[Any, Evidence], object]
+"""Judges (result with unset properties as null, evidence); sync (runs in a thread) or async. True and None pass; a
+text says what is wrong; everything else, and an exception, is a failure as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the schema and the rules say; `whole` has the unset properties as null, where the result `fits`."""
+
+    handed_in: Any
+    whole: Any
+    errors: tuple[str, ...]
+    fits: bool
+
+
+class ReportGate:
+    """The gate of `submit_result`. Shared by any number of runs."""
+
+    def __init__(
+        self,
+        schema: object = REPORT_NAME,
+        rules: Sequence[Rule] = (),
+        *,
+        functions: Mapping[str, FunctionRule] | None = None,
+    ) -> None:
+        """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by their names.
+
+        Raises `SchemaError`, `RuleError`. The first rule of a process loads the CEL parser (about 0.3 s).
+        """
+        known = resolved(schema)
+        self._schema = checked_schema(REPORT if known is None else known)
+        self._rules = tuple(compiled(rule) for rule in rules)
+        self._variables = sorted({name for rule in self._rules for name in rule.expression.names})
+        self._functions = dict(functions or {})
+        self._specs = _specs(self._schema.tool_parameters)
+        self.finish = SUBMIT
+        self.guidance = _guidance(rules)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
+        judged = await asyncio.to_thread(self._judged, offered, evidence)
+        errors = judged.errors
+        for name, function in self._functions.items() if judged.fits else ():
+            errors = (*errors, *await _asked(name, function, judged.whole, evidence))
+        return Verdict(errors) if errors else Verdict(result=judged.handed_in, text=text_of(judged.handed_in))
+
+    def _judged(self, offered: Mapping[str, object], evidence: Evidence) -> _Judged:
+        handed_in = self._schema.handed_in(offered)
+        if errors := self._schema.errors(handed_in):
+            return _Judged(handed_in, None, errors, fits=False)
+        whole = self._schema.with_unset(handed_in)
+        errors = check(self._rules, variables(whole, evidence, self._variables)) if self._rules else ()
+        return _Judged(handed_in, whole, errors, fits=True)
+
+
+def gate_for(
+    definition: AgentDefinition,
+    *,
+    is_subagent: bool,
+    result_schema: object = None,
+    rules: Sequence[Rule] = (),
+) -> ReportGate | None:
+    """The gate of an agent, None when a reply without tool calls is its result.
+
+    `result_schema` and `rules` are an order's, for the agent that answers for it: the schema replaces the file's, the
+    rules come on top of the file's. Raises `SchemaError`, `RuleError`.
+    """
+    own = None if definition.result == TEXT_NAME else definition.result
+    schema = own if result_schema is None else result_schema
+    every = (*definition.rules, *rules)
+    if schema is None and not every and (definition.result == TEXT_NAME or not is_subagent):
+        return None
+    return _gate(_as_text(REPORT_NAME if schema is None else schema), every)
+
+
+@lru_cache(maxsize=256)
+def _gate(schema: str, rules: tuple[Rule, ...]) -> ReportGate:
+    """One gate for all agents that owe the same: the schema is checked, and encoded for a provider, once."""
+    return ReportGate(json.loads(schema), rules)
+
+
+def _as_text(schema: object) -> str:
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaError(f"the schema of a result must be JSON: {error}") from error
+
+
+def text_of(result: object) -> str:
+    """What a person reads of a result: its `answer` or `summary`, the text that it is, else compact JSON."""
+    if isinstance(result, str):
+        return result
+    said = (result.get(key) for key in ("answer", "summary")) if isinstance(result, Mapping) else ()
+    found = next((text for text in said if isinstance(text, str) and text.strip()), None)
+    return to_json(result).decode() if found is None else found
+
+
+async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evidence) -> tuple[str, ...]:
+    try:
+        if inspect.iscoroutinefunction(function):
+            said = await function(result, evidence)
+        else:
+            said = await asyncio.to_thread(function, result, evidence)
+    except BaseException as error:
+        return (f"The rule {name} could not be checked: {mishap(error)}",)
+    if said is None or said is True:
+        return ()
+    return (said if isinstance(said, str) and said.strip() else f"The rule {name} is not met.",)
+
+
+def _specs(parameters: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
+    submit = "Hand in your result. If it is accepted your work is done; if not, you are told why and go on."
+    validate = f"Check a result before you hand it in, at any time: the same arguments as {SUBMIT}. It ends nothing."
+    return (
+        ToolSpec(name=SUBMIT, description=submit, parameters=parameters, group="finish", idempotent=True),
+        ToolSpec(name=VALIDATE, description=validate, parameters=parameters, group="finish", idempotent=True),
+    )
+
+
+def _guidance(rules: Sequence[Rule]) -> str:
+    said = (
+        f"How to finish: call `{SUBMIT}` with your result. Nothing else ends your work: a reply without a tool call is "
+        f"sent back. You have {ATTEMPTS} attempts; `{VALIDATE}` takes the same arguments and tells what is missing "
+        "without using one."
+    )
+    if not rules:
+        return said
+    demands = "".join(f"\n- {rule.message} (`{rule.cel}`)" if rule.message else f"\n- `{rule.cel}`" for rule in rules)
+    return f"{said}\nYour result must also hold to these rules:{demands}"

@@ -1,0 +1,162 @@
+"""This room is for what a journal says of a turn that began elsewhere, so that each of its agents can go on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from drone.agent.report import Cause, Report
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentStarted,
+    AgentStep,
+    Entry,
+    Fact,
+    ModelFellBack,
+    ModelReplied,
+    ModelRetried,
+    ModelStarted,
+    OrderClaimed,
+    OrderHandedBack,
+    OrderRequeued,
+    Origin,
+    Outcome,
+    ToolFinished,
+)
+from mcc.contracts.usage import Usage
+
+
+@dataclass(slots=True)
+class RecordPast:
+    """One agent's run so far. `facts` are all of its entries after its start, in their order.
+
+    `asked` is a model call that was begun and brought nothing yet.
+    """
+
+    origin: Origin
+    started: AgentStarted
+    facts: list[Fact] = field(default_factory=list)
+    finished: AgentFinished | None = None
+    asked: ModelStarted | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What its own model calls took."""
+        return sum_of(self.facts)
+
+    def report(self) -> Report:
+        """How it ended. Raises ValueError while it has not."""
+        end = self.finished
+        if end is None:
+            raise ValueError(f"the agent {self.origin.record_id} has not ended")
+        replies = [fact for fact in self.facts if isinstance(fact, ModelReplied)]
+        return Report(
+            status=end.status,
+            text=end.answer or "",
+            record_id=self.origin.record_id or "",
+            usage=self.usage,
+            error=end.error,
+            limit=end.limit,
+            cause=None if end.cause is None else Cause(end.cause),
+            result=end.result,
+            agent=self.origin.agent or "",
+            title=self.started.title,
+            rounds=len(replies),
+            model=self.started.model.effective,
+        )
+
+
+class Past:
+    """The whole turn so far. `lost` are model calls whose replies no drone will ever see: they count as reserved.
+
+    `spawned` counts subagents, `calls` tool calls that were not denied, `seconds` how long drones have worked on it.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, RecordPast] = {}
+        self.lost: list[ModelStarted] = []
+        self.spawned = 0
+        self.calls = 0
+        self.seconds = 0.0
+        self._claimed_at: datetime | None = None
+        self._last_at: datetime | None = None
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> "Past":
+        """Entries must come in their order, from the first on."""
+        past = cls()
+        for entry in entries:
+            past.add(entry)
+        past.close()
+        return past
+
+    def add(self, entry: Entry) -> None:
+        fact = entry.data
+        if isinstance(fact, OrderClaimed | OrderRequeued | OrderHandedBack):
+            self._end_span()
+            self._claimed_at = entry.at if isinstance(fact, OrderClaimed) else None
+        self._last_at = entry.at
+        if entry.record_id is None:
+            return
+        if isinstance(fact, AgentStarted):
+            self._begin(entry, fact)
+        elif entry.record_id in self.records:
+            self._tell(self.records[entry.record_id], fact)
+
+    def close(self) -> None:
+        """Nothing more comes: what is open now was lost with its drone."""
+        self._end_span()
+        self._claimed_at = None
+        self.lost.extend(record.asked for record in self.records.values() if record.asked and not record.finished)
+
+    def record(self, record_id: str) -> RecordPast | None:
+        return self.records.get(record_id)
+
+    @property
+    def root(self) -> str | None:
+        """The record of the agent that the turn began with; None before it began."""
+        return next((record_id for record_id, record in self.records.items() if record.origin.parent_id is None), None)
+
+    @property
+    def usage(self) -> Usage:
+        total = Usage()
+        for record in self.records.values():
+            total = total.plus(record.usage)
+        return total
+
+    def _begin(self, entry: Entry, fact: AgentStarted) -> None:
+        assert entry.record_id is not None
+        self.records[entry.record_id] = RecordPast(entry.origin, fact)
+        if entry.parent_id is not None and fact.continues is None:
+            self.spawned += 1
+
+    def _tell(self, record: RecordPast, fact: Fact) -> None:
+        record.facts.append(fact)
+        match fact:
+            case ModelStarted():
+                if record.asked is not None and not _is_next_try(record):
+                    self.lost.append(record.asked)
+                record.asked = fact
+            case ModelReplied():
+                record.asked = None
+            case ToolFinished() if fact.outcome is not Outcome.DENIED:
+                self.calls += 1
+            case AgentFinished():
+                record.finished, record.asked = fact, None
+
+    def _end_span(self) -> None:
+        if self._claimed_at is not None and self._last_at is not None:
+            self.seconds += max(0.0, (self._last_at - self._claimed_at).total_seconds())
+
+
+def _is_next_try(record: RecordPast) -> bool:
+    """Whether the call that was just begun follows one that failed; else the one before it was lost with its drone."""
+    return len(record.facts) > 1 and isinstance(record.facts[-2], ModelRetried | ModelFellBack)
+
+
+def sum_of(facts: Iterable[Fact]) -> Usage:
+    """What the model calls of these entries took."""
+    total = Usage()
+    for fact in facts:
+        if isinstance(fact, ModelReplied | AgentStep) and fact.usage is not None:
+            total = total.plus(fact.usage)
+    return total

@@ -1,0 +1,204 @@
+"""This room is for what a delegating call asks for: its arguments checked, every mistake told in a sentence."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from drone.agent.turn import title_of
+
+Mode = Literal["parallel", "chain"]
+Policy = Literal["collect", "fail_fast", "quorum", "best_effort"]
+
+MODES: tuple[Mode, ...] = ("parallel", "chain")
+POLICIES: tuple[Policy, ...] = ("collect", "fail_fast", "quorum", "best_effort")
+PREVIOUS = "{previous}"
+"""Stands in a chain's task for the report before it."""
+
+MOST_PREVIOUS = 3
+"""Times that a task may repeat the report before, which may be long."""
+
+AT_ONCE = 3
+"""Agents of one call that work side by side when it does not say how many."""
+
+ID_CHARACTERS = 64
+
+_AGENT = ("id", "role", "title", "task", "success_criteria", "allowed_tool_groups", "model")
+_CALL = ("agents", "mode", "max_concurrency", "policy", "quorum")
+
+T = TypeVar("T")
+
+
+class BadAssignment(Exception):
+    """The arguments are wrong; a sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One piece of work for one subagent; `id` names it in the answer. `groups`: tool groups, None = the role's."""
+
+    id: str
+    role: str
+    task: str
+    title: str = ""
+    success_criteria: tuple[str, ...] = ()
+    groups: tuple[str, ...] | None = None
+    model: str | None = None
+
+    @property
+    def display_name(self) -> str:
+        return self.title or title_of(self.task)
+
+    def prompt(self, previous: str | None = None) -> str:
+        """What the subagent is told. `previous` None: this is no later part of a chain."""
+        task = self.task if previous is None else self.task.replace(PREVIOUS, previous)
+        if not self.success_criteria:
+            return task
+        return task + "\n\nYou are done when:" + "".join(f"\n- {criterion}" for criterion in self.success_criteria)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignments:
+    """A whole call of `subagents_run`. `quorum` is there when the policy is."""
+
+    agents: tuple[Assignment, ...]
+    mode: Mode = "parallel"
+    max_concurrency: int = AT_ONCE
+    policy: Policy = "collect"
+    quorum: int | None = None
+
+
+def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> Assignment:
+    """The arguments of `subagent`. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, ("agent_type", "prompt", "title"), "subagent")
+    kind = arguments.get("agent_type")
+    if not isinstance(kind, str) or kind not in offered:
+        raise BadAssignment(f"agent_type must be one of {', '.join(offered)}; {str(kind)[:100]!r} is none of them.")
+    prompt = arguments.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise BadAssignment("prompt must be a text that tells the subagent all it needs: it sees nothing else.")
+    return Assignment("", kind, prompt, _optional(arguments, "title", _text, "a short text") or "")
+
+
+def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
+    """The arguments of `subagents_run`, for at most so many agents. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, _CALL, "subagents_run")
+    agents = _agents(arguments.get("agents"), most)
+    mode = _one_of(arguments, "mode", MODES)
+    if mode == "chain" and PREVIOUS in agents[0].task:
+        raise BadAssignment(f"The first agent of a chain has nothing before it: leave {PREVIOUS} out of its task.")
+    if mode == "chain" and any(agent.task.count(PREVIOUS) > MOST_PREVIOUS for agent in agents):
+        raise BadAssignment(f"A task may hold {PREVIOUS} {MOST_PREVIOUS} times at most: once is enough to read it.")
+    policy = _one_of(arguments, "policy", POLICIES)
+    return Assignments(
+        agents,
+        mode,
+        _optional(arguments, "max_concurrency", _positive, "a whole number from 1 on") or AT_ONCE,
+        policy,
+        _quorum(arguments, policy, len(agents)),
+    )
+
+
+def message_of(arguments: Mapping[str, object]) -> tuple[str, str]:
+    """The record_id and the message of `subagent_send`. Raises `BadAssignment`."""
+    _refuse_unknown(arguments, ("record_id", "message"), "subagent_send")
+    record_id, message = arguments.get("record_id"), arguments.get("message")
+    if not isinstance(record_id, str) or not record_id:
+        raise BadAssignment("record_id must be one that the result of a subagent of yours names.")
+    if not isinstance(message, str) or not message.strip():
+        raise BadAssignment("message must be a text: what the subagent is to do next.")
+    return record_id, message
+
+
+def _agents(given: object, most: int) -> tuple[Assignment, ...]:
+    if not isinstance(given, list | tuple) or not given:
+        raise BadAssignment(f"agents must be a list of 1 to {most} objects, each with id, role and task.")
+    if len(given) > most:
+        raise BadAssignment(
+            f"One call starts at most {most} agents, and this one asks for {len(given)}; none was started. "
+            f"Ask for {most} now and for the others in a further call."
+        )
+    agents = tuple(_agent(one, position) for position, one in enumerate(given, 1))
+    names = [agent.id for agent in agents]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadAssignment(f"Each agent needs an id of its own; {', '.join(twice)} stands there twice.")
+    return agents
+
+
+def _agent(given: object, position: int) -> Assignment:
+    where = f"Agent {position}: "
+    try:
+        if not isinstance(given, Mapping):
+            raise BadAssignment("each agent is an object with id, role and task.")
+        _refuse_unknown(given, _AGENT, "an agent")
+        return Assignment(
+            _required(given, "id", f"a name of your own, up to {ID_CHARACTERS} characters", ID_CHARACTERS),
+            _required(given, "role", "the name of a subagent"),
+            _required(given, "task", "a text that tells the subagent all it needs"),
+            _optional(given, "title", _text, "a short text") or "",
+            _optional(given, "success_criteria", _texts, "a list of texts") or (),
+            _optional(given, "allowed_tool_groups", _texts, "a list of tool groups") or None,
+            _optional(given, "model", _text, "the name of a model") or None,
+        )
+    except BadAssignment as error:
+        raise BadAssignment(f"{where}{error}") from None
+
+
+def _quorum(arguments: Mapping[str, object], policy: Policy, agents: int) -> int | None:
+    quorum = _optional(arguments, "quorum", _positive, "a whole number from 1 on")
+    if policy != "quorum":
+        if quorum is not None:
+            raise BadAssignment("quorum goes with policy quorum: set that policy too, or leave quorum out.")
+        return None
+    if quorum is None or quorum > agents:
+        raise BadAssignment(f"policy quorum needs quorum: how many of the {agents} agents must complete.")
+    return quorum
+
+
+def _refuse_unknown(given: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
+    if unknown := sorted(str(key)[:100] for key in set(given) - set(known)):
+        raise BadAssignment(f"{what} takes {', '.join(known)}; it does not know {', '.join(unknown)}.")
+
+
+def _required(given: Mapping[str, object], key: str, kind: str, longest: int | None = None) -> str:
+    value = given.get(key)
+    if not isinstance(value, str) or not value.strip() or (longest is not None and len(value) > longest):
+        raise BadAssignment(f"{key} must be {kind}.")
+    return value
+
+
+def _optional(given: Mapping[str, object], key: str, read: Callable[[object], T | None], kind: str) -> T | None:
+    """None when it is left out or null."""
+    value = given.get(key)
+    if value is None:
+        return None
+    if (found := read(value)) is None:
+        raise BadAssignment(f"{key} must be {kind}.")
+    return found
+
+
+def _one_of(given: Mapping[str, object], key: str, known: tuple[T, ...]) -> T:
+    """The first when it is left out or null."""
+    value = given.get(key)
+    if value is None:
+        return known[0]
+    for one in known:
+        if one == value:
+            return one
+    raise BadAssignment(f"{key} must be one of {', '.join(map(str, known))}; {str(value)[:100]!r} is none of them.")
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    """A single text stands for a list of one."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    return None
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None

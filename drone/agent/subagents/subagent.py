@@ -1,0 +1,216 @@
+"""This room is for an agent as a part of other programs: as an ordinary tool, and as a child of several messages."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+from drone.agent.agent import Agent
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import Message, ToolSpec
+from drone.agent.ports import Call, Journal, Output
+from drone.agent.report import Report
+from drone.agent.subagents.children import Caller, Lived, child_task, continued, run_child
+from drone.agent.subagents.conversations import Conversation
+from drone.agent.subagents.offers import GROUP
+from drone.agent.subagents.spawning import CannotSpawn, check_depth, take_spawn
+from drone.agent.subagents.told import told
+from drone.agent.turn import Task, Turn, title_of
+from mcc.contracts.ids import derived_id, fresh_id
+from mcc.contracts.journal import Outcome
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import to_json
+from mcc.rules.schema import checked_schema
+
+_SENDS: ContextVar[frozenset[object]] = ContextVar("sends", default=frozenset())
+"""The messages to sessions that what runs now is part of."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_INPUT: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The whole task, with all context that it needs."}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """An agent under a name of its own; name and description are the definition's unless they are given.
+
+    Raises ValueError for a name that no tool may have.
+    """
+
+    agent: Agent
+    name: str = ""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        own = self.agent.definition
+        object.__setattr__(self, "name", self.name or own.name)
+        object.__setattr__(self, "description", self.description or own.description)
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} cannot name a tool; use up to 64 letters, digits, _ and -")
+
+
+class SubAgentTool:
+    """A tool set of one tool, whose calls run the agent below their caller, in its tree and within its limits.
+
+    `parameters`: a JSON Schema of the arguments, which become the prompt line by line; None = one text, `input`.
+    Raises `SchemaError` for a schema that is none.
+    """
+
+    def __init__(self, sub: SubAgent, parameters: Mapping[str, object] | None = None) -> None:
+        self.sub = sub
+        self._schema = checked_schema(_INPUT if parameters is None else parameters)
+        self._is_plain = parameters is None
+        self._spec = ToolSpec(
+            name=sub.name,
+            description=sub.description or f"Ask the agent {sub.name} to do one piece of work.",
+            parameters=self._schema.tool_parameters,
+            group=GROUP,
+            resumable=True,
+            seconds=sub.agent.limits.wall_seconds,
+        )
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (self._spec,)
+
+    async def call(self, call: Call) -> Output:
+        if errors := self._schema.errors(self._schema.handed_in(call.arguments)):
+            return Output(f"The arguments of {call.name} do not fit: {'; '.join(errors)}", True, Outcome.ERROR)
+        prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
+        if call.turn is None:
+            turn = self.sub.agent.turn()
+            return await told(await self.sub.agent.run(prompt, turn), turn.artifacts)
+        task = child_task(call, prompt, title_of(prompt))
+        try:
+            lived = await _below(self.sub.agent, task, call, call.turn)
+        except CannotSpawn as error:
+            return Output(str(error), True, Outcome.DENIED)
+        return await told(lived.report, call.turn.artifacts)
+
+
+class SubAgentSession:
+    """The same agent over several messages: each `send` is a run with a record of its own that goes on with the last.
+
+    Sends are done one at a time, in their order. On its own the session keeps its journal in memory, unless one is
+    given, and each send may use the agent's limits anew.
+    """
+
+    def __init__(self, sub: SubAgent, *, journal: MemoryJournal | None = None) -> None:
+        self.sub = sub
+        self._id = fresh_id()
+        self._journal = journal or MemoryJournal(self._id)
+        self._began_in: Journal = self._journal
+        self._sent = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._under_way: object = None
+        self._conversation = self._fresh()
+
+    @property
+    def journal(self) -> MemoryJournal:
+        """Where the session writes; what is sent below a tool call stands in that one's journal."""
+        return self._journal
+
+    @property
+    def turns(self) -> int:
+        """Messages that were answered, well or badly, since the last `reset`."""
+        return self._conversation.turns
+
+    @property
+    def transcript(self) -> tuple[Message, ...]:
+        return self._conversation.messages
+
+    def reset(self) -> None:
+        """Forget what was said. A send under way comes to its end and is forgotten too."""
+        self._conversation = self._fresh()
+
+    async def send(self, text: str, caller: Caller | None = None) -> Report:
+        """The next message. `caller`: the tool call below which it runs, in that one's tree and within its limits.
+
+        Whatever the agent does is in the report; raises `JournalError` and CancelledError, `CannotSpawn` where the
+        caller's tree may not grow, and ValueError for a conversation that began in another journal, for a journal in
+        which another session is at work, and for a message that would wait for itself, since the agent sends it to its
+        own session.
+        """
+        if self._under_way is not None and self._under_way in _SENDS.get():
+            raise ValueError("This message cannot be sent: the session is at work on the very message that it is for.")
+        async with self._one_at_a_time, self._sending():
+            conversation = self._conversation
+            turn = caller.turn if caller is not None else None
+            self._begin_in(turn.journal if turn is not None else self._journal, conversation)
+            if caller is None or turn is None:
+                task = Task(text, self._record_id(self._id), title_of(text))
+                lived = await self._alone(self._next(task, conversation))
+            else:
+                task = replace(child_task(caller, text, title_of(text)), record_id=self._record_id(caller.call_id))
+                lived = await _below(self.sub.agent, self._next(task, conversation), caller, turn)
+            _keep(conversation, lived)
+            return lived.report
+
+    @asynccontextmanager
+    async def _sending(self) -> AsyncIterator[None]:
+        """Whatever is done inside knows that it is done for this message."""
+        self._under_way = send = object()
+        before = _SENDS.set(_SENDS.get() | {send})
+        try:
+            yield
+        finally:
+            _SENDS.reset(before)
+            self._under_way = None
+
+    def _next(self, task: Task, conversation: Conversation) -> Task:
+        return continued(task, conversation) if conversation.turns else task
+
+    def _record_id(self, under: str) -> str:
+        self._sent += 1
+        return derived_id(under, "session", self._id, self._sent)
+
+    async def _alone(self, task: Task) -> Lived:
+        if self._journal.in_use:
+            raise ValueError("Another session is at work in this journal: give each session one of its own.")
+        turn = self.sub.agent.turn(self._journal)
+        self._journal.in_use = True
+        try:
+            return await run_child(self.sub.agent, task, turn)
+        except asyncio.CancelledError:
+            await self._journal.close(RecordStatus.CANCELLED, "the message was called off", under=task.record_id)
+            raise
+        finally:
+            self._journal.in_use = False
+
+    def _begin_in(self, journal: Journal, conversation: Conversation) -> None:
+        """A conversation stands in one journal, so that it can be read there as a whole."""
+        if conversation.turns and journal is not self._began_in:
+            raise ValueError("This conversation began in another journal: reset() the session before it goes on here.")
+        self._began_in = journal
+
+    def _fresh(self) -> Conversation:
+        return Conversation(self.sub.agent, None, "", self.sub.name, turns=0)
+
+
+async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> Lived:
+    """Run an agent below a tool call. Raises `CannotSpawn` before any model is asked, else what `run_child` raises."""
+    check_depth(turn, task.depth)
+    async with turn.places.lent(caller.origin.record_id), turn.places.taken(task.record_id):
+        if task.continues is None:
+            take_spawn(turn, task)
+        return await run_child(agent, task, turn)
+
+
+def _keep(conversation: Conversation, lived: Lived) -> None:
+    conversation.record_id = lived.report.record_id
+    conversation.turns += 1
+    conversation.messages = lived.messages
+    conversation.tools_removed = lived.tools_removed
+
+
+def _rendered(arguments: Mapping[str, object]) -> str:
+    """The prompt that arguments of a schema make: a line for each, in the order in which they came."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else to_json(value).decode()}" for name, value in arguments.items()
+    )

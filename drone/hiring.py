@@ -1,0 +1,178 @@
+"""This room is for hiring: the agents of one order, each with its model, its tools and its limits."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from drone.agent.agent import Agent
+from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.definitions import Definitions
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.messages import ToolSpec
+from drone.agent.ports import Model, ToolSet
+from drone.agent.prompt import inventory
+from drone.agent.spending.budget import Share
+from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
+from drone.agent.subagents.wanted import CannotHire, Wanted
+from drone.agent.turn import Turn
+from drone.models.registry import UnknownModel
+from drone.tools.only import Only
+from drone.tools.provision import provision
+from drone.tools.timed import Timed
+from drone.tools.tool import Joined
+from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Rule
+from mcc.definitions.groups import expanded
+from mcc.rules.errors import RuleError, SchemaError
+
+_DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
+
+
+class ModelSource(Protocol):
+    """Models by their names. Raises `UnknownModel`."""
+
+    @property
+    def default(self) -> Model: ...
+
+    def get(self, name: str) -> Model: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What a child takes over from whoever hires it, and may not go beyond.
+
+    `delegation` are its delegation tools, `spawns` the agents that it may hire (None = every one).
+    """
+
+    model: Model
+    tools: ToolSet
+    delegation: frozenset[str] = frozenset(DELEGATION_TOOLS)
+    spawns: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an order demands of the answer to it, beside the file of the agent that gives it."""
+
+    result_schema: object = None
+    rules: tuple[Rule, ...] = ()
+
+    def as_json(self, finish: str) -> dict[str, object]:
+        return {"finish": finish, "result_schema": self.result_schema, "rules": self.rules}
+
+
+@dataclass(frozen=True, slots=True)
+class Hiring:
+    """The hiring for one order: every agent of its tree gets tools and spawn rights that its parent has."""
+
+    definitions: Definitions
+    models: ModelSource
+    turn: Turn
+    terms: Terms = Terms()
+
+    @property
+    def limits(self) -> Limits:
+        return self.turn.budget.limits
+
+    def make_gates(self, master: str | None = None) -> None:
+        """Have every agent's gate made and kept, so that hiring does not hold the loop up; for a thread.
+
+        `master` answers for the order. A gate that cannot be made is told by whoever hires its agent.
+        """
+        for name, definition in self.definitions.agents.items():
+            with suppress(CannotHire):
+                self._gate(definition, is_subagent=True)
+            with suppress(CannotHire):
+                if name == master:
+                    self._gate(definition, is_subagent=False)
+
+    def master(self, name: str, model: str | None, tools: ToolSet) -> Agent:
+        """The agent that answers for the order. Raises `CannotHire`."""
+        definition = self._definition(name)
+        asked = model if model not in (None, INHERIT) else _own_model(definition)
+        warnings = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
+        return self._agent(definition, Parent(self._model(asked), tools), Wanted(name, 0, model=asked), warnings)
+
+    def child(self, wanted: Wanted, parent: Parent) -> Agent:
+        """Raises `CannotHire`."""
+        definition = self._definition(wanted.agent_type)
+        own = wanted.model if wanted.model not in (None, INHERIT) else _own_model(definition)
+        above = parent if own is None else replace(parent, model=self._model(own))
+        return self._agent(definition, above, replace(wanted, model=own or INHERIT))
+
+    def _definition(self, name: str) -> AgentDefinition:
+        try:
+            return self.definitions.get(name)
+        except LookupError as error:
+            raise CannotHire(str(error.args[0])) from error
+
+    def _model(self, name: str | None) -> Model:
+        try:
+            return self.models.default if name is None else self.models.get(name)
+        except UnknownModel as error:
+            raise CannotHire(str(error)) from error
+
+    def _agent(
+        self, definition: AgentDefinition, parent: Parent, wanted: Wanted, warnings: Sequence[AgentStep] = ()
+    ) -> Agent:
+        """`parent` with the model that the agent gets; `wanted` with what was asked for."""
+        team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
+        hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
+        given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
+        delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
+        tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
+        own: ToolSet = Timed(tools, Share.of(self.limits, definition.limits, wanted.depth).tool_seconds)
+        if delegation:
+            below = Parent(parent.model, tools, delegation, frozenset(team))
+            own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
+        gate = self._gate(definition, is_subagent=wanted.depth > 0)
+        specs = (*own.specs(), *(gate.specs() if gate else ()))
+        return Agent(
+            definition,
+            model=parent.model,
+            tools=own,
+            limits=self.limits,
+            requested_model=wanted.model,
+            gate=gate,
+            owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
+            tools_requested=definition.tools if wanted.groups is None else wanted.groups,
+            notes=(*warnings, *given.told([spec.name for spec in specs])),
+            inventory=inventory(specs, team if delegation else {}, given.missing),
+        )
+
+    def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
+        return Delegation(
+            self.turn, team, lambda child: self.child(child, parent), depth=depth, tools=parent.delegation
+        )
+
+    def _gate(self, definition: AgentDefinition, *, is_subagent: bool) -> Gate | None:
+        """The order's own terms count for the agent that answers it."""
+        terms = Terms() if is_subagent else self.terms
+        try:
+            return gate_for(definition, is_subagent=is_subagent, result_schema=terms.result_schema, rules=terms.rules)
+        except (SchemaError, RuleError) as error:
+            raise CannotHire(f"What {definition.name} owes cannot be checked: {error}") from error
+
+    def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:
+        """The usable agents that this one may delegate to, with their descriptions, in the order of its file.
+
+        A child may delegate to those that its parent may delegate to as well. An agent whose file is broken is left
+        out here; registration tells its problem.
+        """
+        known = self.definitions.agents
+        names = self.definitions.spawns(definition.name)
+        allowed = [name for name in names if parent.spawns is None or name in parent.spawns]
+        return {name: known[name].description for name in allowed if name in known}
+
+
+def _own_model(definition: AgentDefinition) -> str | None:
+    return None if definition.model == INHERIT else definition.model
+
+
+def _for_reports(definition: AgentDefinition) -> tuple[str, ...]:
+    """What reads the whole of a shortened report, for an agent that gets reports."""
+    return () if READ_ARTIFACT in expanded(definition.disallowed_tools) else (READ_ARTIFACT,)

@@ -1,0 +1,84 @@
+"""This room is for the runtime as a library: an agent from a definition, a model and whatever may serve as tools."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from drone.agent import agent
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.ports import Model, ToolSet
+from drone.agent.spending.budget import Share
+from drone.agent.subagents.subagent import SubAgent, SubAgentTool
+from drone.tools.timed import Timed
+from drone.tools.tool import FunctionTools, Joined
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.limits import Limits
+from mcc.definitions.agents import parse_agent
+from mcc.definitions.front_matter import FILE_BYTES, decoded
+
+Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
+"""A function (with `@drone.tool` or without), a tool set, or an agent."""
+
+
+class Agent(agent.Agent):
+    """An agent whose tools are a tool set, or functions, tool sets and `SubAgent`s in any mixture.
+
+    `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say. Raises
+    TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name.
+    """
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        *,
+        model: Model,
+        tools: ToolSet | Iterable[Tool] | None = None,
+        limits: Limits | None = None,
+        requested_model: str | None = None,
+        gate: Gate | None = None,
+        notes: Sequence[AgentStep] = (),
+    ) -> None:
+        limits = limits or Limits()
+        super().__init__(
+            definition,
+            model=model,
+            tools=Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds),
+            limits=limits,
+            requested_model=requested_model,
+            gate=gate or gate_for(definition, is_subagent=False),
+            notes=notes,
+        )
+
+
+def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:
+    """One tool set of all of them, in their order. Raises TypeError, `ToolDeclarationError`."""
+    if tools is None:
+        return FunctionTools([])
+    if _is_toolset(tools):
+        return cast(ToolSet, tools)
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools must be a tool set or a list of tools; {tools!r} is neither")
+    return Joined(*map(_single, tools))
+
+
+def load_agent(path: Path | str) -> AgentDefinition:
+    """The agent of one agent file. Raises `DefinitionError` with file and line, OSError when it cannot be read."""
+    with Path(path).open("rb") as file:
+        content = file.read(FILE_BYTES + 1)
+    return parse_agent(decoded(content, str(path)), str(path))
+
+
+def _single(tool: Tool) -> ToolSet:
+    if isinstance(tool, SubAgent):
+        return SubAgentTool(tool)
+    if _is_toolset(tool):
+        return cast(ToolSet, tool)
+    if callable(tool):
+        return FunctionTools([tool])
+    raise TypeError(f"a tool is a function, a tool set or a SubAgent; {tool!r} is none of them")
+
+
+def _is_toolset(tool: object) -> bool:
+    return not isinstance(tool, type) and all(callable(getattr(tool, name, None)) for name in ("specs", "call"))

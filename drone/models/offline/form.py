@@ -1,0 +1,274 @@
+"""This room is for forms: a JSON Schema filled with facts, by the names and types of its properties."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from drone.models.offline.facts import Facts, Finding
+
+Schema: TypeAlias = Mapping[str, Any]
+Scope: TypeAlias = Mapping[str, object]
+"""What is known at one place of the form, by bare name (`bare`)."""
+
+UNKNOWN = "not determined"
+_DEEPEST = 12
+_SAME_WORD: Mapping[str, Sequence[str]] = {
+    "info": ("info", "note", "low", "minor", "none"),
+    "warning": ("warning", "medium", "moderate", "minor"),
+    "error": ("error", "high", "critical", "major"),
+    "completed": ("completed", "complete", "done", "success", "succeeded", "ok"),
+    "blocked": ("blocked", "partial", "incomplete", "failed", "error"),
+}
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`everything`: optional properties too. `without`: names that a reader refused.
+
+    A required property that no fact fits gets the least that its schema allows.
+    """
+
+    schema: Schema
+    everything: bool = True
+    without: frozenset[str] = frozenset()
+
+    def filled(self, facts: Facts) -> dict[str, object]:
+        value = self._value(self.schema, _scope_of(facts), "", True, 0)
+        return value if isinstance(value, dict) else {}
+
+    def _value(self, schema: object, scope: Scope, name: str, required: bool, depth: int) -> Any:
+        """The value for one place, `_NOTHING` where none is known and none is required."""
+        plain = self._plain(schema)
+        if depth > _DEEPEST:
+            return _NOTHING
+        if "const" in plain:
+            return plain["const"]
+        known = scope.get(bare(name), _NOTHING) if name else scope
+        if options := plain.get("enum"):
+            return _chosen(list(options), known, required)
+        kind = _kind_of(plain, known)
+        found = self._of_kind(kind, plain, known, name, scope, depth)
+        if found is not _NOTHING or not required:
+            return found
+        if "null" in _kinds(plain):
+            return None
+        return _least(kind, plain)
+
+    def _of_kind(self, kind: str, schema: Schema, known: Any, name: str, scope: Scope, depth: int) -> Any:
+        match kind:
+            case "object":
+                return self._object(schema, known if isinstance(known, Mapping) else scope, depth)
+            case "array":
+                return self._array(schema, known, depth)
+            case "string":
+                text = "" if known is _NOTHING else _as_text(known, name)
+                return _fitted(text, schema) if text else _NOTHING
+            case "boolean":
+                return bool(known) if known is not _NOTHING else _NOTHING
+            case "integer" | "number":
+                return _as_number(known)
+        return _NOTHING
+
+    def _object(self, schema: Schema, scope: Scope, depth: int) -> dict[str, object]:
+        required = schema.get("required")
+        must = set(required) if isinstance(required, list | tuple) else set()
+        filled: dict[str, object] = {}
+        properties = schema.get("properties")
+        for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+            if name not in must and (name in self.without or not self.everything):
+                continue
+            value = self._value(inner, scope, name, name in must, depth + 1)
+            if value is not _NOTHING:
+                filled[name] = value
+        return filled
+
+    def _array(self, schema: Schema, known: Any, depth: int) -> Any:
+        if known is _NOTHING:
+            return _NOTHING
+        listed = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
+        most = schema.get("maxItems")
+        inner = schema.get("items", {})
+        values = (self._item(inner, one, depth) for one in listed[: most if isinstance(most, int) else None])
+        kept = [value for value in values if value is not _NOTHING]
+        least = schema.get("minItems")
+        return kept if not isinstance(least, int) or len(kept) >= least else _NOTHING
+
+    def _item(self, schema: object, one: object, depth: int) -> Any:
+        if isinstance(one, Mapping):
+            plain = self._plain(schema)
+            if _kind_of(plain, one) == "object":
+                return self._value(plain, one, "", True, depth + 1)
+            one = one.get("text", _NOTHING)
+        return self._value(schema, {"": one, "item": one}, "item", False, depth + 1)
+
+    def _plain(self, schema: object) -> Schema:
+        """The schema itself, behind references and choices; all of what `allOf` joins."""
+        for _ in range(_DEEPEST):
+            if not isinstance(schema, Mapping):
+                return {}
+            if isinstance(reference := schema.get("$ref"), str):
+                schema = self._referred(reference)
+            elif isinstance(options := schema.get("anyOf") or schema.get("oneOf"), list | tuple) and options:
+                rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
+                schema = {**rest, **self._plain(_first_said(options))}
+            elif isinstance(parts := schema.get("allOf"), list | tuple) and parts:
+                schema = _joined([{**schema, "allOf": None}, *map(self._plain, parts)])
+            else:
+                return schema
+        return {}
+
+    def _referred(self, reference: str) -> object:
+        place: object = self.schema
+        for step in reference.removeprefix("#").strip("/").split("/"):
+            place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+        return place
+
+
+def _chosen(options: list[Any], known: object, required: bool) -> Any:
+    if known in options:
+        return known
+    words = {str(option).lower(): option for option in options}
+    for word in _SAME_WORD.get(str(known), ()):
+        if word in words:
+            return words[word]
+    if not required:
+        return _NOTHING
+    return next((words[word] for word in ("unknown", "other", "none", "n/a") if word in words), options[0])
+
+
+def bare(name: str) -> str:
+    """A property's name without case, marks and plural: `recommended_next_actions` and `nextAction` are near."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("s")
+
+
+def _first_said(options: Sequence[object]) -> object:
+    """The first choice that is not null."""
+    return next((one for one in options if not (isinstance(one, Mapping) and one.get("type") == "null")), options[0])
+
+
+def _joined(parts: Sequence[Schema]) -> Schema:
+    properties = {name: inner for part in parts for name, inner in (part.get("properties") or {}).items()}
+    required = [name for part in parts for name in part.get("required") or ()]
+    return {key: value for part in parts for key, value in part.items() if value is not None} | {
+        "properties": properties,
+        "required": required,
+    }
+
+
+def _kinds(schema: Schema) -> tuple[str, ...]:
+    said = schema.get("type")
+    return (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+
+
+def _kind_of(schema: Schema, known: object) -> str:
+    said = next((kind for kind in _kinds(schema) if kind != "null"), "")
+    if said:
+        return said
+    if "properties" in schema:
+        return "object"
+    if "items" in schema:
+        return "array"
+    match known:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case list() | tuple():
+            return "array"
+    return "string"
+
+
+def _least(kind: str, schema: Schema) -> object:
+    match kind:
+        case "string":
+            return _fitted(UNKNOWN, schema)
+        case "integer" | "number":
+            said = schema.get("minimum", 0)
+            return said if isinstance(said, int | float) else 0
+        case "boolean":
+            return False
+        case "array":
+            return []
+    return {}
+
+
+def _fitted(text: str, schema: Schema) -> str:
+    most = schema.get("maxLength")
+    return text if not isinstance(most, int) or len(text) <= most else text[: max(0, most - 1)] + "…"[:most]
+
+
+def _as_text(known: object, name: str) -> str:
+    """Of several texts all of them for a name in the plural, else the first."""
+    if isinstance(known, list | tuple):
+        texts = [_as_text(one, name) for one in known]
+        return ", ".join(texts) if name.endswith("s") else next(iter(texts), "")
+    return str(known.get("text", "")) if isinstance(known, Mapping) else str(known)
+
+
+def _as_number(known: object) -> Any:
+    if isinstance(known, list | tuple):
+        return len(known)
+    return known if isinstance(known, int | float) and not isinstance(known, bool) else _NOTHING
+
+
+_Aspect: TypeAlias = Callable[[Facts], object]
+_NAMES: Sequence[tuple[str, _Aspect]] = (
+    ("status state outcome verdict", lambda facts: facts.status),
+    ("summary answer text description overview conclusion message explanation detail", lambda facts: facts.summary),
+    ("result report markdown body content", lambda facts: facts.report),
+    ("name title project project_name repository package", lambda facts: facts.name or _NOTHING),
+    ("finding issue risk problem item observation", lambda facts: list(map(_finding, facts.findings))),
+    ("step", lambda facts: [_step(number, text) for number, text in enumerate(facts.steps, 1)]),
+    ("artifact attachment", lambda facts: [_artifact(facts)] if facts.report else []),
+    (
+        "recommended_next_action next_action next_step recommendation action todo open_question",
+        lambda facts: list(facts.next_actions),
+    ),
+    ("path file files_read read source evidence", lambda facts: list(facts.read)),
+    ("file_count number_of_files total_files", lambda facts: _NOTHING if facts.files is None else facts.files),
+    ("language", lambda facts: list(facts.languages)),
+    ("entry_point start command", lambda facts: list(facts.entry_points)),
+    ("test test_file has_tests", lambda facts: list(facts.tests)),
+)
+
+
+def _scope_of(facts: Facts) -> Scope:
+    return dict(_known(facts))
+
+
+def _known(facts: Facts) -> Iterator[tuple[str, object]]:
+    for names, aspect in _NAMES:
+        value = aspect(facts)
+        if value is not _NOTHING:
+            yield from _under(names, value).items()
+
+
+def _under(names: str, value: object) -> dict[str, object]:
+    return dict.fromkeys(map(bare, names.split()), value)
+
+
+def _finding(one: Finding) -> Scope:
+    return {
+        **_under("title name topic claim finding", one.title),
+        **_under("evidence quote detail description message content summary explanation proof", one.evidence),
+        **_under("severity level priority impact", one.severity),
+        **_under("path file source reference", list(one.paths)),
+        **_under("text", f"{one.title}: {one.evidence}"),
+        **({} if one.place is None else _under("line start_line", one.place[1])),
+    }
+
+
+def _step(number: int, text: str) -> Scope:
+    return {**_under("id", str(number)), **_under("title name text detail", text), **_under("status", "completed")}
+
+
+def _artifact(facts: Facts) -> Scope:
+    return {
+        **_under("kind type", "report"),
+        **_under("title", "The whole report"),
+        **_under("id name path file", "report.md"),
+        **_under("mime mime_type media_type", "text/markdown"),
+        **_under("content text", facts.report),
+    }

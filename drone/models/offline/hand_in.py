@@ -1,0 +1,148 @@
+"""This room is for handing a result in: the form filled, checked first where that is wise, corrected when refused."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from drone.agent.messages import ToolSpec
+from drone.agent.ports import WantedCall
+from drone.models.offline.conversation import VALIDATE, Conversation, Done
+from drone.models.offline.explore import Step
+from drone.models.offline.facts import Facts, unique
+from drone.models.offline.form import Form
+from drone.models.offline.languages import is_document, language_of
+from drone.models.offline.material import paths_in
+
+_USUAL = frozenset({"status", "summary", "findings"})
+_SIZES = ((20, 2_000), (12, 900), (6, 300), (2, 120))
+"""Findings and characters of evidence: the first that fits into what may still be said is taken."""
+
+_MOST_CHARACTERS = 40_000
+_MOST_READ = 8
+_REFUSED = "Not accepted:"
+_FIELD = re.compile(r"^\W*(?P<place>[A-Za-z_][\w.\[\]]*)(?: |: )(?P<words>.+)$", re.MULTILINE)
+_MISSING = re.compile(r"\brequired\b|\bmissing\b|\bmust (?:be there|have)\b", re.IGNORECASE)
+_OF_FINDINGS = re.compile(r"\bfindings?\b", re.IGNORECASE)
+_WANTS_READING = re.compile(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\blook(?:ed)?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What the gate said of the results so far, by `validate` or when they were handed in."""
+
+    finish: ToolSpec
+    checks: tuple[Done, ...]
+
+    @property
+    def refusals(self) -> tuple[Done, ...]:
+        return tuple(check for check in self.checks if check.is_error)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with the last one; empty when nothing is."""
+        return self.checks[-1].content if self.checks and self.checks[-1].is_error else ""
+
+    def passed(self, arguments: Mapping[str, object]) -> bool:
+        last = self.checks[-1] if self.checks else None
+        return last is not None and not last.is_error and dict(last.arguments) == arguments
+
+
+def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None) -> Step | None:
+    """The next step towards an accepted result; None for an agent that hands nothing in.
+
+    `tokens`: the room that is left for the call, None = enough.
+    """
+    if conversation.finish is None:
+        return None
+    of_gate = (conversation.finish.name, VALIDATE)
+    gate = Checks(conversation.finish, tuple(done for done in conversation.done if done.name in of_gate))
+    if calls := _still_to_read(conversation, facts, gate.complaint):
+        return Step("The result was sent back; I read what it speaks of first.", calls)
+    arguments = next(_not_refused(gate, _true(conversation, facts, gate), tokens))
+    if _check_first(conversation, gate) and not gate.passed(arguments):
+        return Step("I have the result checked before I hand it in.", (WantedCall(VALIDATE, arguments),))
+    again = "I correct what was complained of, and hand it in again." if gate.refusals else "I hand in what I found."
+    return Step(again, (WantedCall(gate.finish.name, arguments),))
+
+
+def _not_refused(gate: Checks, facts: Facts, tokens: int | None) -> Iterator[dict[str, object]]:
+    """The filled form, in ways that were not refused yet: as it is, else without findings, else as blocked."""
+    blocked = facts.blocked(_first_line(gate.complaint))
+    for way in (facts, replace(facts, findings=()), blocked, replace(blocked, findings=())):
+        arguments = _arguments(gate, way, tokens)
+        if not any(dict(done.arguments) == arguments for done in gate.refusals):
+            yield arguments
+    yield _arguments(gate, blocked, tokens)
+
+
+def _check_first(conversation: Conversation, gate: Checks) -> bool:
+    """A form of an unusual kind is checked first, and whatever was refused before."""
+    if VALIDATE not in conversation.tools or conversation.must_finish:
+        return False
+    properties = gate.finish.parameters.get("properties")
+    usual = isinstance(properties, Mapping) and properties.keys() >= _USUAL
+    checked = sum(check.name == VALIDATE for check in gate.checks)
+    return checked < 3 and (bool(gate.refusals) or not usual)
+
+
+def _still_to_read(conversation: Conversation, facts: Facts, complaint: str) -> tuple[WantedCall, ...]:
+    """Files that the complaint names and nobody opened; where it wants something read and nothing was, a known file."""
+    if not complaint or conversation.must_finish:
+        return ()
+    opened = {str(done.arguments.get("path")) for done in conversation.done if done.name == "read_file"}
+    named = [path for path in paths_in(complaint) if path not in opened and _is_file(path)]
+    if not named and not opened and _WANTS_READING.search(complaint):
+        listed = [path for done in conversation.results("list_files") for path in paths_in(done.content)]
+        named = list(facts.read) or listed[:1]
+    calls = (conversation.call("read_file", path=path) for path in named[:_MOST_READ])
+    return tuple(call for call in calls if call is not None)
+
+
+def _is_file(path: str) -> bool:
+    """A word such as `result.status` looks like a path too."""
+    return "/" in path or language_of(path) is not None or is_document(path)
+
+
+def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
+    """The facts with what was read since, without files that cannot be read.
+
+    Findings about no file at all are left out once somebody complained of findings.
+    """
+    failed = {str(d.arguments.get("path")) for d in conversation.done if d.name == "read_file" and d.is_error}
+    read = [str(done.arguments["path"]) for done in conversation.results("read_file") if "path" in done.arguments]
+    kept = tuple(
+        replace(one, paths=tuple(path for path in one.paths if path not in failed or path in read))
+        for one in facts.findings
+        if one.paths or not any(_OF_FINDINGS.search(done.content) for done in gate.refusals)
+    )
+    return replace(facts, findings=kept, read=unique([*facts.read, *read]))
+
+
+def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, object]:
+    """The filled form, as large as there is room for."""
+    form = Form(gate.finish.parameters, without=_refused_names(gate.refusals, gate.finish.parameters))
+    most = _MOST_CHARACTERS if tokens is None else min(_MOST_CHARACTERS, tokens * 3)
+    filled: dict[str, object] = {}
+    for findings, characters in _SIZES:
+        filled = form.filled(facts.within(findings, characters))
+        if len(json.dumps(filled, ensure_ascii=False)) <= most:
+            break
+    return filled
+
+
+def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> frozenset[str]:
+    """Last names of places that were complained of and not missed."""
+    found = (match for done in refusals for match in _FIELD.finditer(done.content.replace(_REFUSED, "")))
+    known = json.dumps(schema, default=str)
+    names = (
+        re.sub(r"\[\d*\]", "", match["place"]).split(".")[-1] for match in found if not _MISSING.search(match["words"])
+    )
+    return frozenset(name for name in names if f'"{name}"' in known and name not in _USUAL)
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
+    told = next((line for line in lines if line != _REFUSED), text)
+    return told.removeprefix(_REFUSED).strip()[:300]

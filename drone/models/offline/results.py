@@ -1,0 +1,82 @@
+"""This room is for results: what an explorer found, as facts that can be handed in."""
+
+import re
+from collections.abc import Sequence
+
+from drone.models.offline.conversation import Conversation
+from drone.models.offline.explore import entry_files
+from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, shortened, unique
+from drone.models.offline.focus import Focus
+from drone.models.offline.languages import languages_of
+from drone.models.offline.report import HONEST, Section, report, sections, total_files
+from drone.models.offline.survey import Survey
+
+_PLACE = re.compile(r"`([^`\s:]+):(\d+)`")
+_MOST_STEPS = 12
+_MOST_FILES = 8
+_MOST_LINES = 4
+_MOST_SUMMARY = 3_000
+_HONEST = HONEST.strip("*")
+
+
+def facts_of(conversation: Conversation, known: Survey, focus: Focus) -> Facts:
+    """Everything here was read; a survey that could read nothing is blocked."""
+    told = sections(known, focus)
+    findings = tuple(_finding(known, section) for section in told if section.kind == "finding")
+    open_ends = tuple(line.removeprefix("- ") for section in told if section.kind == "open" for line in section.lines)
+    on_the_way = tuple(line.removeprefix("- ") for section in told if section.kind == "step" for line in section.lines)
+    return Facts(
+        status=COMPLETED if findings or known.pages else BLOCKED,
+        summary=_summary(known, told),
+        report=report(known, focus),
+        name=next((found.name for found in known.manifests if found.name), ""),
+        findings=findings,
+        steps=(*_steps(conversation), *on_the_way),
+        next_actions=open_ends,
+        read=tuple(known.pages),
+        files=known.environment.files,
+        languages=tuple(language.name for language, _ in languages_of(known.files)),
+        entry_points=tuple(entry_files(known)[:10]),
+        tests=known.tests[:20],
+    )
+
+
+def _finding(known: Survey, section: Section) -> Finding:
+    evidence = "\n".join(section.lines)
+    paths = tuple(path for path in known.pages if f"`{path}`" in evidence or f"`{path}:" in evidence)
+    places = [(path, int(line)) for path, line in _PLACE.findall(evidence) if path in paths]
+    if not places:
+        return Finding(section.title, evidence, paths, section.severity)
+    first = unique([places[0][0], *paths])
+    return Finding(section.title, evidence, first, section.severity, places[0])
+
+
+def _summary(known: Survey, told: Sequence[Section]) -> str:
+    """What was read, and the first lines of everything that was found: enough for who reads nothing else."""
+    if not known.pages and not any(section.kind == "finding" for section in told):
+        open_ends = [line.removeprefix("- ") for section in told for line in section.lines]
+        return f"{_HONEST} Nothing could be found out: {'; '.join(open_ends[:3])}"
+    found = sorted((one for one in told if one.kind == "finding"), key=lambda one: one.severity == "info")
+    shown = found or [section for section in told if section.kind == "step"]
+    files = ", ".join(f"`{path}`" for path in list(known.pages)[:_MOST_FILES])
+    seen = f"{total_files(known)} seen" if known.files else "No listing"
+    parts = [f"{_HONEST} {seen}; read: {files or 'none'}{' and more' if len(known.pages) > _MOST_FILES else ''}."]
+    parts += [] if found else ["Nothing was found."]
+    parts += ["\n".join((f"**{section.title}**", *section.lines[:_MOST_LINES])) for section in shown]
+    return shortened("\n\n".join(parts), _MOST_SUMMARY)
+
+
+def _steps(conversation: Conversation) -> tuple[str, ...]:
+    """What was done, a line for each tool."""
+    calls: dict[str, list[str]] = {}
+    for done in conversation.done:
+        if not done.is_error:
+            calls.setdefault(done.name, []).append(
+                str(done.arguments.get("path") or done.arguments.get("pattern") or "")
+            )
+    return tuple(_step(name, [said for said in of if said], len(of)) for name, of in calls.items())[:_MOST_STEPS]
+
+
+def _step(name: str, said: list[str], count: int) -> str:
+    shown = ", ".join(said[:4]) + (", …" if len(said) > 4 else "")
+    return f"{name} ×{count}" + (f": {shown}" if shown else "")

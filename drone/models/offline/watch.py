@@ -1,0 +1,62 @@
+"""This room is for what a reviewer looks out for: patterns in sources that often deserve a second look."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from drone.models.offline.facts import Severity
+
+Trade = Literal["", "review", "security"]
+"""What an agent is there for, as its system prompt says; empty for an explorer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`pattern` is RE2 syntax over one line; `languages` None = all of them. `is_secret`: not to be repeated."""
+
+    title: str
+    severity: Severity
+    pattern: str
+    languages: frozenset[str] | None = None
+    is_secret: bool = False
+
+    def fits(self, languages: Sequence[str]) -> bool:
+        return self.languages is None or not self.languages.isdisjoint(languages)
+
+
+_SCRIPTS = frozenset({"Python", "JavaScript", "TypeScript", "Ruby", "PHP"})
+_NATIVE = frozenset({"C", "C++"})
+_COMPILED = frozenset({"Rust", "Go", "C"})
+
+_SILENCED = r"# type: ignore|# noqa|eslint-disable|@ts-ignore|#!?\[allow\("
+_UNCHECKED = r"verify=False|InsecureSkipVerify|rejectUnauthorized: *false"
+_SECRET = r"(?i)(api_?key|secret|passw(or)?d|token)\w*\s*[:=]\s*[\"'][\w+/-]{16,}[\"']"
+
+WATCHED: Mapping[Trade, Sequence[Watch]] = {
+    "": (),
+    "review": (
+        Watch("Marked as unfinished", "info", r"\b(TODO|FIXME|XXX|HACK)\b"),
+        Watch("Errors that nobody hears of", "warning", r"except( \w+)?:\s*pass$|catch\s*(\([^)]*\))?\s*\{\s*\}"),
+        Watch("Checks that were silenced", "info", _SILENCED),
+        Watch("Left over from debugging", "warning", r"\bbreakpoint\(\)|\bpdb\.set_trace|^\s*debugger;|\bdbg!\("),
+        Watch("Ends the program on an error", "info", r"\.unwrap\(\)|\bpanic!?\(|\babort\(\)", _COMPILED),
+    ),
+    "security": (
+        Watch("Text that is run as code", "warning", r"(^|[^.\w])(eval|exec)\(", _SCRIPTS),
+        Watch("A shell is started", "warning", r"shell=True|\bos\.system\(|child_process|\bpopen\(|(^|[^.\w])system\("),
+        Watch("Data that may run code when read", "warning", r"\b(pickle|marshal)\.loads?\(|yaml\.load\(", _SCRIPTS),
+        Watch("A certificate that is not checked", "error", _UNCHECKED),
+        Watch("What looks like a secret", "error", _SECRET, is_secret=True),
+        Watch("Copies without a bound", "warning", r"\b(strcpy|strcat|sprintf|gets)\s*\(", _NATIVE),
+        Watch("Unchecked by the compiler", "info", r"\bunsafe\b", frozenset({"Rust"})),
+    ),
+}
+
+_SAID = re.compile(r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", re.I)
+
+
+def trade_of(system: str) -> Trade:
+    """What the opening of a system prompt makes of its agent."""
+    found = _SAID.search(system[:600])
+    return "" if found is None else "security" if found["security"] else "review"

@@ -1,0 +1,151 @@
+"""This room is for one child process: started from an argument list, read within bounds, and gone when nobody waits."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+
+from drone.sandbox.leash import Leash
+
+GONE_SECONDS = 5.0
+"""How long a killed tree is waited for; only a process that the kernel itself holds back takes as long."""
+
+_PIECE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`seconds` until the whole tree is killed; how many bytes of each output are kept from its two ends."""
+
+    seconds: float
+    head_bytes: int = 128_000
+    tail_bytes: int = 128_000
+
+
+@dataclass(slots=True)
+class Captured:
+    """The beginning and the end of an output of any length; `total` counts all of its bytes."""
+
+    head_bytes: int
+    tail_bytes: int
+    total: int = 0
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+
+    def add(self, piece: bytes) -> None:
+        self.total += len(piece)
+        room = self.head_bytes - len(self._head)
+        self._head += piece[:room]
+        self._tail += piece[room:] if room < len(piece) else b""
+        if len(self._tail) > self.tail_bytes + _PIECE:
+            self._trim()
+
+    def _trim(self) -> None:
+        del self._tail[: max(0, len(self._tail) - self.tail_bytes)]
+
+    @property
+    def head(self) -> bytes:
+        return bytes(self._head)
+
+    @property
+    def tail(self) -> bytes:
+        self._trim()
+        return bytes(self._tail)
+
+    @property
+    def left_out(self) -> int:
+        """Bytes between `head` and `tail` that were not kept."""
+        return self.total - len(self.head) - len(self.tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`status` is the exit status (128 and the signal's number for one that was killed)."""
+
+    status: int
+    stdout: Captured
+    stderr: Captured
+    timed_out: bool = False
+
+
+async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, fds: Sequence[int] = ()) -> Ended:
+    """Run a sandbox's program (never a shell) to its end, or until its time is over.
+
+    Nothing of our environment goes with it; `fds` are inherited beside those of the leash. Whether the caller is
+    cancelled or the time is over: the whole tree is killed, and waited for. Raises OSError when the program cannot be
+    started.
+    """
+    starting = asyncio.create_task(_started(argv, leash, fds))
+    stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes) for _ in range(2))
+    timed_out = False
+    try:
+        async with asyncio.timeout(bounds.seconds) as limit:
+            process = await asyncio.shield(starting)
+            await leash.let_go()
+            await _read(process, stdout, stderr)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        timed_out = True
+    finally:
+        await _to_the_end(_gone(starting, leash, stdout, stderr))
+    code = starting.result().returncode
+    status = -signal.SIGKILL if code is None else code
+    return Ended(status if status >= 0 else 128 - status, stdout, stderr, timed_out)
+
+
+async def _started(argv: Sequence[str], leash: Leash, fds: Sequence[int]) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={},
+        pass_fds=(*leash.descriptors, *fds),
+        start_new_session=True,
+    )
+    leash.handed_over()
+    return process
+
+
+async def _gone(
+    starting: asyncio.Task[asyncio.subprocess.Process], leash: Leash, stdout: Captured, stderr: Captured
+) -> None:
+    """Kill what still runs, and read what it said until then."""
+    await asyncio.wait({starting})
+    if starting.exception() is not None:
+        return
+    process = starting.result()
+    if process.returncode is None:
+        leash.kill(process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GONE_SECONDS):
+                await _read(process, stdout, stderr)
+
+
+async def _to_the_end(work: Coroutine[None, None, None]) -> None:
+    """Wait for `work` even when cancelled: asyncio never gives back a start, or a wait, that was cut off half-way."""
+    task, cancelled = asyncio.create_task(work), None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _read(process: asyncio.subprocess.Process, stdout: Captured, stderr: Captured) -> None:
+    """Read both outputs to their ends: as long as one is not, asyncio does not see the process end."""
+    assert process.stdout is not None and process.stderr is not None
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_drained(process.stdout, stdout))
+        group.create_task(_drained(process.stderr, stderr))
+        group.create_task(process.wait())
+
+
+async def _drained(stream: asyncio.StreamReader, into: Captured) -> None:
+    while piece := await stream.read(_PIECE):
+        into.add(piece)

@@ -1,0 +1,201 @@
+"""This room is for the tools that read a repository: its state, its changes, its history. They change nothing."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from drone.sandbox.child import Bounds, Captured
+from drone.tools.files import workspace_of
+from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
+from drone.tools.git_repository import pathspec
+from drone.tools.naming import written
+from drone.tools.tool import ToolContext, ToolFailed, tool
+from mcc.contracts.shape import Text
+
+MAX_LINES = 2_000
+_TIMEOUT = 120.0
+_LINE = 400
+_NAMES = Bounds(SECONDS, 8_000_000, 0)
+_SNIFFED = 8_000
+
+_PATCH = (
+    *("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"),
+    *("--submodule=short", "--ignore-submodules=dirty"),
+    *("--stat=140", "--stat-count=300", "--patch"),
+)
+_COMMIT = "--format=commit %H%d%nauthor %an <%ae>%ndate %aI%nparents %p%n%n%w(0,4,4)%B"
+_LOGGED = "--format=%h %ad %an: %s%d"
+_BRANCH = (
+    "--format=%(HEAD) %(refname:lstrip=2)  %(objectname:short)  %(committerdate:short)  %(contents:subject)"
+    "%(if)%(upstream)%(then)  [follows %(upstream:lstrip=2)]%(end)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GitTools:
+    """The tools of one `Git`; each call finds the repository of the order's workspace anew."""
+
+    git: Git
+
+    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_status(self, context: ToolContext) -> str:
+        """Show what is changed in the workspace's git repository: a good first call before git_diff.
+
+        The current branch and how it stands to the one it follows, a merge or rebase under way, what is staged,
+        changed, in conflict and not tracked. Submodules are not looked into.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        checkout.needs_files()
+        text = await checkout.text(
+            "status", "--long", "--no-column", "--untracked-files=normal", "--ignore-submodules=dirty"
+        )
+        return _lines(text, "Name a path in git_diff, or list_files, to see the rest.")
+
+    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_diff(
+        self, context: ToolContext, path: Text | None = None, ref: Text | None = None, staged: bool = False
+    ) -> str:
+        """Show changes as a patch: which files, how many lines, then the lines themselves.
+
+        Without a ref: what is changed in the working files and not staged. Files that git does not track are not part
+        of a diff (git_status names them). A long patch is cut, and says so; name a path to see one file whole. A
+        carriage return is shown as ␍.
+
+        Args:
+            path: Only this file or directory, relative to the workspace.
+            ref: Compare with this branch, tag or commit; `a..b` compares two of them, `a...b` b with where it left a.
+            staged: Compare what is staged, instead of the working files, with the last commit or with ref.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        narrowed = pathspec(checkout.workspace, path)
+        compared, said = await _compared(checkout, ref, staged)
+        patch = await checkout.output("diff", *_PATCH, *compared, *narrowed)
+        about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
+        return f"{about}:\n\n{_cut(patch)}" if patch.total else f"No difference: {about}."
+
+    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_show(self, context: ToolContext, ref: Text, path: Text | None = None) -> str:
+        """Show one commit with its message and its patch or, with a path, that file as it was in that commit.
+
+        A long patch is cut, and says so; `git_diff` with `ref` `X~1..X` and a path shows one file of commit X whole.
+
+        Args:
+            ref: A branch, tag or commit id; `HEAD~2` and the like work.
+            path: A file, to be shown whole, or a directory, to be listed, as they were then.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        narrowed = pathspec(checkout.workspace, path)
+        commit = await checkout.commit(ref)
+        if path is not None:
+            return await _as_it_was(checkout, commit, narrowed[-1] if narrowed else "")
+        return _cut(await checkout.output("show", *_PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
+
+    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_log(
+        self, context: ToolContext, path: Text | None = None, limit: Annotated[int, Field(ge=1, le=500)] = 20
+    ) -> str:
+        """List the commits that led to the current one, newest first: id, date, author, subject, branches and tags.
+
+        Args:
+            path: Only commits that changed this file (also under the names it had before) or directory.
+            limit: How many commits to show at most.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        narrowed = pathspec(checkout.workspace, path)
+        commit = await checkout.commit("HEAD")
+        asked = ("--no-color", "--no-notes", "--no-show-signature", "--decorate=short", "--date=iso", _LOGGED)
+        follow = ("--follow", "--no-ext-diff", "--no-textconv") if narrowed else ()
+        text = await checkout.text("log", *asked, *follow, f"--max-count={limit + 1}", commit, *narrowed)
+        lines = [_short(line) for line in text.splitlines()]
+        if not lines:
+            return f"No commit changed {written(path or '.')}."
+        more = ["[There are older ones; raise limit to see them.]"] if len(lines) > limit else []
+        return "\n".join([*lines[:limit], *more])
+
+    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_branches(self, context: ToolContext) -> str:
+        """List local and remote branches, the one changed last first: name, commit, date, subject, what it follows.
+
+        The first line says where the workspace stands; its branch has a star.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        listed = ("--sort=-committerdate", f"--count={MAX_LINES + 1}", _BRANCH, "refs/heads", "refs/remotes")
+        text = await checkout.text("for-each-ref", *listed)
+        lines = "\n".join([await _standing(checkout), *map(_short, text.splitlines())])
+        return _lines(lines, "These were changed longest ago.")
+
+    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_ls_files(self, context: ToolContext, path: Text | None = None) -> str:
+        """List the files that git tracks, one path per line; use list_files to see what is there beside them.
+
+        The first line counts them. Submodules are one line each.
+
+        Args:
+            path: Only this file or directory, relative to the workspace.
+        """
+        checkout = await self.git.opened(workspace_of(context))
+        checkout.needs_files()
+        found = await checkout.output("ls-files", "-z", "--cached", *pathspec(checkout.workspace, path), bounds=_NAMES)
+        whole = found.head[: found.head.rfind(b"\0") + 1]
+        names = list(dict.fromkeys(whole.decode("utf-8", "surrogateescape").split("\0")[:-1]))
+        least = "more than " if found.left_out else ""
+        head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {written(path or '.')}"
+        return _lines("\n".join([head, *map(written, names)]), "Name a path to see the rest.")
+
+
+async def _compared(checkout: Checkout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
+    """The arguments that say what is compared, and the same in words. Raises `ToolFailed`."""
+    dots = next((dots for dots in ("...", "..") if ref is not None and dots in ref), None)
+    if ref is not None and dots is not None:
+        if staged:
+            raise ToolFailed("What is staged is compared with one ref, not with two; leave out staged or one ref.")
+        before, _, after = ref.partition(dots)
+        ends = [await checkout.commit(end or "HEAD") for end in (before, after)]
+        since = " since it left" if dots == "..." else " against"
+        return (dots.join(ends),), f"{after or 'HEAD'}{since} {before or 'HEAD'}"
+    checkout.needs_files()
+    commits = () if ref is None else (await checkout.commit(ref),)
+    if staged:
+        return ("--cached", *commits), f"What is staged against {ref or 'the last commit'}"
+    return commits, f"The working files against {ref or 'what is staged'}"
+
+
+async def _as_it_was(checkout: Checkout, commit: str, path: str) -> str:
+    """A file or a directory of a commit. Raises `ToolFailed`."""
+    what, where = f"{commit}:{path}", f"{written(path or '.')} in commit {commit[:10]}"
+    kind = (await checkout.run("cat-file", "-t", what)).stdout.head.strip()
+    if kind == b"tree":
+        return _lines(f"{where}:\n{await checkout.text('ls-tree', '--name-only', what)}", "Name a directory below.")
+    if kind != b"blob":
+        is_module = kind == b"commit"
+        raise ToolFailed(f"{where} is a submodule." if is_module else f"There is no {where}; git_show without a path.")
+    found = await checkout.output("cat-file", "blob", what)
+    if b"\0" in found.head[:_SNIFFED]:
+        raise ToolFailed(f"{where} is binary ({found.total:,} bytes) and cannot be shown as text.")
+    return f"{where} · {found.total:,} bytes\n{_cut(found)}"
+
+
+async def _standing(checkout: Checkout) -> str:
+    branch = (await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout
+    head = (await checkout.run("rev-parse", "--short", "--verify", "--quiet", "HEAD")).stdout
+    on = f"On branch {readable(branch).strip()}" if branch.total else f"Detached at {readable(head).strip()}"
+    return on if head.total else f"{on}, which has no commit yet"
+
+
+def _cut(captured: Captured) -> str:
+    text = readable(captured).rstrip("\n")
+    if not captured.left_out:
+        return text
+    return f"{text}\n[Cut: {captured.total:,} bytes are more than the {SHOWN_BYTES:,} that are shown; name a path.]"
+
+
+def _lines(text: str, narrow: str) -> str:
+    lines = text.rstrip("\n").split("\n")
+    if len(lines) <= MAX_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:MAX_LINES], f"[{len(lines) - MAX_LINES:,} more lines are not shown. {narrow}]"])
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"

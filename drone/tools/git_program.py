@@ -1,0 +1,181 @@
+"""This room is for running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
+
+import asyncio
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap
+from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.paths import Workspace
+from drone.tools.git_repository import Repository, cleaned, repository_of
+from drone.tools.terminal_text import plain
+from drone.tools.tool import ToolFailed
+from mcc.contracts.journal import Outcome
+
+SECONDS = 50.0
+SHOWN_BYTES = 150_000
+"""How much of git's output one result shows."""
+
+_BOUNDS = Bounds(SECONDS, SHOWN_BYTES, 0)
+_CONFIG_BYTES = 1_000_000
+_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,250}(?:[~^][0-9]{0,6}){0,20}", re.ASCII)
+
+_ENVIRONMENT: Mapping[str, str] = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_ASKPASS": "false",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_EDITOR": "false",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+_SETTINGS: Mapping[str, str] = {
+    "advice.statusHints": "false",
+    "color.ui": "false",
+    "core.attributesFile": "/dev/null",
+    "core.excludesFile": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.packedGitLimit": "512m",
+    "core.packedGitWindowSize": "64m",
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "core.sshCommand": "false",
+    "core.untrackedCache": "false",
+    "credential.helper": "",
+    "gc.auto": "0",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "protocol.ext.allow": "never",
+    "safe.directory": "*",
+    "submodule.recurse": "false",
+}
+"""What holds for every command, whatever stands in the repository's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """git on this machine; `problem` says why it cannot be used here, None when it can."""
+
+    sandbox: Bubblewrap | None
+    problem: str | None = None
+
+    @classmethod
+    def found(cls, sandbox: Bubblewrap | None) -> "Git":
+        """Tries it once, which takes some 20 ms."""
+        if sandbox is None:
+            return cls(None, "bubblewrap (bwrap) is not installed, and git runs only inside its sandbox; install it.")
+        if shutil.which("git", path=PATH) is None:
+            return cls(sandbox, f"git is not installed in {PATH}; install it.")
+        return cls(sandbox, sandbox.problem(("git", "--version")))
+
+    async def opened(self, workspace: Workspace) -> "Checkout":
+        """The repository of a workspace, ready for commands. Raises `ToolFailed` and `PathError`."""
+        if self.sandbox is None or self.problem is not None:
+            raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
+        repository = await asyncio.to_thread(repository_of, workspace)
+        plainly = Checkout(self.sandbox, workspace, repository, {})
+        if not repository.configured:
+            return plainly
+        listed = await plainly.run(
+            *("config", "--file", repository.config, "--no-includes", "--null", "--list"),
+            bounds=Bounds(SECONDS, _CONFIG_BYTES, 0),
+        )
+        if listed.status or listed.stdout.left_out:
+            why = _said(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
+            raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
+        return Checkout(self.sandbox, workspace, repository, {repository.config: cleaned(listed.stdout.head)})
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A repository with its workspace. `instead`: the files that git sees with another content."""
+
+    sandbox: Bubblewrap
+    workspace: Workspace
+    repository: Repository
+    instead: Mapping[str, bytes]
+
+    async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Ended:
+        settings = (word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair)))
+        try:
+            return await self.sandbox.run(
+                ("git", "--no-pager", *settings, *arguments),
+                self.workspace.root,
+                bounds,
+                environment={**_ENVIRONMENT, **self._place()},
+                instead=self.instead,
+            )
+        except OSError as error:
+            raise ToolFailed(f"The sandbox for git could not be started: {error.strerror}. Try again.") from error
+
+    def _place(self) -> Mapping[str, str]:
+        """Where git finds everything, so that no file of the repository can send it elsewhere."""
+        directory = WORKSPACE if self.repository.bare else f"{WORKSPACE}/{self.repository.directory}"
+        place = {"GIT_DIR": directory, "GIT_COMMON_DIR": directory}
+        return place if self.repository.bare else {**place, "GIT_WORK_TREE": WORKSPACE}
+
+    async def output(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Captured:
+        """What the command prints. Raises `ToolFailed` when it fails or takes too long."""
+        ended = await self.run(*arguments, bounds=bounds)
+        if ended.timed_out:
+            raise ToolFailed(
+                f"git {arguments[0]} took longer than {bounds.seconds:g} s; ask for less.", Outcome.TIMEOUT
+            )
+        if ended.status:
+            raise ToolFailed(f"git {arguments[0]} failed: {_said(ended.stderr) or f'exit status {ended.status}'}")
+        return ended.stdout
+
+    async def text(self, *arguments: str, bounds: Bounds = _BOUNDS) -> str:
+        return readable(await self.output(*arguments, bounds=bounds))
+
+    async def commit(self, revision: str) -> str:
+        """The full id of a commit that a model named. Raises `ToolFailed`."""
+        if not _REVISION.fullmatch(revision) or ".." in revision:
+            raise ToolFailed(
+                f"{revision[:100]!r} cannot be used as a ref: name a branch, a tag or a commit id, of letters, digits "
+                "and ./_- only, with ~1 or ^ behind it if need be. git_branches and git_log show the ids."
+            )
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        ended = await self.run(*asked)
+        found = ended.stdout.head.decode("ascii", "replace").strip()
+        if ended.status or not found:
+            none_yet = (await self.run("rev-parse", "--verify", "--quiet", "HEAD")).status
+            raise ToolFailed(
+                "This repository has no commit yet."
+                if none_yet and revision == "HEAD"
+                else f"There is no commit {revision!r} here; git_branches and git_log show what there is."
+            )
+        return found
+
+    def needs_files(self) -> None:
+        """Raises `ToolFailed` for a bare repository."""
+        if self.repository.bare:
+            raise ToolFailed(
+                "This is a bare repository, without working files or an index; git_log, git_show, git_branches and "
+                "git_diff with a ref such as main..feature work."
+            )
+
+
+def readable(captured: Captured) -> str:
+    """The whole lines at the beginning of an output, without terminal commands; carriage returns are shown as ␍."""
+    data = captured.head
+    if captured.left_out:
+        data = data[: data.rfind(b"\n") + 1] or data
+    return plain(data.decode("utf-8", "replace").replace("\r", "␍"))
+
+
+def _said(stderr: Captured) -> str:
+    """git's own reason, on one line."""
+    lines = plain(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
+    return " ".join(line.strip() for line in lines if line.strip())[:500]

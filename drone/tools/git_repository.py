@@ -1,0 +1,146 @@
+"""This room is for the repository of a workspace: where it lies, and what of its configuration git may be told."""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.tools.naming import written
+from drone.tools.tool import ToolFailed
+from drone.tools.walk import read_up_to
+from mcc.contracts.journal import Outcome
+
+_POINTER_BYTES = 4_096
+_NAME = r"[A-Za-z0-9][\w./-]*"
+_SWITCH = "true|false|yes|no|on|off|0|1"
+
+_KEPT = tuple(
+    (re.compile(key, re.ASCII), re.compile(value, re.ASCII))
+    for key, value in (
+        (r"core\.repositoryformatversion", "[01]"),
+        (r"core\.(?:filemode|ignorecase|symlinks|precomposeunicode|sparsecheckout|sparsecheckoutcone)", _SWITCH),
+        (r"core\.autocrlf", "true|false|input"),
+        (r"core\.eol", "lf|crlf|native"),
+        (r"extensions\.objectformat", "sha1|sha256"),
+        (r"extensions\.refstorage", "files|reftable"),
+        (rf"branch\.{_NAME}\.remote", rf"{_NAME}|\."),
+        (rf"branch\.{_NAME}\.merge", _NAME),
+        (rf"remote\.{_NAME}\.fetch", r"\+?refs/[\w./*-]+:refs/[\w./*-]+"),
+    )
+)
+"""Keys of a repository's own configuration that say how its files are to be read, with the values they may have.
+
+No key that names a program, a file or an address is among them: a repository is material, and its configuration could
+otherwise run commands (fsmonitor, filters, textconv, hooks, transports) as soon as anybody looks at it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """`directory` is git's own, relative to the workspace; `configured`: it has a file `config`."""
+
+    directory: str
+    bare: bool = False
+    configured: bool = True
+
+    @property
+    def config(self) -> str:
+        return posixpath.normpath(f"{self.directory}/config")
+
+
+def repository_of(workspace: Workspace) -> Repository:
+    """The repository at the workspace's root. Raises `ToolFailed` and `PathError`: there is none that may be used."""
+    try:
+        os.close(workspace.open_directory(".git", symlinks=False))
+        return _at(workspace, ".git")
+    except PathMissing:
+        return _bare(workspace)
+    except PathDenied as denied:
+        raise PathDenied(
+            "The .git of this workspace is a symbolic link, so the git tools do not follow it."
+        ) from denied
+    except PathError:
+        return _pointed_to(workspace)
+
+
+def cleaned(listed: bytes) -> bytes:
+    """A configuration of nothing but the harmless part of one, which is as `git config --null --list` gives it."""
+    entries = (entry.partition("\n") for entry in listed.decode("utf-8", "replace").split("\0"))
+    lines = _lines((key, value if newline else "true") for key, newline, value in entries)
+    return "".join(lines).encode()
+
+
+def _lines(entries: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for key, value in entries:
+        if any(known.fullmatch(key) and allowed.fullmatch(value) for known, allowed in _KEPT):
+            section, _, rest = key.partition(".")
+            name, _, variable = rest.rpartition(".")
+            yield f'[{section} "{name}"]\n' if name else f"[{section}]\n"
+            yield f"\t{variable} = {value}\n"
+
+
+def _at(workspace: Workspace, directory: str) -> Repository:
+    path = posixpath.normpath(f"{directory}/config")
+    try:
+        workspace.open_file(path, symlinks=False).close()
+    except PathMissing:
+        return Repository(directory, configured=False)
+    return Repository(directory)
+
+
+def _pointed_to(workspace: Workspace) -> Repository:
+    """The repository whose place is written in a file `.git`, when it lies in the workspace as well."""
+    with workspace.open_file(".git", symlinks=False) as file:
+        line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
+    if not line.startswith("gitdir:"):
+        raise ToolFailed(
+            "The file .git of this workspace does not say where its repository is; there is none to look at."
+        )
+    try:
+        directory = os.fsdecode(posixpath.normpath(workspace.relative(line.removeprefix("gitdir:").strip())))
+        os.close(workspace.open_directory(directory, symlinks=False))
+    except PathError as error:
+        raise ToolFailed(
+            "This workspace is a worktree or submodule: its .git points to a git directory that is not inside the "
+            "workspace, so the git tools are off here. Read its files, or ask for an order in the main repository.",
+            Outcome.DENIED,
+        ) from error
+    return _at(workspace, directory)
+
+
+def _bare(workspace: Workspace) -> Repository:
+    if all(_is_there(workspace, name) for name in ("HEAD", "objects", "refs")):
+        found = _at(workspace, ".")
+        return Repository(".", bare=True, configured=found.configured)
+    if any(os.path.lexists(above / ".git") for above in workspace.root.parents):
+        raise ToolFailed(
+            "The workspace is a directory inside a git repository that begins above it. What lies above a workspace is "
+            "not visible, so the git tools are off here; an order for the whole repository would have them."
+        )
+    raise ToolFailed("There is no git repository at the root of the workspace, so there is nothing for git to tell.")
+
+
+def _is_there(workspace: Workspace, name: str) -> bool:
+    try:
+        os.close(workspace.open_beneath(name, symlinks=False))
+    except PathError:
+        return False
+    return True
+
+
+def pathspec(workspace: Workspace, path: str | None) -> tuple[str, ...]:
+    """The arguments that narrow a command down to `path`; none for the whole workspace. Raises `PathDenied`.
+
+    The file need not be there, for history knows deleted ones. git follows no link for it, and takes it literally.
+    """
+    if path is None:
+        return ()
+    normal = os.fsdecode(posixpath.normpath(workspace.relative(path)))
+    parts = normal.split("/")
+    if parts[0] == "..":
+        raise PathDenied(f"{written(path)} is outside the workspace; name paths relative to the workspace.")
+    if ".git" in parts:
+        raise PathDenied(f"{written(path)} is git's own and is no path of a commit.")
+    return () if normal == "." else ("--", normal)

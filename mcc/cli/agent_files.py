@@ -1,0 +1,131 @@
+"""This room is for agent files on this machine, as `mcc agents check` finds them: prompts, workspaces, single files."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcc.definitions.errors import DefinitionError
+from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, WORKSPACE_FILES, AgentFile, installed_agent
+from mcc.definitions.front_matter import FILE_BYTES
+from mcc.definitions.scopes import Agents, installed, with_workspace
+
+_FILE = "system.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`files` were looked at; `errors` keep an agent from being used, `warnings` are what it does without."""
+
+    files: tuple[str, ...] = ()
+    errors: tuple[DefinitionError, ...] = ()
+    warnings: tuple[DefinitionError, ...] = ()
+
+    def plus(self, other: "Checked") -> "Checked":
+        return Checked(
+            tuple(dict.fromkeys((*self.files, *other.files))),
+            tuple(_each_once((*self.errors, *other.errors))),
+            tuple(_each_once((*self.warnings, *other.warnings))),
+        )
+
+
+def checked(path: Path, prompts_dir: Path | None) -> Checked:
+    """What is wrong at `path`: a directory of prompts, a workspace, or one agent file.
+
+    `prompts_dir` are the operator's prompts (None = only the shipped ones), to which a workspace's files are held.
+    """
+    if path.is_dir():
+        found = Checked()
+        if (path / MASTER).is_dir() or (path / "subagent").is_dir():
+            found = found.plus(_prompts(path))
+        if (path / WORKSPACE_DIRECTORY).is_dir():
+            found = found.plus(_workspace(path, prompts_dir))
+        if found.files:
+            return found
+        said = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
+        return Checked(errors=(DefinitionError(str(path), said),))
+    return _of(_home_of(path, prompts_dir), str(path))
+
+
+def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
+    """The check of everything that belongs together with a single file."""
+    above = path.absolute().parents
+    if len(above) > 2 and above[0].match(WORKSPACE_DIRECTORY):
+        return _workspace(above[2], prompts_dir)
+    if path.name == _FILE and len(above) > 2 and above[1].name == "subagent":
+        return _prompts(above[2])
+    if path.name == _FILE and len(above) > 1 and above[0].name == MASTER:
+        return _prompts(above[1])
+    try:
+        installed_agent(_read(path.stem, path))
+    except DefinitionError as error:
+        return Checked((str(path),), (error,))
+    return Checked((str(path),))
+
+
+def _of(found: Checked, path: str) -> Checked:
+    """What of it concerns this file."""
+    here = Path(path).absolute()
+    return Checked(
+        (path,),
+        tuple(error for error in found.errors if Path(error.source).absolute() == here),
+        tuple(error for error in found.warnings if Path(error.source).absolute() == here),
+    )
+
+
+def _prompts(directory: Path) -> Checked:
+    files = tuple(prompt_files(directory))
+    known = installed(prompt_files(shipped_prompts()), files)
+    sources = {file.source for file in files}
+    return Checked(
+        tuple(file.source for file in files),
+        tuple(problem for problem in known.problems.values() if problem.source in sources),
+    )
+
+
+def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
+    directory = root / WORKSPACE_DIRECTORY
+    paths = sorted(path for path in directory.glob("*.md") if not path.name.startswith("."))
+    files = [_read(path.stem, path, links=False) for path in paths[:WORKSPACE_FILES]]
+    known = with_workspace(installed_here(prompts_dir), files)
+    late = [
+        DefinitionError(str(path), f"not read: only {WORKSPACE_FILES} files are") for path in paths[WORKSPACE_FILES:]
+    ]
+    return Checked(tuple(file.source for file in files), (*known.refused, *late), known.warnings)
+
+
+def installed_here(prompts_dir: Path | None) -> Agents:
+    """The agents of this machine's installation, those of `prompts_dir` before the shipped ones."""
+    operators = prompt_files(prompts_dir) if prompts_dir is not None else ()
+    return installed(prompt_files(shipped_prompts()), operators)
+
+
+def shipped_prompts() -> Path:
+    """The prompts that came with this installation: inside the package `drone`, in a checkout beside it."""
+    root = Path(__file__).resolve().parents[2]
+    packed = root / "drone" / "_prompts"
+    return packed if packed.is_dir() else root / "prompts"
+
+
+def prompt_files(directory: Path) -> Iterator[AgentFile]:
+    if (directory / MASTER).is_dir():
+        yield _read(MASTER, directory / MASTER / _FILE)
+    folders = sorted((directory / "subagent").glob("*/"))
+    for folder in folders:
+        if not folder.name.startswith((".", "_")):
+            yield _read(folder.name, folder / _FILE)
+
+
+def _read(name: str, path: Path, *, links: bool = True) -> AgentFile:
+    try:
+        if not links and path.is_symlink():
+            return AgentFile(name, str(path), problem="a symbolic link is not followed here; put the file itself")
+        if not path.is_file():
+            return AgentFile(name, str(path), problem="there is no such file, and an agent needs one")
+        with path.open("rb") as file:
+            return AgentFile(name, str(path), file.read(FILE_BYTES + 1))
+    except OSError as error:
+        return AgentFile(name, str(path), problem=f"the file cannot be read: {error.strerror}")
+
+
+def _each_once(errors: Iterable[DefinitionError]) -> Iterable[DefinitionError]:
+    return {str(error): error for error in errors}.values()

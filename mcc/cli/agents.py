@@ -1,0 +1,168 @@
+"""This room is for `mcc agents`: what agents there are, what one of them really is, and what is wrong with files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcc.cli.options import FAILED, USAGE, AsJson, DataDir, Url, fail, plain_errors
+from mcc.cli.printing import print_json, print_pairs, print_table
+from mcc.cli.server import served
+
+if TYPE_CHECKING:
+    from mcc.cli.agent_files import Checked
+    from mcc.contracts.answers import Offer
+    from mcc.definitions.errors import DefinitionError
+
+app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
+
+_NONE = "No agent: is there a drone? mcc drones says."
+
+
+@app.callback(invoke_without_command=True)
+def _group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Agents; without a further word, the list of them."""
+    if context.invoked_subcommand is None:
+        list_agents(url, data_dir, as_json)
+
+
+@app.command("list")
+def list_agents(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Agents that the live drones know, whose file each is, and what is wrong with the others.
+
+    Example: mcc agents list
+    """
+    with served(url, data_dir) as client:
+        found = client.agents.list()
+    if as_json:
+        print_json({"items": found})
+        return
+    rows = [(one.name, _origin(one), one.problem or "ok", ",".join(one.drones), one.description) for one in found]
+    print_table(("NAME", "ORIGIN", "STATE", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="The agent's name.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """One agent as drones hire it: tools, spawns, model, limits, result, rules, guidelines and prompt.
+
+    Example: mcc agents show review
+    """
+    with served(url, data_dir) as client:
+        found = client.agents.get(name)
+    if as_json:
+        print_json(found)
+        return
+    print_pairs(_facts(found))
+    if found.agent is not None:
+        from mcc.view.clean import clean
+
+        print(f"\n{clean(found.agent.definition.prompt)}")
+
+
+@app.command()
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Agent files, directories of prompts, workspaces; those of here if left out."),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read agent files and say what is wrong with each, with its line. Needs no service.
+
+    Example: mcc agents check .mcc/agents/historian.md
+    """
+    from mcc.cli.agent_files import Checked, checked
+    from mcc.settings import load
+
+    with plain_errors():
+        prompts_dir = load(data_dir=data_dir).prompts_dir
+    found = Checked()
+    for path in paths or _here(prompts_dir):
+        if not path.exists():
+            fail(f"{path} does not exist.", USAGE)
+        found = found.plus(checked(path, prompts_dir))
+    _print_checked(found, as_json)
+    if found.errors:
+        raise typer.Exit(FAILED)
+
+
+def _here(prompts_dir: Path | None) -> list[Path]:
+    """The prompts in use, and the agents of the workspace that is the current directory."""
+    from mcc.cli.agent_files import shipped_prompts
+    from mcc.definitions.files import WORKSPACE_DIRECTORY
+
+    workspace = [Path()] if Path(WORKSPACE_DIRECTORY).is_dir() else []
+    return [prompts_dir or shipped_prompts(), *workspace]
+
+
+def _print_checked(found: "Checked", as_json: bool) -> None:
+    told = [*((one, "error") for one in found.errors), *((one, "warning") for one in found.warnings)]
+    if as_json:
+        items = [_finding(one, level) for one, level in told]
+        print_json({"files": found.files, "items": items})
+        return
+    from mcc.view.clean import clean
+
+    for one, level in told:
+        print(clean(f"{level}: {one}"))
+    count = _counted(found.files, "agent file")
+    said = f"{_counted(found.errors, 'error')}, {_counted(found.warnings, 'warning')}" if told else "all is well"
+    print(f"{count}: {said}")
+
+
+def _counted(found: Sequence[object], what: str) -> str:
+    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
+
+
+def _finding(error: "DefinitionError", level: str) -> dict[str, object]:
+    return {"file": error.source, "line": error.line, "level": level, "message": error.sentence}
+
+
+def _origin(one: "Offer") -> str:
+    return one.agent.origin if one.agent is not None else ""
+
+
+def _facts(one: "Offer") -> list[tuple[str, object]]:
+    facts: list[tuple[str, object]] = [
+        ("name", one.name),
+        ("description", one.description or None),
+        ("problem", one.problem),
+        ("drones", ", ".join(one.drones) or None),
+    ]
+    if one.agent is None:
+        return facts
+    sheet, definition = one.agent, one.agent.definition
+    limits = definition.limits.model_dump(exclude_none=True)
+    return [
+        *facts,
+        ("origin", sheet.origin),
+        ("tools asked for", "the parent's" if definition.tools is None else ", ".join(definition.tools) or "none"),
+        ("tools", None if sheet.tools is None else ", ".join(sheet.tools) or "none"),
+        ("not allowed", ", ".join(definition.disallowed_tools) or None),
+        ("may delegate to", ", ".join(definition.spawns) or "nobody"),
+        ("model", definition.model),
+        ("temperature", definition.temperature),
+        ("thinking", definition.thinking),
+        ("limits", ", ".join(f"{key} {value:g}" for key, value in limits.items()) or "the order's"),
+        ("result", _result(definition.result)),
+        *(("rule", f"{rule.cel}  ({rule.message})" if rule.message else rule.cel) for rule in definition.rules),
+        *(("guideline", line) for line in definition.guidelines),
+        ("digest", sheet.digest),
+    ]
+
+
+def _result(result: object) -> str:
+    if result is None:
+        return "report for a parent, text for an order"
+    if isinstance(result, str):
+        return result
+    from mcc.contracts.shape import to_json
+
+    return to_json(result).decode()

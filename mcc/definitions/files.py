@@ -1,0 +1,70 @@
+"""This room is for agent files as they were found: each read for its scope, and what is wrong with it told."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mcc.contracts.agents import AgentDefinition
+from mcc.definitions.agents import parse_agent
+from mcc.definitions.errors import DefinitionError
+from mcc.definitions.front_matter import decoded
+from mcc.definitions.groups import TOOL_GROUPS, GroupTable
+
+MASTER = "master"
+
+WORKSPACE_FILES = 100
+"""Agent files of one workspace that are read."""
+
+WORKSPACE_DIRECTORY = ".mcc/agents"
+
+
+class Scope(StrEnum):
+    """Whose file it is; a later one counts before an earlier one."""
+
+    SHIPPED = "shipped"
+    OPERATOR = "operator"
+    WORKSPACE = "workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """One file: `name` is what its place says that its agent is called, `source` how people are told of it.
+
+    `content` may be a byte longer than a file may be; `problem` says why there is none.
+    """
+
+    name: str
+    source: str
+    content: bytes = b""
+    problem: str = ""
+
+    def text(self) -> str:
+        """Raises `DefinitionError`."""
+        if self.problem:
+            raise DefinitionError(self.source, self.problem)
+        return decoded(self.content, self.source)
+
+
+def installed_agent(file: AgentFile, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
+    """The agent of a file that an installation brings or its operator wrote. Raises `DefinitionError`."""
+    return _checked(parse_agent(file.text(), file.source, groups), file)
+
+
+def workspace_agent(
+    file: AgentFile, groups: GroupTable = TOOL_GROUPS
+) -> tuple[AgentDefinition, tuple[DefinitionError, ...]]:
+    """The agent of a workspace's file as it is written there, with warnings. Raises `DefinitionError`."""
+    warnings: list[DefinitionError] = []
+    definition = parse_agent(file.text(), file.source, groups, warnings.append)
+    return _checked(definition, file), tuple(warnings)
+
+
+def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
+    blank = AgentDefinition(name=definition.name)
+    for part in ("permission", "isolation"):
+        if getattr(definition, part) != getattr(blank, part):
+            raise DefinitionError(file.source, f"{part} is not available in this version; leave it out")
+    if definition.name != file.name:
+        raise DefinitionError(
+            file.source, f"the file names its agent {definition.name!r} but lies where {file.name!r} belongs"
+        )
+    return definition

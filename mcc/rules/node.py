@@ -1,0 +1,147 @@
+"""This room is for the parts of an expression while it runs: what each kind of part does with the values below it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcc.rules.values import Fault, Frame, MissingKey, word
+
+Run = Callable[[Frame], Any]
+Act = Callable[..., Any]
+
+FAULT = 8
+"""Steps of a fault that is passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One part of an expression: how it runs and its text.
+
+    `kind` is that of its value where this is certain, `steps` what running it once costs, without what macros spend for
+    each item; `fixed` says that no variable is below it, `offset` where it begins in the expression.
+    """
+
+    run: Run
+    text: str
+    kind: str | None = None
+    steps: int = 1
+    fixed: bool = False
+    offset: int = 0
+
+
+def binary(act: Act, left: Node, right: Node, text: str) -> Run:
+    def run(frame: Frame) -> Any:
+        try:
+            return act(frame, left.run(frame), right.run(frame))
+        except Fault as fault:
+            raise placed(fault, text) from None
+
+    return run
+
+
+def called(act: Act, arguments: Sequence[Node], text: str) -> Run:
+    def run(frame: Frame) -> Any:
+        try:
+            return act(frame, *[node.run(frame) for node in arguments])
+        except Fault as fault:
+            raise placed(fault, text) from None
+
+    return run
+
+
+def placed(fault: Fault, text: str) -> Fault:
+    """`fault` with the innermost text that has it; only those that begin with a verb still lack it."""
+    return fault if fault.placed else Fault.at(f"`{text}` {fault}")
+
+
+def choice(condition: Node, yes: Node, no: Node) -> Run:
+    return lambda frame: yes.run(frame) if truth(condition, frame) else no.run(frame)
+
+
+def negated(node: Node) -> Run:
+    return lambda frame: not truth(node, frame)
+
+
+def truth(node: Node, frame: Frame) -> bool:
+    """The value of `node`, which must be a truth value."""
+    found = node.run(frame)
+    if found is True or found is False:
+        return bool(found)
+    raise Fault.at(f"`{node.text}` is {word(found)}, not true or false")
+
+
+def joined(nodes: Sequence[Node], decisive: bool) -> Run:
+    """`||` (decisive: true) or `&&` (false): the decisive value settles it, also when another part has a fault."""
+
+    def run(frame: Frame) -> bool:
+        fault = None
+        for node in nodes:
+            try:
+                if truth(node, frame) is decisive:
+                    return decisive
+            except Fault as error:
+                frame.spend(FAULT)
+                fault = fault or error
+        if fault is not None:
+            raise fault
+        return not decisive
+
+    return run
+
+
+def selected(owner: Node, key: str, text: str) -> Run:
+    def run(frame: Frame) -> Any:
+        found = owner.run(frame)
+        if type(found) is not dict:
+            raise Fault.at(f"`{owner.text}` is {word(found)} and has no key {key!r}")
+        if key not in found:
+            raise MissingKey(text, found, key)
+        return found[key]
+
+    return run
+
+
+def indexed(owner: Node, index: Node, text: str) -> Run:
+    def run(frame: Frame) -> Any:
+        found, at = owner.run(frame), index.run(frame)
+        if type(found) is list and type(at) is int:
+            if not 0 <= at < len(found):
+                raise Fault.at(f"`{text}`: there is no [{at:.0f}], the list has {len(found)} items from [0] on")
+            return found[at]
+        if type(found) is dict and type(at) is str:
+            if at not in found:
+                raise MissingKey(text, found, at)
+            return found[at]
+        raise Fault.at(f"`{text}` looks up {word(at)} in {word(found)}")
+
+    return run
+
+
+def present(node: Node) -> Run:
+    """`has(…)`: whether a key is there and set. A missing owner is no fault: its keys are not set either."""
+
+    def run(frame: Frame) -> bool:
+        try:
+            return node.run(frame) is not None
+        except Fault:
+            frame.spend(FAULT)
+            return False
+
+    return run
+
+
+def listed(items: Sequence[Node]) -> Run:
+    return lambda frame: [node.run(frame) for node in items]
+
+
+def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
+    def run(frame: Frame) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, node in pairs:
+            name = key.run(frame)
+            if type(name) is not str:
+                raise Fault.at(f"`{key.text}` is {word(name)}, and keys are texts")
+            made[name] = node.run(frame)
+        return made
+
+    return run

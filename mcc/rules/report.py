@@ -1,0 +1,174 @@
+"""This room is for the shipped result schema: the report of an agent; and how it, or whatever is told, is shortened."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcc.rules.errors import SchemaError, meant
+
+REPORT_NAME = "report"
+TEXT_NAME = "text"
+SHIPPED = (REPORT_NAME, TEXT_NAME)
+"""What may stand in the place of a JSON Schema: the shipped one, or that none is asked for."""
+
+MAX_FINDINGS = 20
+MAX_EVIDENCE = 2_000
+MAX_ARTIFACTS = 10
+MAX_CONTENT = 4_000
+
+_FINDING: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "minLength": 1, "description": "What is so, in one sentence."},
+        "severity": {
+            "enum": ["info", "low", "medium", "high", "critical", None],
+            "description": "How bad it is; left out where that does not apply.",
+        },
+        "path": {"type": ["string", "null"], "description": "The file it is about, relative to the workspace."},
+        "line": {"type": ["integer", "null"], "minimum": 1, "description": "The line in that file, from 1."},
+        "evidence": {
+            "type": ["string", "null"],
+            "description": f"What shows it, quoted. Readers see the first {MAX_EVIDENCE:,} characters.",
+        },
+        "recommendation": {"type": ["string", "null"], "description": "What to do about it."},
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+}
+_ARTIFACT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "description": "What it is called."},
+        "kind": {"type": ["string", "null"], "description": "What it is, such as diff, log or table."},
+        "path": {"type": ["string", "null"], "description": "The file it belongs to, relative to the workspace."},
+        "content": {
+            "type": "string",
+            "description": f"The text itself. Readers see the first {MAX_CONTENT:,} characters.",
+        },
+    },
+    "required": ["name", "content"],
+    "additionalProperties": False,
+}
+_TEXTS: Mapping[str, Any] = {"type": ["array", "null"], "items": {"type": "string"}}
+
+REPORT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {
+            "enum": ["completed", "blocked", "failed"],
+            "description": "completed: the task is done. blocked: you tried, and what you need is out of reach. "
+            "failed: it cannot be done.",
+        },
+        "summary": {"type": "string", "minLength": 1, "description": "The answer to the task, complete in itself."},
+        "steps": {**_TEXTS, "description": "What you did, one short sentence each."},
+        "findings": {
+            "type": ["array", "null"],
+            "items": _FINDING,
+            "description": f"What you found, the most important first. Readers see the first {MAX_FINDINGS}.",
+        },
+        "artifacts": {
+            "type": ["array", "null"],
+            "items": _ARTIFACT,
+            "description": f"Texts you made that others need whole. Readers see the first {MAX_ARTIFACTS}.",
+        },
+        "recommended_next_actions": {**_TEXTS, "description": "What should be done next, one sentence each."},
+    },
+    "required": ["status", "summary"],
+    "additionalProperties": False,
+}
+"""The JSON Schema called `report`. Lists and texts that are too long are not errors: `shortened` cuts them."""
+
+
+def resolved(result: object) -> Mapping[str, Any] | bool | None:
+    """The JSON Schema that `result` of an agent file or an order stands for; None = text, no schema.
+
+    `report` and `{$ref: report}` are the shipped one; `{$ref: report}` inside a schema of one's own leads to it.
+    Raises `SchemaError` for a name that is not shipped. Hand the answer to `checked_schema`.
+    """
+    if result is None or result == TEXT_NAME:
+        return None
+    if result == REPORT_NAME or (isinstance(result, Mapping) and dict(result) == {"$ref": REPORT_NAME}):
+        return REPORT
+    if isinstance(result, str):
+        near = meant(result, SHIPPED)
+        hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(SHIPPED)}"
+        raise SchemaError(f"{result[:60]!r} is not shipped; {hint}")
+    if isinstance(result, bool):
+        return result
+    if not isinstance(result, Mapping):
+        raise SchemaError("write a JSON Schema, or the name of a shipped one (report, text)")
+    return _with_report(result)
+
+
+def _with_report(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    led, found = _led(schema, 0)
+    if not found:
+        return schema
+    definitions = led.get("$defs", {})
+    if not isinstance(definitions, Mapping) or definitions.get(REPORT_NAME, REPORT) != REPORT:
+        raise SchemaError("this name is taken by the shipped schema that $ref: report means", f"$defs.{REPORT_NAME}")
+    return {**led, "$defs": {**definitions, REPORT_NAME: REPORT}}
+
+
+def _led(schema: Any, level: int) -> tuple[Any, bool]:
+    """`schema` with each `$ref: report` leading to its `$defs`, and whether there was one."""
+    if level > 100:
+        raise SchemaError("this schema is nested deeper than 100 levels")
+    if isinstance(schema, Mapping):
+        pairs = {
+            key: (f"#/$defs/{REPORT_NAME}", True) if key == "$ref" and item == REPORT_NAME else _led(item, level + 1)
+            for key, item in schema.items()
+        }
+        return {key: item for key, (item, _) in pairs.items()}, any(found for _, found in pairs.values())
+    if isinstance(schema, list | tuple):
+        items = [_led(item, level + 1) for item in schema]
+        return [item for item, _ in items], any(found for _, found in items)
+    return schema, False
+
+
+def shortened(report: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """`report` within the caps that a parent reads (findings, evidence, artifacts, content), and whether it was cut.
+
+    Text is cut by characters and ends with a mark that says how much is missing; of lists the first stay. Whatever
+    else is in it stays as it is, also where it is not what the schema asks for.
+    """
+    findings, cut_findings = _listed(report.get("findings"), MAX_FINDINGS, "evidence", MAX_EVIDENCE)
+    artifacts, cut_artifacts = _listed(report.get("artifacts"), MAX_ARTIFACTS, "content", MAX_CONTENT)
+    short = dict(report)
+    for key, items in (("findings", findings), ("artifacts", artifacts)):
+        if key in report:
+            short[key] = items
+    return short, cut_findings or cut_artifacts
+
+
+def _listed(items: object, most: int, key: str, characters: int) -> tuple[object, bool]:
+    if not isinstance(items, list | tuple):
+        return items, False
+    pairs = [_item(item, key, characters) for item in items[:most]]
+    return [item for item, _ in pairs], len(items) > most or any(cut for _, cut in pairs)
+
+
+def _item(item: object, key: str, characters: int) -> tuple[object, bool]:
+    text = item.get(key) if isinstance(item, Mapping) else None
+    if not isinstance(item, Mapping) or not isinstance(text, str) or len(text) <= characters:
+        return item, False
+    return {**item, key: cut(text, characters)}, True
+
+
+def few(sentences: Sequence[str], most: int, characters: int) -> tuple[str, ...]:
+    """The first `most` of them, each within so many characters; if there are others, the last one counts them."""
+    told = tuple(cut(sentence, characters) for sentence in sentences[:most])
+    more = len(sentences) - most
+    return (*told, f"And {more:,} more.") if more > 0 else told
+
+
+def cut(text: str, characters: int) -> str:
+    """`text` in at most so many characters (100 or more); what is left out is said at its end."""
+    if len(text) <= characters:
+        return text
+    # The figure in the mark may take one digit more than guessed first.
+    kept = characters - len(_mark(len(text)))
+    return text[:kept] + _mark(len(text) - kept)
+
+
+def _mark(missing: int) -> str:
+    return f"… [{missing:,} characters cut]"

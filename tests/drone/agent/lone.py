@@ -1,0 +1,79 @@
+"""One agent with its journal, ready to run, whose ending is checked whenever it has run."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from drone.agent.agent import Agent
+from drone.agent.gates.gate import Gate
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolResult, ToolResults, UserMessage
+from drone.agent.ports import Model, ToolSet
+from drone.agent.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Author, Said, ScriptedModel
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fold import Fold
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import AgentFinished, AgentStarted, Fact, ToolFinished, ToolStarted
+from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.record import ChatRecord
+
+ORDER = "order-1"
+
+F = TypeVar("F", bound=Fact)
+
+
+class Lone:
+    """An agent without children. `script`: lines, or an author, or a whole model."""
+
+    def __init__(
+        self,
+        script: Iterable[Said] | Author | Model,
+        tools: ToolSet | None = None,
+        limits: Limits | None = None,
+        *,
+        own: AgentLimits | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self.scripted = ScriptedModel(()) if hasattr(script, "ask") else ScriptedModel(script)  # type: ignore[arg-type]
+        model: Model = script if hasattr(script, "ask") else self.scripted  # type: ignore[assignment]
+        self.journal = MemoryJournal(ORDER)
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        definition = AgentDefinition(name="master", prompt="You work.", limits=own or AgentLimits())
+        self.agent = Agent(definition, model=model, tools=tools, limits=limits, gate=gate)
+
+    async def run(self, prompt: str = "Go.") -> Report:
+        """The report, when everything that began has its end and the journal folds to the same record again."""
+        report = await self.agent.run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+        assert len(self.facts(AgentStarted)) == len(self.facts(AgentFinished)) == 1
+        assert self.journal.entries[-1].kind == "agent.finished"
+        begun, ended = self.facts(ToolStarted), self.facts(ToolFinished)
+        assert sorted(one.call_id for one in begun) == sorted(one.call_id for one in ended)
+        assert (self.record().status, self.record().answer) == (report.status, report.text)
+        return report
+
+    def record(self) -> ChatRecord:
+        record = Fold.of(ORDER, self.journal.entries).record()
+        assert record is not None and record == self.journal.fold.record()
+        return record
+
+    def facts(self, kind: type[F]) -> list[F]:
+        return [entry.data for entry in self.journal.entries if isinstance(entry.data, kind)]
+
+    def kinds(self) -> list[str]:
+        return [entry.kind for entry in self.journal.entries]
+
+    def steps(self, name: str) -> list[str]:
+        """The notes of this name in the record."""
+        return [step.message for step in self.record().steps if step.kind == "note" and step.name == name]
+
+    def heard(self) -> list[str]:
+        """What the runtime said to the model, beside the task."""
+        messages = self.scripted.asks[-1].messages
+        return [message.text for message in messages if isinstance(message, UserMessage)][1:]
+
+    def results(self) -> Sequence[ToolResult]:
+        """What all tool calls said to the model."""
+        messages = self.scripted.asks[-1].messages
+        return [one for message in messages if isinstance(message, ToolResults) for one in message.results]

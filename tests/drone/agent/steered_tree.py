@@ -1,0 +1,187 @@
+"""This room is for a tree of agents whose models wait until a test lets them go on, and that is steered meanwhile."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+
+from drone.agent.agent import Agent
+from drone.agent.controls.steering import Steering
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import AssistantMessage, UserMessage
+from drone.agent.ports import Ask, ToolSet
+from drone.agent.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation
+from drone.agent.subagents.wanted import Wanted
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, ScriptedModel, call
+from drone.tools.tool import FunctionTools, Joined
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.control import Control
+from mcc.contracts.fold import Fold
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import AgentFinished, ControlApplied, Entry
+from mcc.contracts.limits import Limits
+from mcc.contracts.record import ChatRecord, RecordStatus
+
+ORDER = "order-1"
+MASTER = "master"
+
+
+def delegate(*prompts: str) -> Line:
+    return Line(calls=tuple(call("subagent", agent_type="scout", prompt=prompt) for prompt in prompts))
+
+
+class SteeredTree:
+    """`script` names each agent by its prompt, with its replies in order; the last one is said again.
+
+    A model call waits as long as `gates[prompt]` is closed; `asked[prompt]` is set when the agent's model is asked.
+    """
+
+    def __init__(
+        self,
+        script: dict[str, list[Line | str]],
+        tools: Callable[[], ToolSet] = lambda: FunctionTools([]),
+        limits: Limits | None = None,
+    ) -> None:
+        self._script = script
+        self._tools = tools
+        self.model = ScriptedModel(self._author)
+        self.journal = MemoryJournal(ORDER, watch=self._watch)
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.steering = Steering(self.turn)
+        self.gates: dict[str, asyncio.Event] = defaultdict(_opened)
+        self.asked: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.calls: list[str] = []
+        self._moved = asyncio.Event()
+        self.running: asyncio.Task[Report] | None = None
+
+    def hold(self, *prompts: str) -> None:
+        """The models of these agents answer no more until `let_go`."""
+        for prompt in prompts:
+            self.gates[prompt] = asyncio.Event()
+
+    def let_go(self, *prompts: str) -> None:
+        for prompt in prompts:
+            self.gates[prompt].set()
+
+    def begin(self) -> "asyncio.Task[Report]":
+        self.running = asyncio.create_task(
+            self._agent(Wanted(MASTER, 0)).run(Task(MASTER, root_record_id(ORDER, 1)), self.turn)
+        )
+        return self.running
+
+    async def until_asked(self, *prompts: str) -> None:
+        """Until the models of these agents are asked (again)."""
+        for prompt in prompts:
+            await self.asked[prompt].wait()
+            self.asked[prompt].clear()
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Until the journal makes it so."""
+        while not true():
+            self._moved.clear()
+            await self._moved.wait()
+
+    def record(self) -> ChatRecord:
+        record = self.journal.fold.record()
+        assert record is not None
+        return record
+
+    def child(self, prompt: str) -> ChatRecord:
+        found = [child for child in _all(self.record()) if child.prompt == prompt]
+        assert len(found) == 1, prompt
+        return found[0]
+
+    def ended(self, prompt: str) -> RecordStatus | None:
+        """How the agent's run ended, by its one last entry."""
+        record_id = self.child(prompt).id
+        ends = [one.data for one in self.journal.entries if one.record_id == record_id and one.kind == "agent.finished"]
+        assert len(ends) <= 1
+        return ends[0].status if ends and isinstance(ends[0], AgentFinished) else None
+
+    def kinds(self, prompt: str) -> list[str]:
+        record_id = self.child(prompt).id
+        return [entry.kind for entry in self.journal.entries if entry.record_id == record_id]
+
+    def said_to(self, prompt: str) -> list[str]:
+        """The user messages in the last question to the agent's model."""
+        asks = [ask for ask in self.model.asks if _prompt(ask) == prompt]
+        return [message.text for message in asks[-1].messages if isinstance(message, UserMessage)]
+
+    def offered_to(self, prompt: str) -> list[str]:
+        """The tools in the last question to the agent's model."""
+        return [spec.name for spec in [ask for ask in self.model.asks if _prompt(ask) == prompt][-1].tools]
+
+    async def _author(self, ask: Ask) -> Line | str:
+        prompt = _prompt(ask)
+        self.calls.append(prompt)
+        self.asked[prompt].set()
+        await self.gates[prompt].wait()
+        lines = self._script[prompt]
+        return lines[min(sum(isinstance(one, AssistantMessage) for one in ask.messages), len(lines) - 1)]
+
+    def _agent(self, wanted: Wanted) -> Agent:
+        delegation = Delegation(self.turn, {"scout": "Looks around."}, self._agent, depth=wanted.depth)
+        return Agent(
+            AgentDefinition(name=wanted.agent_type, prompt=""),
+            model=self.model,
+            tools=Joined(self._tools(), delegation),
+            limits=self.turn.budget.limits,
+        )
+
+    def _watch(self, _: Entry) -> None:
+        self._moved.set()
+
+
+def _opened() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+def _prompt(ask: Ask) -> str:
+    return next(message.text for message in ask.messages if isinstance(message, UserMessage))
+
+
+def _all(record: ChatRecord) -> list[ChatRecord]:
+    return [record, *(below for child in record.subagent_history for below in _all(child))]
+
+
+TWO: dict[str, list[Line | str]] = {
+    MASTER: [delegate("north", "south"), "Both looked."],
+    "north": ["North is empty."],
+    "south": ["South is empty."],
+}
+
+
+def seq_of(tree: SteeredTree, control: Control) -> int:
+    (entry,) = [
+        entry
+        for entry in tree.journal.entries
+        if isinstance(entry.data, ControlApplied) and entry.data.control_id == control.id
+    ]
+    return entry.seq
+
+
+def outcome(tree: SteeredTree, control: Control) -> Control:
+    """What became of it by now."""
+    return next(one for one in tree.steering.asked if one.id == control.id)
+
+
+async def two_at_work(limits: Limits | None = None) -> SteeredTree:
+    """A master that waits for two children, each in the midst of its first model call."""
+    tree = SteeredTree(dict(TWO), limits=limits)
+    tree.hold("north", "south")
+    tree.begin()
+    await tree.until_asked("north", "south")
+    return tree
+
+
+async def end_of(tree: SteeredTree) -> str:
+    assert tree.running is not None
+    async with asyncio.timeout(10):
+        report = await tree.running
+    assert not any(control.open for control in tree.steering.asked)
+    assert Fold.of(tree.journal.order_id, tree.journal.entries).record() == tree.record()
+    return report.text

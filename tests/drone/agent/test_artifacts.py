@@ -1,0 +1,197 @@
+"""Texts too long for a transcript: a preview with a handle, the whole kept, read back piece by piece."""
+
+import asyncio
+import hashlib
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from drone.agent.agent import Agent
+from drone.agent.artifacts import Artifacts, handle_of
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolResults
+from drone.agent.ports import Call, Output
+from drone.agent.spending.budget import Budget
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, ScriptedModel, call
+from drone.tools.artifacts import MOST_READ, READ, ArtifactTools
+from drone.tools.tool import FunctionTools, Joined, tool
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import Origin, Outcome, ToolFinished
+from mcc.contracts.limits import Limits
+
+ORDER = "order-1"
+ANY_TEXT = st.text(alphabet=st.characters(categories=None), min_size=1, max_size=3_000)
+"""Every code point: half pairs, emoji and their joiners, NUL."""
+
+
+def turn() -> Turn:
+    return Turn.begun(MemoryJournal(ORDER), Budget(Limits()))
+
+
+async def read(turn: Turn | None, **arguments: object) -> Output:
+    wanted = Call("call-1", "read_artifact", arguments, Origin(record_id="record-1", agent="master"), turn)
+    return await ArtifactTools().call(wanted)
+
+
+async def read_back(turn: Turn, handle: str, length: int) -> str:
+    pieces: list[str] = []
+    start = 0
+    while True:
+        output = await read(turn, id=handle, start=start, length=length)
+        assert not output.is_error, output.content
+        head, _, piece = output.content.partition("\n")
+        pieces.append(piece)
+        if head.endswith("; this is the end"):
+            return "".join(pieces)
+        start = int(head.rpartition(" ")[2])
+
+
+@given(text=ANY_TEXT, length=st.integers(1, 500))
+@example(text="👩‍👩‍👧‍👦é\ud83d\ude00\udc00\x00" * 40, length=1)
+def test_a_kept_text_read_piece_by_piece_is_the_text(text: str, length: int) -> None:
+    async def kept_and_read() -> str:
+        here = turn()
+        return await read_back(here, handle_of(await here.artifacts.kept(text)), max(length, len(text) // 20 + 1))
+
+    assert asyncio.run(kept_and_read()) == text
+
+
+@given(text=ANY_TEXT, longest=st.integers(300, 1_000))
+def test_what_is_told_of_a_text_is_never_longer_than_agreed_and_nothing_is_lost(text: str, longest: int) -> None:
+    async def fitted() -> tuple[str, str | None, MemoryJournal]:
+        journal = MemoryJournal(ORDER)
+        return *await Artifacts(journal, longest=longest).fitted(text), journal
+
+    told, digest, journal = asyncio.run(fitted())
+    assert len(told) <= longest
+    if digest is None:
+        assert told == text
+    else:
+        assert journal.texts[digest] == text
+        left_out = int(re.search(r"… ([\d,]+) of", told)[1].replace(",", ""))  # type: ignore[index]
+        head, tail = told.split(f"\n\n[… {left_out:,} of", 1)[0], told.rsplit(" …]\n\n", 1)[1]
+        assert text.startswith(head) and text.endswith(tail)
+        assert len(head) + left_out + len(tail) == len(text)
+
+
+class Bench:
+    """An agent with a tool that says `text`, and perhaps `read_artifact`."""
+
+    def __init__(self, text: str, lines: list[Line | str], *, reads: bool = True) -> None:
+        @tool
+        def shout() -> str:
+            """Say a long text."""
+            return text
+
+        tools = Joined(FunctionTools([shout]), ArtifactTools()) if reads else FunctionTools([shout])
+        self.model = ScriptedModel(lines)
+        self.journal = MemoryJournal(ORDER)
+        self.turn = Turn.begun(self.journal, Budget(Limits()))
+        self.agent = Agent(AgentDefinition(name="master"), model=self.model, tools=tools)
+
+    async def run(self) -> list[str]:
+        """What the model was told by its tools, in order."""
+        report = await self.agent.run(Task("Go.", root_record_id(ORDER, 1)), self.turn)
+        assert report.completed, report.error
+        results = [message for message in self.model.asks[-1].messages if isinstance(message, ToolResults)]
+        return [result.content for message in results for result in message.results]
+
+    def finished(self) -> list[ToolFinished]:
+        return [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
+
+
+async def test_an_output_of_five_million_characters_is_told_as_a_preview_and_read_where_it_matters() -> None:
+    text = "".join(f"line {number:07}\n" for number in range(400_000))
+    assert len(text) > 5_000_000
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    look = call("read_artifact", id=handle_of(digest), start=text.index("line 0312345"), length=12)
+    bench = Bench(text, [Line(calls=(call("shout"),)), Line(calls=(look,)), "Done."])
+    preview, piece = await bench.run()
+    assert len(preview) < 6_000 and preview.startswith("line 0000000\n") and preview.endswith("line 0399999\n")
+    assert f"read them with read_artifact, id {handle_of(digest)}" in preview
+    assert piece.partition("\n")[2] == "line 0312345"
+    assert bench.finished()[0].artifact == digest
+    assert bench.finished()[0].content == preview
+    assert bench.journal.texts[digest] == text
+
+
+async def test_an_agent_that_cannot_read_artifacts_is_told_that_the_record_has_the_rest() -> None:
+    bench = Bench("x" * 300_000, [Line(calls=(call("shout"),)), "Done."], reads=False)
+    (preview,) = await bench.run()
+    assert "the record has them" in preview and "read_artifact" not in preview
+
+
+async def test_an_output_as_long_as_agreed_is_told_as_it_is() -> None:
+    bench = Bench("x" * 200_000, [Line(calls=(call("shout"),)), "Done."])
+    assert await bench.run() == ["x" * 200_000]
+    assert bench.finished()[0].artifact is None
+
+
+async def test_of_a_text_beyond_all_measure_the_beginning_is_kept_and_it_says_so() -> None:
+    journal = MemoryJournal(ORDER)
+    artifacts = Artifacts(journal, longest=300, most_kept=1_000)
+    told, digest = await artifacts.fitted("a" * 1_000 + "b" * 500)
+    assert digest is not None and told.endswith("b")
+    kept = await artifacts.read(handle_of(digest))
+    assert kept == "a" * 1_000 + "\n[… the 500 characters after these were not kept …]"
+
+
+async def test_the_same_text_has_the_same_handle_in_every_turn() -> None:
+    first, second = turn(), turn()
+    assert await first.artifacts.kept("text") == await second.artifacts.kept("text")
+
+
+async def test_a_turn_that_is_taken_over_reads_what_its_journal_names() -> None:
+    journal = MemoryJournal(ORDER)
+    digest = await Artifacts(journal).kept("text")
+    later = Artifacts(journal)
+    assert await later.read(handle_of(digest)) is None
+    later.know(digest)
+    assert await later.read(handle_of(digest)) == "text"
+
+
+async def test_an_artifact_of_another_turn_cannot_be_read() -> None:
+    journal = MemoryJournal(ORDER)
+    digest = await Artifacts(journal).kept("theirs")
+    mine = Turn.begun(journal, Budget(Limits()))
+    assert (await read(mine, id=handle_of(digest))).is_error
+    assert (await read(mine, id=digest)).is_error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"id": "feed"}, "There is no artifact 'feed' in this turn"),
+        ({"id": "\ud83d\x00" * 999}, "There is no artifact"),
+        ({"id": ""}, "There is no artifact ''"),
+        ({}, "`id` is missing"),
+        ({"id": "HANDLE", "start": 4}, "has 4 characters, counted from 0: start must be below 4"),
+        ({"id": "HANDLE", "start": -1}, "`start`"),
+        ({"id": "HANDLE", "length": 0}, "`length`"),
+        ({"id": "HANDLE", "start": "x"}, "`start`"),
+    ],
+)
+async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object], words: str) -> None:
+    here = turn()
+    handle = handle_of(await here.artifacts.kept("text"))
+    given = {name: handle if value == "HANDLE" else value for name, value in arguments.items()}
+    output = await read(here, **given)
+    assert (output.is_error, output.outcome) == (True, Outcome.ERROR)
+    assert words in output.content and len(output.content) < 500
+
+
+async def test_one_read_brings_a_bounded_piece() -> None:
+    here = turn()
+    handle = handle_of(await here.artifacts.kept("x" * 300_000))
+    assert len((await read(here, id=handle)).content.partition("\n")[2]) == READ
+    much = await read(here, id=handle, length=1_000_000)
+    assert len(much.content.partition("\n")[2]) == MOST_READ
+    assert much.content.startswith("characters 0 to 100000 of 300000; go on with start 100000\n")
+
+
+async def test_outside_of_a_turn_there_is_no_artifact() -> None:
+    assert "There is no artifact" in (await read(None, id="feed")).content

@@ -1,0 +1,116 @@
+"""What a result must hold to: rules over what the tools really did, and functions in Python."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from drone.agent.gates.evidence import LONGEST
+from drone.agent.gates.gate import Evidence
+from drone.agent.gates.report_gate import ReportGate
+from mcc.contracts.order import Rule
+from tests.drone.agent.gate_bench import GOOD, Bench, read, submit, validate
+
+READ_ALL = Rule(
+    cel=(
+        "result.findings.all(f, f.path == null || "
+        'receipts.exists(r, r.tool == "read_file" && r.ok && r.path == f.path))'
+    ),
+    message="Every path in findings must have been read.",
+)
+
+
+async def test_every_path_in_findings_must_have_been_read() -> None:
+    finding = {"title": "A bug", "path": "src/a.py", "evidence": "line 3"}
+    result = {**GOOD, "findings": [finding]}
+    lines = [submit(result), read("./src/a.py"), submit(result)]
+    bench = Bench(lines, ReportGate(rules=[READ_ALL]))
+    assert (await bench.run()).completed
+    assert [check.ok for check in bench.checks()] == [False, True]
+    assert "Every path in findings must have been read." in bench.told()[0]
+
+
+async def test_a_path_whose_reading_failed_was_not_read() -> None:
+    result = {**GOOD, "findings": [{"title": "A bug", "path": "nowhere.py"}]}
+    bench = Bench([read("nowhere.py"), submit(result), submit()], ReportGate(rules=[READ_ALL]))
+    assert (await bench.run()).completed
+    assert [check.ok for check in bench.checks()] == [False, True]
+
+
+async def test_rules_see_the_task_the_usage_and_what_is_unset_as_null() -> None:
+    rules = [
+        Rule(cel='task == "Count."'),
+        Rule(cel="usage.model_calls == 2 && usage.tool_calls == 1"),
+        Rule(cel="result.findings == null"),
+        Rule(cel="size(children) == 0"),
+    ]
+    bench = Bench([read("a"), submit()], ReportGate(rules=rules), task="Count.")
+    report = await bench.run()
+    assert report.completed, bench.told()
+
+
+async def test_rules_see_long_arguments_only_in_part() -> None:
+    rule = Rule(cel=f"receipts.all(r, size(r.arguments.path) <= {LONGEST})")
+    bench = Bench([read("a" * 100_000), submit()], ReportGate(rules=[rule]))
+    assert (await bench.run()).completed, bench.told()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (False, "The rule honest is not met."),
+        ("Say the number.", "Say the number."),
+        ("", "The rule honest is not met."),
+        (1, "The rule honest is not met."),
+        ([], "The rule honest is not met."),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_function_refuses_with_its_words_and_only_true_and_none_pass(
+    answer: object, words: str, is_async: bool
+) -> None:
+    answers: list[object] = [answer, None, True]
+    on_loop = threading.get_ident()
+    seen: list[tuple[object, bool]] = []
+
+    def honest(result: object, evidence: Evidence) -> object:
+        seen.append((result, threading.get_ident() == on_loop))
+        return answers.pop(0)
+
+    async def honest_later(result: object, evidence: Evidence) -> object:
+        return honest(result, evidence)
+
+    function: Callable[..., object] = honest_later if is_async else honest
+    bench = Bench([submit(), validate(), submit()], ReportGate(functions={"honest": function}))
+    assert (await bench.run()).completed
+    assert words in bench.told()[0]
+    assert [check.ok for check in bench.checks()] == [False, True, True]
+    assert all(loop is is_async for _, loop in seen)
+
+
+async def test_a_function_that_breaks_refuses_and_the_run_goes_on() -> None:
+    calls = iter([1, 0])
+
+    def check(result: object, evidence: Evidence) -> bool:
+        return bool(1 / (1 - next(calls)))
+
+    bench = Bench([submit(), submit()], ReportGate(functions={"check": check}))
+    assert (await bench.run()).completed
+    assert "The rule check could not be checked: ZeroDivisionError" in bench.told()[0]
+
+
+async def test_a_cancelled_run_ends_in_the_midst_of_a_check() -> None:
+    checking = asyncio.Event()
+
+    async def check(result: object, evidence: Evidence) -> bool:
+        checking.set()
+        await asyncio.Event().wait()
+        return True
+
+    bench = Bench([submit()], ReportGate(functions={"check": check}))
+    running = asyncio.create_task(bench.run())
+    await checking.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -1,0 +1,260 @@
+"""A turn that another drone takes over goes on where it was, and asks what it would have asked without the takeover."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
+from drone.agent.past import Past
+from drone.agent.ports import Ask
+from drone.agent.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation, Wanted
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
+from drone.tools.tool import FunctionTools, Joined, tool
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Rule
+from mcc.contracts.record import ChatRecord
+
+ORDER = "order"
+LIMITS = Limits(concurrency=3, total_tokens=100_000_000)
+
+
+class Stepping(MemoryJournal):
+    """Notes after which entries a drone may be lost: each write is one commit."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        super().__init__(ORDER, entries=entries)
+        self.commits: list[int] = []
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        number = await super().write(origin, *facts)
+        self.commits.append(number)
+        return number
+
+
+@dataclass
+class Drone:
+    """A drone that runs the turn, from the beginning or from what another one left."""
+
+    left: list[Entry] = field(default_factory=list)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    idempotent: bool = True
+
+    def __post_init__(self) -> None:
+        self.journal = Stepping(self.left)
+        self.journal.texts.update(self.texts)
+        self.turn = Turn.begun(self.journal, Budget(LIMITS), past=Past.of(self.left))
+        self.model = ScriptedModel(by_prompt(play))
+        self.looked: list[str] = []
+
+    async def run(self) -> Report:
+        return await self._agent("master", 0).run(Task("go", root_record_id(ORDER, 1), "Go"), self.turn)
+
+    def _agent(self, name: str, depth: int) -> Agent:
+        @tool(idempotent=self.idempotent)
+        async def look(at: str) -> str:
+            """Look at something."""
+            self.looked.append(at)
+            return f"{at} is green"
+
+        definition = AgentDefinition(
+            name=name,
+            prompt=f"You are {name}.",
+            result="report" if name == "held" else "text",
+            rules=(Rule(cel="size(receipts) > 1", message="Look twice."),) if name == "held" else (),
+        )
+        hiring = Delegation(
+            self.turn, {"free": "Free.", "held": "Held."}, lambda wanted: self._hired(wanted), depth=depth
+        )
+        own = FunctionTools([look])
+        return Agent(
+            definition,
+            model=self.model,
+            tools=Joined(own, hiring) if depth < 2 else own,
+            limits=LIMITS,
+            gate=gate_for(definition, is_subagent=depth > 0),
+        )
+
+    def _hired(self, wanted: Wanted) -> Agent:
+        return self._agent(wanted.agent_type, wanted.depth)
+
+    @property
+    def record(self) -> ChatRecord:
+        record = self.journal.fold.record()
+        assert record is not None
+        return record
+
+    def asked(self) -> dict[object, object]:
+        """What each agent was asked in each round."""
+        return {_whose(ask): _words(ask) for ask in self.model.asks}
+
+
+def play(task: str, replies: int) -> Said:
+    if task == "go":
+        return _master(replies)
+    if task == "north":
+        return [_look("n1"), _look("n2", "n3"), _delegate(("free", "deep")), "North is done."][replies]
+    if task == "south":
+        report = Line(calls=(call("submit_result", status="completed", summary="South is done."),))
+        return [_look("s1"), report, Line(text="It is done."), _look("s2"), report][replies]
+    return [_look(f"{task} 1"), Line(text="Hm.", calls=(call("reed", at=task),)), f"{task} is done."][replies]
+
+
+def _master(replies: int) -> Said:
+    crowd = [{"id": name, "role": "free", "task": name} for name in ("east", "west")]
+    lines: list[Said] = [
+        Line(
+            text="Three go out.", calls=(*_delegate(("free", "north"), ("held", "south")).calls, call("look", at="m"))
+        ),
+        Line(calls=(call("subagents_run", agents=crowd, mode="chain"),)),
+        "All is done.",
+    ]
+    return lines[replies]
+
+
+def _look(*places: str) -> Line:
+    return Line(calls=tuple(call("look", at=place) for place in places))
+
+
+def _delegate(*wanted: tuple[str, str]) -> Line:
+    return Line(calls=tuple(call("subagent", agent_type=kind, prompt=prompt) for kind, prompt in wanted))
+
+
+def _whose(ask: Ask) -> tuple[str, int]:
+    prompt = next(message.text for message in ask.messages if isinstance(message, UserMessage))
+    return prompt, sum(isinstance(message, AssistantMessage) for message in ask.messages)
+
+
+def _words(ask: Ask) -> object:
+    tools = [(spec.name, spec.description, spec.parameters) for spec in ask.tools]
+    return ask.system, [_said(message) for message in ask.messages], tools, ask.max_output_tokens, ask.thinking
+
+
+def _said(message: Message) -> object:
+    match message:
+        case AssistantMessage():
+            return (
+                message.text,
+                message.thinking,
+                [(one.call_id, one.name, one.arguments) for one in message.tool_calls],
+            )
+        case ToolResults():
+            return [(one.call_id, one.content, one.is_error) for one in message.results]
+        case _:
+            return message.text
+
+
+def _shape(record: ChatRecord) -> object:
+    """The record without numbers and times."""
+    steps = [
+        (step.kind, getattr(step, "name", ""), getattr(step, "text", ""), getattr(step, "content", ""))
+        for step in record.steps
+    ]
+    children = sorted(str(_shape(child)) for child in record.subagent_history)
+    return record.prompt, record.status, record.answer, record.result, record.usage, sorted(map(str, steps)), children
+
+
+async def undisturbed() -> Drone:
+    drone = Drone()
+    report = await drone.run()
+    assert report.completed and report.text == "All is done."
+    return drone
+
+
+async def test_after_every_commit_another_drone_asks_what_would_have_been_asked_and_brings_the_same_record() -> None:
+    first = await undisturbed()
+    expected, whole = first.asked(), _shape(first.record)
+    for commit in first.journal.commits[:-1]:
+        second = Drone(first.journal.entries[:commit], first.journal.texts)
+        report = await second.run()
+        assert report.completed and report.text == "All is done.", commit
+        for whose, words in second.asked().items():
+            assert words == expected[whose], (commit, whose)
+        assert _shape(second.record) == whole, commit
+
+
+async def test_no_reply_that_was_committed_is_asked_for_again_and_no_finished_call_runs_again() -> None:
+    first = await undisturbed()
+    for commit in first.journal.commits[:-1]:
+        left = first.journal.entries[:commit]
+        replied = sum(isinstance(entry.data, ModelReplied) for entry in left)
+        second = Drone(left, first.journal.texts)
+        await second.run()
+        assert replied + len(second.model.asks) == len(first.model.asks), commit
+        done = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
+        again = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
+        assert not done & {fact.call_id for fact in again}, commit
+
+
+async def test_a_call_that_may_have_had_its_effect_is_not_run_again_and_the_model_is_told() -> None:
+    first = Drone(idempotent=False)
+    await first.run()
+    for commit in first.journal.commits[:-1]:
+        left = first.journal.entries[:commit]
+        finished = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
+        begun = [entry.data for entry in left if entry.kind == "tool.started" and entry.data.name == "look"]
+        lost = {fact.arguments["at"] for fact in begun if fact.call_id not in finished}
+        second = Drone(left, first.journal.texts, idempotent=False)
+        await second.run()
+        assert not lost & set(second.looked), commit
+        ends = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
+        unknown = [fact for fact in ends if fact.outcome == "outcome_unknown"]
+        assert len(unknown) == len(lost), commit
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+async def test_a_drone_lost_again_and_again_loses_nothing(steps: int) -> None:
+    first = await undisturbed()
+    left, texts = list(first.journal.entries[:2]), first.journal.texts
+    for _ in range(200):
+        drone = Drone(left, texts)
+        report = await drone.run()
+        later = [commit for commit in drone.journal.commits if commit > len(left)]
+        if len(later) <= steps:
+            break
+        left = drone.journal.entries[: later[steps - 1]]
+    assert report.completed and _shape(drone.record) == _shape(first.record)
+
+
+async def test_what_was_lost_with_a_drone_is_charged_as_it_was_reserved() -> None:
+    first = await undisturbed()
+    entries = first.journal.entries
+    opened = next(entry.seq for entry in entries if entry.kind == "model.started")
+    past = Past.of(entries[:opened])
+    assert [lost.reserved_tokens for lost in past.lost] == [entries[opened - 1].data.reserved_tokens]
+    budget = Budget(LIMITS)
+    budget.recall(past)
+    assert budget.spent.total_tokens == past.lost[0].reserved_tokens > 0
+
+
+async def test_a_program_goes_on_with_the_entries_that_it_kept() -> None:
+    lines = [_look("n1"), "It is green."]
+    first = _alone(lines)
+    journal = MemoryJournal(ORDER)
+    await first.run("What is there?", first.turn(journal))
+    kept = [Entry.model_validate_json(entry.model_dump_json()) for entry in journal.entries[:5]]
+    assert kept[-1].kind == "tool.finished"
+    second = _alone(lines[1:])
+    again = MemoryJournal(ORDER, entries=kept)
+    report = await second.run("What is there?", second.turn(again, Past.of(kept)))
+    assert report.text == "It is green." and report.record_id == kept[0].record_id
+    assert [entry.kind for entry in again.entries] == [entry.kind for entry in journal.entries]
+
+
+def _alone(lines: list[Said]) -> Agent:
+    @tool(idempotent=True)
+    async def look(at: str) -> str:
+        """Look at something."""
+        return f"{at} is green"
+
+    definition = AgentDefinition(name="lone", prompt="Look.")
+    return Agent(definition, model=ScriptedModel(lines), tools=FunctionTools([look]))

@@ -1,0 +1,110 @@
+"""Work side by side: the first failure ends the rest, and leaves no cancellation behind in the task that waited."""
+
+import asyncio
+
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolSpec
+from drone.agent.ports import Ask, Call, Output
+from drone.agent.report import Cause
+from drone.agent.side_by_side import side_by_side
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.subagent import SubAgent, SubAgentTool
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, Said, ScriptedModel, call
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.limits import Limits
+
+
+async def test_the_first_failure_ends_the_others_and_is_raised_as_it_is() -> None:
+    ended = list[str]()
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waits")
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("first")
+
+    with pytest.raises(KeyError, match="first"):
+        async with side_by_side() as start:
+            start(waits)
+            start(fails)
+    assert ended == ["waits"]
+
+
+async def test_a_part_that_fails_while_all_is_waited_for_leaves_no_cancellation_behind() -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("late")
+
+    with pytest.raises(KeyError):
+        async with side_by_side() as start:
+            start(fails)
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_who_cancels_the_task_that_waits_ends_the_parts_and_is_not_lost() -> None:
+    begun = asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def whole() -> None:
+        async with side_by_side() as start:
+            start(waits)
+
+    waiting = asyncio.create_task(whole())
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+class Queue:
+    """Two calls of which the second waits for the first, and the child is cancelled in the moment it may begin."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._first = asyncio.Event()
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return (ToolSpec("step", "", {"type": "object"}),)
+
+    async def call(self, call: Call) -> Output:
+        asyncio.get_running_loop().call_soon(self._let_go, call.origin.record_id)
+        await self._first.wait()
+        return Output("one step")
+
+    def _let_go(self, record_id: str) -> None:
+        self._first.set()
+        asyncio.get_running_loop().call_soon(self._turn.bridge.end, record_id, "enough")
+
+
+async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_able_to_be_cancelled() -> None:
+    turn = Turn.begun(MemoryJournal("order"), Budget(Limits(parallel_tool_calls=1)))
+    child = Agent(
+        AgentDefinition(name="child", prompt="Work."),
+        model=ScriptedModel([Line(calls=(call("step"), call("step")))]),
+        tools=Queue(turn),
+    )
+
+    async def play(ask: Ask) -> Said:
+        if len(ask.messages) == 1:
+            return Line(calls=(call("child", input="go"),))
+        asyncio.get_running_loop().call_soon(turn.bridge.end, "r1", "a person cancelled it")
+        await asyncio.Event().wait()
+        return "never"
+
+    master = Agent(
+        AgentDefinition(name="master", prompt="Lead."), model=ScriptedModel(play), tools=SubAgentTool(SubAgent(child))
+    )
+    report = await master.run(Task("go", "r1"), turn)
+    assert report.cause is Cause.CANCELLED

@@ -1,0 +1,87 @@
+"""Streams as servers send them, kept as files: each is the reply beside it, however its bytes arrive.
+
+`streams/chat` speaks chat completions, `streams/messages` Anthropic's Messages. A `.json` leaves out what is empty.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drone.agent.ports import ModelError, Reply
+
+STREAMS = sorted((Path(__file__).parent / "streams").glob("*/*.sse"))
+FORMS = {"chat": "openai", "messages": "anthropic"}
+COUNTED = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+
+
+def recorded(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+async def reply_to(bench: Any, path: Path, *pieces: bytes) -> Reply:
+    model = getattr(bench, FORMS[path.parent.name])(bench.Provider(bench.streamed(*pieces)))
+    reply: Reply = await model.ask(bench.asking(), bench.ear)
+    return reply
+
+
+def told(reply: Reply) -> dict[str, Any]:
+    """What a reply says, without what is empty."""
+    known = {
+        "text": reply.text,
+        "thinking": reply.thinking,
+        "finish": reply.finish_reason,
+        "calls": [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls],
+        "ids": [call.provider_id for call in reply.tool_calls],
+    }
+    return {key: value for key, value in known.items() if value}
+
+
+def expected(path: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
+    return value
+
+
+@pytest.mark.parametrize("path", STREAMS, ids=name_of)
+async def test_a_stream_is_the_reply_beside_it(bench: Any, path: Path) -> None:
+    reply, wanted = await reply_to(bench, path, recorded(path)), expected(path)
+    assert told(reply) == {key: value for key, value in wanted.items() if key not in ("usage", "thoughts")}
+    if "thoughts" in wanted:
+        assert [[one.text, one.signature, one.sealed] for one in reply.thoughts] == wanted["thoughts"]
+    counted = {name: getattr(reply.usage, name) for name in COUNTED if name in wanted.get("usage", {})}
+    assert counted == wanted.get("usage", {})
+    assert (bench.ear.heard(), bench.ear.heard("thinking.delta")) == (reply.text, reply.thinking)
+
+
+@pytest.mark.parametrize("path", STREAMS, ids=name_of)
+async def test_how_its_bytes_arrive_changes_nothing(bench: Any, path: Path) -> None:
+    data = recorded(path)
+    whole = told(await reply_to(bench, path, data))
+    for size in (1, 7):
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        assert told(await reply_to(bench, path, *pieces)) == whole
+    assert told(await reply_to(bench, path, data.replace(b"\n", b"\r\n"))) == whole
+
+
+@pytest.mark.parametrize("path", STREAMS, ids=name_of)
+async def test_one_that_stops_too_early_is_never_another_reply(bench: Any, path: Path) -> None:
+    data = recorded(path)
+    whole = told(await reply_to(bench, path, data))
+    for cut in range(0, len(data), 11):
+        try:
+            reply = await reply_to(bench, path, data[:cut])
+        except ModelError as error:
+            assert error.retryable
+        else:
+            assert told(reply) == whole
+
+
+def test_every_stream_has_its_reply_and_every_reply_its_stream() -> None:
+    folder = Path(__file__).parent / "streams"
+    assert {path.with_suffix("") for path in folder.glob("*/*.json")} == {path.with_suffix("") for path in STREAMS}
+    assert len(STREAMS) >= 20

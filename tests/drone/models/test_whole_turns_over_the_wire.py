@@ -1,0 +1,154 @@
+"""A whole turn over either wire: two children in one call, one refused by its gate first, and a person who steers."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from drone.agent.controls.bridge import Bridge
+from drone.agent.definitions import Definitions
+from drone.agent.memory import MemoryJournal
+from drone.crew import Crew
+from drone.models.registry import Models
+from drone.models.transport import Wire
+from drone.settings import ModelConfig, Settings
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+from tests.drone.models.talking_server import Asked, Form, Say, TalkingServer
+
+PROMPTS = Path(__file__).parents[3] / "prompts"
+MASTER, ONE, TWO = "Compare the two files.", "Look at one.py.", "Look at two.py."
+STEER = "Say it in one sentence."
+DONE = {"status": "completed", "findings": [{"title": "It is short.", "path": "one.py", "line": 1}]}
+
+
+def crew_of_two() -> Say:
+    agents = [{"id": "a", "role": "scout", "task": ONE}, {"id": "b", "role": "scout", "task": TWO}]
+    return Say("I ask two scouts.", [("subagents_run", {"agents": agents, "mode": "parallel"})], "Two are quicker.")
+
+
+def written(who: str, turn: int) -> Say:
+    lines = {
+        MASTER: [crew_of_two(), Say("One is short, two is long.")],
+        ONE: [
+            Say("I read it.", [("read_file", {"path": "one.py"})], "Reading first."),
+            Say("", [("submit_result", {**DONE, "summary": "One line."})]),
+        ],
+        TWO: [
+            Say("", [("submit_result", {"status": "completed", "summary": "I guess it is long."})]),
+            Say("I read it after all.", [("read_file", {"path": "two.py"}), ("list_files", {})]),
+            Say("", [("submit_result", {"status": "completed", "summary": "Two lines."})]),
+        ],
+    }
+    return lines[who][turn]
+
+
+class Played:
+    """One turn, and the server that answered in it."""
+
+    def __init__(self, form: Form, workspace: Path) -> None:
+        self.server = TalkingServer(form, self._write)
+        self.order = _order(workspace)
+        self.journal = MemoryJournal(self.order.id)
+        self._bridge = Bridge(self.journal)
+        self._steering: list[asyncio.Task[str | None]] = []
+        url = "http://127.0.0.1:9/v1" if form == "openai" else "http://127.0.0.1:9"
+        model = ModelConfig(provider=form, model="m", base_url=url)
+        settings = Settings(models={"m": model}, workspace_roots=(workspace,), prompts_dir=PROMPTS)
+        models = Models(settings, wire=Wire(self.server))
+        self._crew = Crew(settings, Definitions.load(PROMPTS), models)
+
+    async def to_its_end(self) -> ChatRecord:
+        outcome = await self._crew.run(self.order, attempt=1, journal=self.journal, bridge=self._bridge)
+        assert outcome.status is OrderStatus.SUCCEEDED
+        record = self.journal.fold.record()
+        assert record is not None
+        return record
+
+    def _write(self, who: str, turn: int) -> Say:
+        if (who, turn) == (TWO, 2):
+            self._steering.append(asyncio.ensure_future(self._bridge.take(_steer(self.order.id))))
+        return written(who, turn)
+
+
+def _order(workspace: Path) -> WorkOrder:
+    new = NewOrder(prompt=MASTER, workspace=str(workspace), model="m")
+    told = {"id": fresh_id(), "session_id": fresh_id(), "session_seq": 1, "status": "running", "created_at": now()}
+    return WorkOrder.model_validate({**new.model_dump(exclude={"session_id"}), **told})
+
+
+def _steer(order_id: str) -> Control:
+    return Control(
+        id=fresh_id(), order_id=order_id, number=1, kind=ControlKind.STEER, message=STEER, requested_at=now()
+    )
+
+
+@pytest.fixture(params=get_args(Form))
+async def played(request: Any, tmp_path: Path) -> tuple[Played, ChatRecord]:
+    (tmp_path / "one.py").write_text("x = 1\n")
+    (tmp_path / "two.py").write_text("y = 1\nz = 2\n")
+    turn = Played(request.param, tmp_path)
+    return turn, await turn.to_its_end()
+
+
+def _kinds(record: ChatRecord) -> list[str]:
+    """The steps without notes of the runtime."""
+    return [step.kind for step in record.steps if step.kind != "note"]
+
+
+async def test_the_record_tells_the_whole_turn(played: tuple[Played, ChatRecord]) -> None:
+    _, record = played
+    assert (record.status, record.answer) == (RecordStatus.COMPLETED, "One is short, two is long.")
+    assert _kinds(record) == ["model", "tool", "steer", "model"]
+    one, two = record.subagent_history
+    assert [child.status for child in (one, two)] == [RecordStatus.COMPLETED] * 2
+    assert _kinds(one) == ["model", "tool", "model", "gate", "tool"]
+    assert [step.ok for step in two.steps if step.kind == "gate"] == [False, True]
+    assert one.result["findings"][0]["title"] == "It is short."
+    assert two.result["summary"] == "Two lines."
+    thinking = [step.thinking for step in record.steps if step.kind == "model"]
+    assert thinking == ["Two are quicker.", ""]
+
+
+async def test_calls_and_tokens_add_up_over_the_tree(played: tuple[Played, ChatRecord]) -> None:
+    turn, record = played
+    assert record.usage_total.model_calls == len(turn.server.asked) == 7
+    assert (record.usage_total.input_tokens, record.usage_total.output_tokens) == (700, 70)
+    assert record.usage_total.tool_calls == 7
+
+
+async def test_ids_that_a_provider_repeats_are_told_apart(played: tuple[Played, ChatRecord]) -> None:
+    _, record = played
+    steps = [step for one in (record, *record.subagent_history) for step in one.steps if step.kind == "tool"]
+    assert len({step.call_id for step in steps}) == len(steps)
+
+
+async def test_a_refusal_and_a_steer_reach_the_model_word_for_word(played: tuple[Played, ChatRecord]) -> None:
+    turn, record = played
+    gate = next(step for step in record.subagent_history[1].steps if step.kind == "gate")
+    assert "read" in gate.errors[0]
+    assert gate.errors[0] in str(turn.server.by(TWO)[1].blocks[-1])
+    assert turn.server.by(MASTER)[-1].blocks[-1][1]["text"] == STEER
+
+
+def prefix_of(asked: Asked) -> bytes:
+    """An OpenAI request up to its last message."""
+    return asked.body[: asked.body.index(b'],"tools":')]
+
+
+async def test_what_was_sent_once_is_sent_the_same_in_every_later_request(played: tuple[Played, ChatRecord]) -> None:
+    turn, _ = played
+    for who in (MASTER, ONE, TWO):
+        requests = turn.server.by(who)
+        assert len(requests) >= 2
+        for earlier, later in pairwise(requests):
+            assert later.blocks[: len(earlier.blocks)] == earlier.blocks
+            assert later.tools == earlier.tools
+            if turn.server.form == "openai":
+                assert later.body.startswith(prefix_of(earlier))

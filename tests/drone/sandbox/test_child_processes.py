@@ -1,0 +1,186 @@
+"""A child in the sandbox sees little, reaches nothing, is read within bounds, and never outlives its caller."""
+
+import asyncio
+import os
+import resource
+import threading
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.leash import LIMITS
+
+SOON = Bounds(20.0)
+NAP = str(100_000 + os.getpid())
+"""Seconds that no other test process sleeps for: tests run side by side."""
+
+FOREVER = f"echo started; (setsid sleep {NAP} </dev/null >/dev/null 2>&1 &); sleep {NAP}"
+
+
+async def shell(sandbox: Bubblewrap, workspace: Path, script: str, bounds: Bounds = SOON) -> Ended:
+    return await sandbox.run(("sh", "-c", script), workspace, bounds)
+
+
+def sleepers() -> list[str]:
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path("/proc", process, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command == f"sleep\0{NAP}\0".encode():
+            found.append(process)
+    return found
+
+
+async def test_output_and_status_are_those_of_the_program(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    ended = await shell(sandbox, tmp_path, "pwd; cat file; echo wrong >&2; exit 7")
+    assert (ended.status, ended.timed_out) == (7, False)
+    assert ended.stdout.head == b"/workspace\ncontent"
+    assert ended.stderr.head == b"wrong\n"
+
+
+async def test_arguments_are_no_shells_words(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    ended = await sandbox.run(("printf", "%s|", "$(id)", "; id #", "-x"), tmp_path, SOON)
+    assert ended.stdout.head == b"$(id)|; id #|-x|"
+
+
+@pytest.mark.parametrize("place", ["/workspace/new", "/usr/new", "/new", "/etc/new", "/workspace/file"])
+async def test_nothing_can_be_written_but_a_private_tmp(sandbox: Bubblewrap, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("content")
+    ended = await shell(sandbox, tmp_path, f"echo x > /tmp/mine && cat /tmp/mine; echo x > {place}")
+    assert ended.stdout.head == b"x\n"
+    assert ended.status != 0 and b"ead-only" in ended.stderr.head
+    assert "mine" not in os.listdir("/tmp")
+    assert (tmp_path / "file").read_text() == "content"
+
+
+async def test_neither_our_environment_nor_our_files_are_there(
+    sandbox: Bubblewrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "outside").write_text("secret")
+    script = f"env; cat {tmp_path}/outside; cat ../outside; ls /root /home /var /run /work; cat /proc/1/environ"
+    ended = await shell(sandbox, tmp_path / "workspace", script)
+    assert b"PATH=" in ended.stdout.head and b"secret" not in ended.stdout.head
+    assert ended.stderr.head.count(b"No such file") >= 5
+
+
+async def test_there_is_no_network_no_other_process_and_no_right(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    script = "cat /proc/net/dev; cat /proc/self/status; kill -9 -1; ls -d /proc/[0-9]*"
+    text = (await shell(sandbox, tmp_path, script)).stdout.head.decode()
+    assert text.split("NoNewPrivs")[0].count(":") and "eth" not in text and text.splitlines()[2].startswith("    lo:")
+    assert "NoNewPrivs:\t1" in text and "CapEff:\t0000000000000000" in text and "CapBnd:\t0000000000000000" in text
+    assert f"/proc/{os.getpid()}\n" not in text
+
+
+async def test_limits_hold_for_the_program(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    text = (await shell(sandbox, tmp_path, "cat /proc/self/limits")).stdout.head.decode()
+    soft = {line[:26].strip(): line[26:].split()[0] for line in text.splitlines()}
+    assert soft["Max core file size"] == "0"
+    for name, limit in {"Max address space": resource.RLIMIT_AS, "Max open files": resource.RLIMIT_NOFILE}.items():
+        assert int(soft[name]) <= LIMITS[limit]
+
+
+async def test_a_long_output_keeps_its_two_ends(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    script = "echo begin; head -c 3000000 /dev/zero; echo end"
+    captured = (await shell(sandbox, tmp_path, script, Bounds(20.0, 8, 4))).stdout
+    assert (captured.head, captured.tail, captured.total) == (b"begin\n\0\0", b"end\n", 3_000_010)
+    assert captured.left_out == 3_000_010 - 12
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 6, 9, 10, 11, 200_000])
+@pytest.mark.parametrize("piece", [1, 7, 65_536])
+def test_what_is_captured_is_whole_until_it_is_too_long(size: int, piece: int) -> None:
+    data = bytes(index % 251 for index in range(min(size, 20_000)))
+    captured = Captured(6, 4)
+    for start in range(0, len(data), piece):
+        captured.add(data[start : start + piece])
+    assert captured.total == len(data)
+    assert captured.head == data[:6] and captured.tail == data[6:][-4:]
+    assert captured.left_out == max(0, len(data) - 10)
+
+
+async def test_a_program_that_takes_too_long_is_killed_with_all_its_children(
+    sandbox: Bubblewrap, tmp_path: Path
+) -> None:
+    ended = await shell(sandbox, tmp_path, FOREVER, Bounds(1.0))
+    assert ended.timed_out and ended.status != 0
+    assert ended.stdout.head == b"started\n"
+    assert sleepers() == []
+
+
+async def test_a_flood_that_nobody_reads_to_its_end_is_killed_too(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    ended = await shell(sandbox, tmp_path, "yes", Bounds(0.3, 100, 100))
+    assert ended.timed_out and len(ended.stdout.head) == 100
+
+
+async def test_cancelling_kills_the_whole_tree_and_waits(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    task = asyncio.create_task(shell(sandbox, tmp_path, FOREVER))
+    while len(sleepers()) < 2:
+        await asyncio.to_thread(os.sched_yield)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sleepers() == []
+
+
+async def test_whenever_it_is_cancelled_nothing_is_left(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    for turns in range(40):
+        task = asyncio.create_task(shell(sandbox, tmp_path, FOREVER))
+        for _ in range(turns):
+            await asyncio.to_thread(os.sched_yield)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sleepers() == []
+
+
+async def test_many_at_once_all_come_back(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    ended = await asyncio.gather(*(shell(sandbox, tmp_path, f"echo {number}") for number in range(30)))
+    assert [one.stdout.head for one in ended] == [f"{number}\n".encode() for number in range(30)]
+
+
+async def test_no_descriptor_is_left_open(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    await shell(sandbox, tmp_path, "true")
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        await sandbox.run(("true",), tmp_path, SOON, instead={"file": b"other"})
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_it_works_on_a_loop_in_another_thread(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    ended: list[Ended] = []
+    thread = threading.Thread(target=lambda: ended.append(asyncio.run(shell(sandbox, tmp_path, "exit 3"))))
+    thread.start()
+    thread.join(30)
+    assert [one.status for one in ended] == [3]
+
+
+async def test_a_file_can_be_seen_with_another_content(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config").write_text("theirs")
+    ended = await sandbox.run(("cat", "a/config"), tmp_path, SOON, instead={"a/config": b"ours"})
+    assert ended.stdout.head == b"ours"
+    assert (tmp_path / "a" / "config").read_text() == "theirs"
+
+
+async def test_a_program_that_is_not_there_is_told_by_its_status(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    ended = await sandbox.run(("no-such-program",), tmp_path, SOON)
+    assert ended.status != 0 and b"no-such-program" in ended.stderr.head
+
+
+def test_why_there_is_no_sandbox_is_a_sentence(tmp_path: Path) -> None:
+    assert Bubblewrap.found(str(tmp_path)) is None
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'no permission to make namespaces' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found = Bubblewrap.found(str(tmp_path))
+    assert found is not None
+    assert found.problem() == f"{broken} cannot make a sandbox here: no permission to make namespaces"
+    assert "does not work" in (Bubblewrap(str(tmp_path / "nothing")).problem() or "")

@@ -1,0 +1,219 @@
+"""Hiring: what an agent of an order gets, what it does not get, and what its record says of both."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.definitions import Definitions
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolSpec
+from drone.agent.ports import Call, Output
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.wanted import CannotHire, Wanted
+from drone.agent.turn import Turn
+from drone.hiring import Hiring, Parent, Terms
+from drone.models.registry import Models
+from drone.models.scripted import ScriptedModel
+from drone.settings import Settings
+from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Rule
+from mcc.definitions.files import AgentFile
+from mcc.definitions.scopes import installed
+
+THERE = {"read_file": "workspace_read", "read_artifact": "workspace_read", "git_diff": "diff_read"}
+WRITES = {"write_file": "workspace_write", "run_shell": "shell_write"}
+
+
+class Bench:
+    """Tools that only say their name."""
+
+    def __init__(self, tools: dict[str, str]) -> None:
+        self._specs = [ToolSpec(name, f"{name} does it. And more.", {}, group) for name, group in tools.items()]
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    async def call(self, call: Call) -> Output:
+        return Output(f"{call.name} ran")
+
+
+def file(name: str, *lines: str) -> AgentFile:
+    return AgentFile(name, f"{name}.md", "\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")).encode())
+
+
+def hiring(*files: AgentFile, limits: Limits | None = None, terms: Terms | None = None) -> Hiring:
+    turn = Turn.begun(MemoryJournal("order"), Budget(limits or Limits()))
+    models = Models(Settings(data_dir=Path("/nowhere")))
+    return Hiring(Definitions(installed(files)), models, turn, terms or Terms())
+
+
+def child(here: Hiring, kind: str, tools: dict[str, str] | None = None, groups: tuple[str, ...] | None = None) -> Agent:
+    parent = Parent(ScriptedModel(["x"]), Bench(tools or {**THERE, **WRITES}))
+    return here.child(Wanted(kind, 1, groups), parent)
+
+
+def names(agent: Agent) -> list[str]:
+    return [spec.name for spec in agent.specs]
+
+
+def notes(agent: Agent, name: str) -> list[str]:
+    return [note.message for note in agent.notes if note.name == name]
+
+
+SCOUT = file("scout", "tools: [workspace_read, diff_read, tasks_read]", "result: text")
+
+
+def test_what_an_agent_was_provisioned_with_and_what_is_not_there_stands_in_its_record() -> None:
+    agent = child(hiring(SCOUT), "scout")
+    assert notes(agent, "provisioned") == [
+        "provisioned 3 tools: read_file, read_artifact, git_diff; not available here: tasks_read"
+    ]
+    assert "Not available here: tasks_read." in agent.system
+
+
+async def test_groups_leave_less_of_a_role_and_are_enforced_at_the_call() -> None:
+    agent = child(hiring(SCOUT), "scout", groups=("diff_read",))
+    assert names(agent) == ["git_diff"]
+    refused = await agent.tools.call(Call("1", "read_file", {}, Origin()))
+    assert refused.outcome is Outcome.DENIED and "git_diff" in refused.content
+
+
+def test_groups_never_give_a_role_what_its_file_does_not() -> None:
+    agent = child(hiring(SCOUT), "scout", groups=("diff_read", "workspace_write"))
+    assert names(agent) == ["git_diff"]
+    assert "not available here: workspace_write" in notes(agent, "provisioned")[0]
+
+
+@pytest.mark.parametrize("groups", [("workspce_read",), ("web_read",), ("nonsense", "web_read")])
+def test_groups_of_which_none_gives_a_tool_leave_the_roles_own(groups: tuple[str, ...]) -> None:
+    agent = child(hiring(SCOUT), "scout", groups=groups)
+    assert names(agent) == ["read_file", "read_artifact", "git_diff"]
+    assert f"; {', '.join(groups)} gave it no tool, so it has those of its file" in notes(agent, "provisioned")[0]
+
+
+def test_an_unknown_group_is_told_with_the_nearest() -> None:
+    agent = child(hiring(SCOUT), "scout", groups=("diff_read", "workspce_read"))
+    assert notes(agent, "unknown_tool_group") == [
+        "there is no tool group 'workspce_read'; did you mean 'workspace_read'?"
+    ]
+    assert names(agent) == ["git_diff"]
+
+
+def test_run_group_and_shell_writes_are_never_in_chosen_groups_and_the_finish_tools_always() -> None:
+    lead = file("lead", "spawns: [lead]", "result: report")
+    groups = ("delegation", "shell_write", "diff_read")
+    assert names(child(hiring(lead), "lead", groups=groups)) == ["git_diff", "submit_result", "validate"]
+    assert "run_shell" not in names(child(hiring(lead), "lead", groups=("finish",)))
+    assert "run_shell" in names(child(hiring(lead), "lead"))
+
+
+def test_no_tools_is_none_and_left_out_is_the_parents() -> None:
+    none = child(hiring(file("bare", "tools: []", "result: text")), "bare")
+    assert names(none) == []
+    assert notes(none, "provisioned") == ["provisioned 0 tools"]
+    assert "You have no tools." in none.system
+    every = child(hiring(file("all", "disallowed_tools: [write_file]", "result: text")), "all")
+    assert names(every) == ["read_file", "read_artifact", "git_diff", "run_shell"]
+
+
+def test_a_role_gets_only_what_its_parent_has() -> None:
+    writer = file("writer", "tools: [workspace_read, workspace_write]", "result: text")
+    agent = child(hiring(writer), "writer", tools=THERE)
+    assert names(agent) == ["read_file", "read_artifact"]
+    assert "not available here: workspace_write" in notes(agent, "provisioned")[0]
+
+
+def test_a_child_may_hire_only_whom_its_parent_may_hire() -> None:
+    here = hiring(
+        file("master", "spawns: [lead]"),
+        file("lead", "spawns: [lead, worker]", "result: text"),
+        file("worker", "result: text"),
+    )
+    parent = Parent(ScriptedModel(["x"]), Bench(THERE), spawns=frozenset({"lead"}))
+    agent = here.child(Wanted("lead", 1), parent)
+    assert "`lead`" in agent.system and "`worker`" not in agent.system
+
+
+def test_a_child_has_only_the_delegation_tools_of_its_parent_and_none_at_the_depth_limit() -> None:
+    lead = file("lead", "spawns: [lead]", "result: text")
+    parent = Parent(ScriptedModel(["x"]), Bench({}), delegation=frozenset({"subagent"}))
+    here = hiring(lead, limits=Limits(depth=2))
+    assert names(here.child(Wanted("lead", 1), parent)) == ["subagent"]
+    assert names(here.child(Wanted("lead", 2), parent)) == []
+
+
+def test_reports_can_be_read_whole_by_an_agent_that_delegates_and_may_read_nothing_else() -> None:
+    lead = file("lead", "tools: [delegation]", "spawns: [lead]", "result: text")
+    assert names(child(hiring(lead), "lead"))[0] == "read_artifact"
+    strict = file("lead", "tools: [delegation]", "spawns: [lead]", "disallowed_tools: [read_artifact]")
+    assert "read_artifact" not in names(child(hiring(strict), "lead"))
+
+
+def test_the_inventory_comes_from_the_tools_that_are_there_one_line_each() -> None:
+    agent = child(hiring(SCOUT), "scout")
+    assert "- `git_diff`: git_diff does it.\n" in agent.system
+    assert "And more" not in agent.system
+    assert agent.system == child(hiring(SCOUT), "scout").system
+
+
+def test_a_subagent_owes_the_shipped_report_unless_its_file_says_text() -> None:
+    assert child(hiring(file("any")), "any").gate is not None
+    assert child(hiring(file("any", "result: text")), "any").gate is None
+
+
+def test_an_orders_schema_and_rules_bind_the_master_and_nobody_below() -> None:
+    terms = Terms({"type": "object", "required": ["answer"]}, (Rule(cel="result.answer == 42"),))
+    here = hiring(file("master", "result: text"), file("any", "result: text"), terms=terms)
+    master = here.master("master", "offline", Bench(THERE))
+    assert master.gate is not None and "result.answer == 42" in master.system
+    assert '"result_schema":{"type":"object"' in master.setup and "result.answer == 42" in master.setup
+    assert child(here, "any").gate is None
+
+
+@pytest.mark.parametrize(
+    "terms", [Terms(rules=(Rule(cel="result. =="),)), Terms(result_schema={"type": "strnig"})], ids=["rule", "schema"]
+)
+def test_terms_that_cannot_be_checked_are_refused_before_any_model_is_asked(terms: Terms) -> None:
+    with pytest.raises(CannotHire, match="cannot be checked"):
+        hiring(file("master"), terms=terms).master("master", "offline", Bench({}))
+
+
+def test_a_model_is_asked_for_by_name_and_an_unknown_one_is_told() -> None:
+    here = hiring(SCOUT)
+    parent = Parent(ScriptedModel(["x"], name="scripted/parent"), Bench(THERE))
+    own = here.child(Wanted("scout", 1, model="offline"), parent)
+    assert own.model.name == "offline"
+    assert here.child(Wanted("scout", 1), parent).model.name == "scripted/parent"
+    with pytest.raises(CannotHire, match="Did you mean offline"):
+        here.child(Wanted("scout", 1, model="oflline"), parent)
+
+
+async def test_requested_and_effective_tools_and_model_are_in_the_record() -> None:
+    agent = child(hiring(SCOUT), "scout", groups=("diff_read",))
+    turn = agent.turn()
+    await agent.run("look", turn)
+    record = turn.journal.fold.record()  # type: ignore[attr-defined]
+    assert (record.tools_requested, record.tools) == (("diff_read",), ("git_diff",))
+    assert (record.model.requested, record.model.effective) == ("inherit", "scripted/model")
+    assert record.definition_digest == agent.definition_digest
+
+
+def test_a_workspaces_warnings_begin_the_masters_record() -> None:
+    here = hiring(file("master"))
+    near = Hiring(here.definitions.nearer([file("odd", "tone: x")]), here.models, here.turn)
+    master = near.master("master", "offline", Bench({}))
+    assert ["'tone' is not a key" in note for note in notes(master, "definition_warning")] == [True]
+
+
+def test_what_is_wrong_with_a_workspaces_files_takes_a_bounded_number_of_bounded_entries() -> None:
+    here = hiring(file("master"))
+    many = "\n".join(f"key_{index}: x" for index in range(300))
+    long = f"tools: [{'x' * 200_000}]"
+    near = here.definitions.nearer([file("odd", long), *(file(f"odd_{index}", many) for index in range(20))])
+    master = Hiring(near, here.models, here.turn).master("master", "offline", Bench({}))
+    told = notes(master, "definition_warning")
+    assert len(told) == 101 and told[-1].startswith("And ") and max(map(len, told)) == 1_000
+    assert any("290 more keys are none of an agent file" in note for note in told)

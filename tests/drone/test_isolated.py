@@ -1,0 +1,292 @@
+"""A runner of single agents inside somebody else's program: every argument counts, every mishap is in the result."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import drone
+from drone.agent.definitions import Definitions
+from drone.agent.ports import Ask, ModelError
+from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
+from mcc.contracts.record import RecordStatus
+
+
+@drone.tool(idempotent=True)
+async def look() -> str:
+    """Look around."""
+    return "a garden"
+
+
+@drone.tool(idempotent=True)
+async def dig() -> str:
+    """Dig a hole."""
+    return "a hole"
+
+
+def definition(name: str, **more: Any) -> drone.AgentDefinition:
+    return drone.AgentDefinition(name=name, prompt=f"You are {name}.", **{"result": "text", **more})
+
+
+class Stage:
+    """A runner with two tools and two agents, of whom `lead` may delegate to `helper`."""
+
+    def __init__(self, script: Sequence[Said] | Author, workspace: Path | None = None, **limits: Any) -> None:
+        self.model = ScriptedModel(script, name="first/model")
+        self.other = ScriptedModel(script, name="second/model")
+        self.runner = drone.InProcessRunner(
+            {"first": self.model, "second": self.other},
+            definitions=[definition("lead", spawns=("helper",)), definition("helper", guidelines=("Be brief.",))],
+            tools=[look, dig],
+            workspace=workspace,
+            limits=drone.Limits(**limits),
+        )
+        self.port: drone.SubagentRunner = self.runner
+
+    @property
+    def tools(self) -> set[str]:
+        """What the first agent that was asked could use."""
+        return {spec.name for spec in self.model.asks[0].tools}
+
+
+def use(name: str, **arguments: object) -> Line:
+    return Line(calls=(call(name, **arguments),))
+
+
+def echo(prompt: str, replies: int) -> Said:
+    return f"did {prompt}"
+
+
+async def test_a_run_answers_text_usage_turns_and_model_and_keeps_its_record() -> None:
+    stage = Stage([use("look"), "A garden."])
+    result = await stage.port.run_isolated("helper", "What is there?")
+    assert (result.text, result.turns, result.model, result.error) == ("A garden.", 2, "first/model", None)
+    assert (result.usage.model_calls, result.usage.tool_calls) == (2, 1)
+    assert result.tokens == result.usage.total_tokens > 0
+    assert result.record is not None and result.record.depth == 1
+    assert result.record.usage_total == result.usage
+
+
+async def test_usage_is_that_of_the_whole_subtree() -> None:
+    def write(prompt: str, replies: int) -> Said:
+        if prompt == "go":
+            return "Done." if replies else use("subagent", agent_type="helper", prompt="look")
+        return "found" if replies else use("look")
+
+    result = await Stage(by_prompt(write)).port.run_isolated("lead", "go")
+    assert (result.usage.model_calls, result.usage.tool_calls, result.turns) == (4, 2, 2)
+
+
+async def test_no_list_of_tools_is_all_an_empty_one_none_and_names_are_those() -> None:
+    every = Stage(by_prompt(echo))
+    await every.port.run_isolated("lead", "go")
+    assert {"look", "dig", "subagent", "subagents_run", "subagent_send", "read_artifact"} == every.tools
+    none = Stage(by_prompt(echo))
+    await none.port.run_isolated("lead", "go", tools=[])
+    assert none.tools == set()
+    some = Stage(by_prompt(echo))
+    await some.port.run_isolated("lead", "go", tools=["dig", "workspace_read"])
+    assert some.tools == {"dig", "read_artifact"}
+
+
+async def test_a_tool_that_was_not_given_does_not_run() -> None:
+    stage = Stage([use("dig"), "I could not."])
+    result = await stage.port.run_isolated("helper", "go", tools=["look"])
+    assert result.record is not None
+    (step,) = [step for step in result.record.steps if step.kind == "tool"]
+    assert step.is_error and "You have: look." in step.content
+
+
+async def test_a_prompt_takes_the_place_of_the_definitions_own() -> None:
+    stage = Stage(by_prompt(echo))
+    await stage.port.run_isolated("helper", "go", system_prompt="You are someone else.", tools=[])
+    assert stage.model.asks[0].system.startswith("You are someone else.")
+    assert "Be brief." not in stage.model.asks[0].system
+    await stage.port.run_isolated("helper", "go", tools=[])
+    assert stage.model.asks[1].system.startswith("You are helper.") and "Be brief." in stage.model.asks[1].system
+
+
+async def test_a_prompt_alone_makes_an_agent_under_a_new_name() -> None:
+    result = await Stage(by_prompt(echo)).port.run_isolated("gardener", "go", system_prompt="You garden.")
+    assert result.text == "did go" and result.record is not None and result.record.agent == "gardener"
+
+
+async def test_the_model_is_the_one_that_is_named() -> None:
+    stage = Stage(by_prompt(echo))
+    result = await stage.port.run_isolated("helper", "go", model="second")
+    assert result.model == "second/model" and stage.model.asks == [] and len(stage.other.asks) == 1
+
+
+async def test_file_tools_work_where_the_call_says(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "note.txt").write_text("a note\n")
+    (tmp_path / "top.txt").write_text("the top\n")
+    read = Line(calls=(call("read_file", path="note.txt"), call("read_file", path="../top.txt")))
+    stage = Stage([read, "Read."], tmp_path)
+    result = await stage.port.run_isolated("helper", "go", cwd="inside")
+    assert result.record is not None
+    steps = [step for step in result.record.steps if step.kind == "tool"]
+    top, note = sorted(steps, key=lambda step: str(step.arguments))
+    assert "a note" in note.content and top.is_error and "the top" not in top.content
+    for cwd in (tmp_path, str(tmp_path / "inside"), None):
+        assert (await Stage(by_prompt(echo), tmp_path).port.run_isolated("helper", "go", cwd=cwd)).error is None
+
+
+@pytest.mark.parametrize("cwd", ["..", "../..", "/", "way_out", "inside/way_out", "nowhere", "file.txt", "a\0b"])
+async def test_no_directory_outside_of_the_workspace_is_ever_opened(cwd: str, tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / "inside").mkdir(parents=True)
+    (workspace / "way_out").symlink_to(tmp_path)
+    (workspace / "inside" / "way_out").symlink_to("../..")
+    (workspace / "file.txt").write_text("a file\n")
+    stage = Stage([], workspace)
+    result = await stage.port.run_isolated("helper", "go", cwd=cwd)
+    assert result.error is not None and result.record is None and stage.model.asks == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"agent_name": "helpr"}, "There is no agent 'helpr'"),
+        ({"model": "third"}, "There is no model 'third'"),
+        ({"tools": ["lok"]}, "There is no tool or tool group 'lok'"),
+        ({"cwd": "."}, "no workspace"),
+        ({"depth": 3}, "The limit depth (3) is reached"),
+        ({"depth": 90}, "The limit depth (3) is reached"),
+    ],
+)
+async def test_what_cannot_be_honoured_is_an_error_before_any_model_is_asked(
+    arguments: dict[str, Any], words: str
+) -> None:
+    stage = Stage([])
+    result = await stage.port.run_isolated(**{"agent_name": "helper", "task": "go", **arguments})
+    assert result.error is not None and words in result.error
+    assert (result.text, result.turns, result.record, stage.model.asks) == ("", 0, None, [])
+
+
+async def test_who_runs_at_the_last_depth_has_nobody_to_delegate_to() -> None:
+    stage = Stage(by_prompt(echo))
+    result = await stage.port.run_isolated("lead", "go", depth=2)
+    assert result.record is not None and result.record.depth == 3
+    assert stage.tools.isdisjoint({"subagent", "subagents_run", "subagent_send"})
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [(ModelError("It is down."), "It is down."), (use("look"), "rounds")],
+)
+async def test_however_an_agent_stops_short_the_result_says_why(said: Said, words: str) -> None:
+    result = await Stage(lambda ask: said, subagent_rounds=2).port.run_isolated("helper", "go")
+    assert result.error is not None and words in result.error
+    assert result.record is not None and result.record.finished_at is not None
+
+
+async def test_an_agent_that_reports_that_it_is_blocked_has_brought_no_result() -> None:
+    blocked = use("submit_result", status="blocked", summary="The gate is locked.")
+    runner = drone.InProcessRunner(
+        {"first": ScriptedModel([use("look"), blocked, blocked])},
+        definitions=[definition("helper", result="report")],
+        tools=[look],
+    )
+    result = await runner.run_isolated("helper", "go")
+    assert (result.error, result.text) == ("The agent reports that it is blocked.", "The gate is locked.")
+    assert result.record is not None and result.record.status is RecordStatus.BLOCKED
+
+
+async def test_who_cancels_a_run_stops_it() -> None:
+    asked = asyncio.Event()
+
+    async def author(ask: Ask) -> Said:
+        asked.set()
+        await asyncio.Event().wait()
+        return ""
+
+    running = asyncio.ensure_future(Stage(author).port.run_isolated("helper", "go"))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_runs_at_the_same_time_know_nothing_of_each_other() -> None:
+    stage = Stage(by_prompt(echo))
+    runs = (
+        stage.port.run_isolated("helper", f"task {number}", f"Prompt {number}.", tools=["look"] if number % 2 else [])
+        for number in range(10)
+    )
+    results = await asyncio.gather(*runs)
+    assert [result.text for result in results] == [f"did task {number}" for number in range(10)]
+    assert all(result.usage.model_calls == 1 for result in results)
+    seen = {ask.system.partition(".")[0]: len(ask.tools) for ask in stage.model.asks}
+    assert seen == {f"Prompt {number}": number % 2 for number in range(10)}
+
+
+async def test_eight_in_parallel_four_at_a_time_and_one_failure_never_drops_the_others() -> None:
+    at_work, most, four = 0, 0, asyncio.Event()
+
+    async def author(ask: Ask) -> Said:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        if at_work == 4:
+            four.set()
+        await four.wait()
+        at_work -= 1
+        prompt = ask.messages[0].text  # type: ignore[union-attr]
+        return ModelError("It is down.") if prompt == "task 3" else f"did {prompt}"
+
+    stage = Stage(author)
+    results = await stage.runner.run_parallel(drone.Fork("helper", f"task {number}") for number in range(8))
+    assert [result.error is None for result in results] == [True] * 3 + [False] + [True] * 4
+    assert results[7].text == "did task 7" and most == 4
+
+
+async def test_a_chain_hands_on_what_was_found_and_ends_with_the_first_error() -> None:
+    stage = Stage(by_prompt(lambda prompt, replies: ModelError("Down.") if "bad" in prompt else f"<{prompt}>"))
+    chain = [("helper", "a"), ("helper", "b {previous}"), ("helper", "bad"), ("helper", "{previous}")]
+    first, second, third, last = await stage.runner.run_chain(chain)
+    assert (first.text, second.text, third.error) == ("<a>", "<b <a>>", "Down.")
+    assert last.error == "Not run, because helper before it stopped short: Down." and last.record is None
+
+
+async def test_the_shipped_agents_are_there_without_a_word_and_a_set_of_definitions_serves_too() -> None:
+    model = ScriptedModel(by_prompt(echo))
+    assert (await drone.InProcessRunner({"m": model}).run_isolated("explore", "go")).text == "did go"
+    runner = drone.InProcessRunner({"m": model}, definitions=Definitions.load())
+    assert (await runner.run_isolated("explore", "go", tools=[])).text == "did go"
+
+
+async def test_a_definitions_own_refusal_outlives_every_list_of_tools() -> None:
+    model = ScriptedModel(by_prompt(echo))
+    runner = drone.InProcessRunner(
+        {"m": model}, definitions=[definition("helper", disallowed_tools=("dig",))], tools=[look, dig]
+    )
+    await runner.run_isolated("helper", "go", tools=["look", "dig"])
+    assert [spec.name for spec in model.asks[0].tools] == ["look"]
+
+
+async def test_a_result_that_a_gate_accepted_is_handed_on_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
+    runner = drone.InProcessRunner(
+        {"m": ScriptedModel([use("submit_result", answer=42)])}, definitions=[definition("maths", result=schema)]
+    )
+    result = await runner.run_isolated("maths", "go")
+    assert result.result == {"answer": 42} and json.loads(result.text) == {"answer": 42}
+
+
+async def test_a_runner_without_a_model_says_so() -> None:
+    result = await drone.InProcessRunner({}).run_isolated("explore", "go")
+    assert result.error == "This runner has no model: give it one."
+
+
+async def test_figures_that_mean_nothing_are_refused_and_not_waited_for() -> None:
+    stage = Stage(["Never said."])
+    with pytest.raises(ValueError, match="at_once must be 1 or more, and is 0"):
+        await stage.runner.run_parallel([("helper", "task")], at_once=0)
+    assert (
+        await stage.port.run_isolated("helper", "task", depth=-1)
+    ).error == "The depth must be 0 or more, and is -1."
+    assert stage.model.asks == []

@@ -1,0 +1,42 @@
+"""What a machine cannot do is registered with the reason, and left out of what agents are shown."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from drone.agent.ports import Output
+from drone.tools.catalog import Toolbox
+from drone.tools.detected import Detected
+from drone.tools.git_program import Git
+from mcc.contracts.journal import Outcome
+
+Use = Callable[..., Awaitable[Output]]
+
+
+def toolbox(git: Git) -> Toolbox:
+    return Toolbox(None, git, ())
+
+
+def test_without_a_sandbox_git_is_registered_with_its_problem_and_not_offered(tmp_path: Path) -> None:
+    off = toolbox(Git.found(None))
+    problems = {one.name: one.problem for one in off.capabilities() if one.problem}
+    assert set(problems) == {"git_status", "git_diff", "git_show", "git_log", "git_branches", "git_ls_files"}
+    assert all("bubblewrap (bwrap) is not installed" in problem for problem in problems.values() if problem)
+    assert off.sandbox.startswith("off: bubblewrap")
+    assert not any(spec.name.startswith("git_") for spec in off.tools(tmp_path).specs())
+
+
+async def test_the_git_tools_of_an_order_wait_for_its_detection(use: Use, tmp_path: Path) -> None:
+    on = toolbox(Git(None))
+    assert on.sandbox == "bubblewrap" and not any(one.problem for one in on.capabilities())
+    tools = on.tools(tmp_path)
+    refused = await use(tools, "git_status")
+    assert refused.outcome is Outcome.DENIED and "environment_detect" in refused.content
+    assert not (await use(tools, "environment_detect")).is_error
+    assert "git tools are off" in (await use(tools, "git_status")).content
+    assert "git tools are off" in (await use(on.tools(tmp_path, Detected(already=True)), "git_status")).content
+
+
+def test_skills_come_from_the_operator_first_and_then_from_the_installation(tmp_path: Path) -> None:
+    found = Toolbox.found(tmp_path)
+    assert found.skills[0] == tmp_path / "skills"
+    assert (found.skills[1] / "reviewing-a-change" / "SKILL.md").is_file()

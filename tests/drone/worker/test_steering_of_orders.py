@@ -1,0 +1,202 @@
+"""Controls of orders that a drone runs, with real agents: receipts, batches, and what holds for the next attempt."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from drone.agent.controls import bridge
+from drone.agent.controls.bridge import Bridge
+from drone.agent.ports import Journal
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.wanted import Wanted
+from drone.agent.turn import Task, Turn
+from drone.crew import outcome_of
+from drone.models.scripted import Line
+from drone.tools.tool import FunctionTools, tool
+from drone.worker.control import ControlListener
+from drone.worker.runs import Stop
+from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.status import OrderStatus
+from mcc.store.ports import Store
+from tests.drone.agent.steered_tree import MASTER, SteeredTree, delegate
+from tests.drone.worker.bench_of_orders import Bench
+from tests.drone.worker.fake_crew import FakeCrew
+
+
+@tool(group="workspace_write")
+async def write() -> str:
+    """Write."""
+    return "written"
+
+
+def a_tree() -> SteeredTree:
+    script: dict[str, list[Line | str]] = {
+        MASTER: [delegate("north", "south"), "Both looked."],
+        "north": ["North is empty."],
+        "south": ["South is empty."],
+    }
+    tree = SteeredTree(script, lambda: FunctionTools([write]))
+    tree.hold("north", "south")
+    return tree
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Until the store, which tells nobody, makes it so."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+class TreeCrew(FakeCrew):
+    """Runs the tree as the order, whatever that asks for."""
+
+    def __init__(self, tree: SteeredTree) -> None:
+        super().__init__()
+        self._tree = tree
+
+    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
+        self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge)
+        task = Task(MASTER, root_record_id(order.id, attempt))
+        return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))
+
+
+class Steered:
+    """An order that one drone runs, and what is asked of it."""
+
+    def __init__(self, bench: Bench, tree: SteeredTree, order: WorkOrder) -> None:
+        self.bench = bench
+        self.tree = tree
+        self.order = order
+        self.working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        self.listener = ControlListener(
+            bench.store.controls, bench.offload, "redis://127.0.0.1:1/0", bench.trust, bench.runs
+        )
+
+    def request(self, kind: ControlKind, **asked: object) -> Control:
+        """Only kept; `listener.once` brings it."""
+        new = NewControl.model_validate(asked)
+        return self.bench.store.controls.request(self.order.id, kind, new, principal="test")
+
+    async def ask(self, kind: ControlKind, **asked: object) -> Control:
+        control = self.request(kind, **asked)
+        await self.listener.once()
+        return self.now(control)
+
+    def now(self, control: Control) -> Control:
+        return self.bench.store.controls.of_order(self.order.id)[control.number - 1]
+
+    def record(self) -> ChatRecord:
+        record = self.bench.fold(self.order.id).record()
+        assert record is not None
+        return record
+
+    def child(self, prompt: str) -> ChatRecord:
+        return next(child for child in self.record().subagent_history if child.prompt == prompt)
+
+    async def until_refused(self, control: Control) -> Control:
+        await until(lambda: self.now(control).refused is not None)
+        return self.now(control)
+
+    async def end(self, *prompts: str) -> WorkOrder:
+        self.tree.let_go(*prompts)
+        async with asyncio.timeout(10):
+            await self.working
+        assert not any(control.open for control in self.bench.store.controls.of_order(self.order.id))
+        assert self.bench.store.orders.record(self.order.id) == self.record()
+        return self.bench.store.orders.get(self.order.id)
+
+
+@asynccontextmanager
+async def steered(store: Store | None = None, order: WorkOrder | None = None) -> AsyncIterator[Steered]:
+    tree = a_tree()
+    async with Bench(store, crew=TreeCrew(tree)) as bench:
+        yield Steered(bench, tree, order or bench.place("look"))
+
+
+async def test_a_child_is_cancelled_in_a_batch_its_other_controls_are_refused_and_its_sibling_goes_on() -> None:
+    async with steered() as run:
+        await run.tree.until_asked("north", "south")
+        north = run.child("north").id
+        steer = run.request(ControlKind.STEER, record_id=north, message="Count.")
+        pause = run.request(ControlKind.PAUSE, record_id=north)
+        cancel = await run.ask(ControlKind.CANCEL, record_id=north, reason="wrong side")
+        assert (await run.until_refused(steer)).refused in (bridge.ENDING, bridge.NOBODY)
+        assert (await run.until_refused(pause)).refused in (bridge.ENDING, bridge.NOBODY)
+        assert cancel.applied_seq is not None
+        order = await run.end("north", "south")
+        assert (order.status, order.answer) == (OrderStatus.SUCCEEDED, "Both looked.")
+        assert run.child("north").status is RecordStatus.CANCELLED
+        assert run.child("south").status is RecordStatus.COMPLETED
+
+
+async def test_a_message_that_its_child_never_read_is_refused_while_the_order_goes_on() -> None:
+    async with steered() as run:
+        await run.tree.until_asked("north", "south")
+        north = run.child("north").id
+        steer = await run.ask(ControlKind.STEER, record_id=north, message="Count.")
+        assert steer.delivered_at is not None and steer.open
+        await run.ask(ControlKind.CANCEL, record_id=north)
+        assert (await run.until_refused(steer)).refused == bridge.UNREAD
+        assert run.bench.store.orders.get(run.order.id).status is OrderStatus.RUNNING
+        await run.end("south")
+
+
+async def test_a_cancel_of_the_whole_order_beats_what_came_before_it_in_the_batch() -> None:
+    async with steered() as run:
+        await run.tree.until_asked("north", "south")
+        steer = run.request(ControlKind.STEER, message="Count.")
+        cancel = await run.ask(ControlKind.CANCEL, record_id=run.record().id, reason="enough")
+        order = await run.end()
+        assert (order.status, order.detail) == (OrderStatus.CANCELLED, "enough")
+        assert run.now(cancel).applied_seq is not None
+        assert run.now(steer).refused is not None
+
+
+async def test_a_pause_and_what_was_taken_away_and_said_hold_for_the_next_attempt() -> None:
+    async with steered() as first:
+        await first.tree.until_asked("north", "south")
+        await first.ask(ControlKind.STEER, record_id=first.child("north").id, message="Count.")
+        await first.ask(ControlKind.STEER, message="Look east.", mode="redirect")
+        await first.ask(ControlKind.STEER, remove_tools=["workspace_write"])
+        first.tree.hold(MASTER)
+        first.tree.asked[MASTER].clear()
+        first.tree.let_go("north", "south")
+        await first.tree.until_asked(MASTER)
+        await first.ask(ControlKind.PAUSE, reason="lunch")
+        for run in first.bench.runs:
+            run.halt(Stop.FENCED)
+        await first.working
+        first.bench.store.leases.leave(first.bench.trust.incarnation or "")
+        assert list(first.bench.store.sweeper.sweep(may_expire=True).requeued) == [first.order.id]
+
+        async with steered(first.bench.store, first.order) as second:
+            await until(lambda: second.bench.kinds(second.order.id)[-2:] == ["agent.finished", "agent.started"])
+            assert second.record().status is RecordStatus.WAITING and not second.tree.calls
+            assert (await second.ask(ControlKind.RESUME)).applied_seq is not None
+            order = await second.end("north", "south")
+            assert (order.status, order.attempt) == (OrderStatus.SUCCEEDED, 2)
+            said = second.tree.said_to(MASTER)
+            assert len(said) == 2 and said[1].endswith("this is your task from now on:\n\nLook east.")
+            assert "write" not in [*second.tree.offered_to(MASTER), *second.tree.offered_to("north")]
+
+
+async def test_a_message_to_the_order_that_nobody_had_read_is_read_by_the_next_attempt() -> None:
+    async with steered() as first:
+        await first.tree.until_asked("north", "south")
+        steer = await first.ask(ControlKind.STEER, message="Mind the gulls.")
+        for run in first.bench.runs:
+            run.halt(Stop.HAND_BACK)
+        await first.working
+        store = first.bench.store
+        assert list(store.claims.hand_back(first.bench.runs.to_hand_back(), drone="d1", message="bye"))
+        assert first.now(steer).open
+
+        async with steered(store, first.order) as second:
+            await second.tree.until_asked("north", "south")
+            assert second.tree.said_to(MASTER)[-1] == "Mind the gulls."
+            assert second.now(steer).applied_seq is not None
+            await second.end("north", "south")

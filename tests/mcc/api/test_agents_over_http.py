@@ -1,0 +1,68 @@
+"""One agent as the drones have it: its definition, what that comes to, and its prompt."""
+
+from pathlib import Path
+
+import httpx
+
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.drones import AgentSheet, Capability, Registration
+from mcc.testing import MemoryStore
+
+AGENTS = "/api/v1/agents"
+
+
+def register(store: MemoryStore, name: str, *agents: Capability, root: str = "/nowhere") -> None:
+    one = Registration(
+        incarnation=name,
+        name=name,
+        pid=1,
+        host="h",
+        version="0",
+        queues=("default",),
+        slots=1,
+        agents=agents,
+        workspace_roots=(root,),
+    )
+    store.leases.register(one, lease_seconds=600)
+
+
+def sheet(store: MemoryStore, prompt: str) -> AgentSheet:
+    return AgentSheet(
+        definition=AgentDefinition(name="review", tools=("workspace_read",)),
+        origin="shipped",
+        tools=("read_file",),
+        digest="d",
+        prompt_digest=store.texts.keep(prompt),
+    )
+
+
+async def test_the_list_has_the_definitions_and_one_agent_its_prompt(
+    api: httpx.AsyncClient, store: MemoryStore
+) -> None:
+    register(store, "a", Capability(name="review", agent=sheet(store, "Be strict.")))
+    (listed,) = (await api.get(AGENTS)).json()["items"]
+    assert listed["agent"]["tools"] == ["read_file"]
+    assert listed["agent"]["definition"]["prompt"] == ""
+    one = (await api.get(f"{AGENTS}/review")).json()
+    assert one["agent"]["definition"]["prompt"] == "Be strict."
+    assert one["drones"] == ["a"]
+
+
+async def test_an_agent_that_no_drone_has_is_not_found(api: httpx.AsyncClient, store: MemoryStore) -> None:
+    register(store, "a", Capability(name="broken", problem="line 3 is wrong"))
+    assert (await api.get(f"{AGENTS}/nobody")).status_code == 404
+    assert (await api.get(f"{AGENTS}/broken")).json()["problem"] == "line 3 is wrong"
+
+
+async def test_an_agent_that_only_the_workspace_may_have_is_left_to_the_drone(
+    api: httpx.AsyncClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    register(store, "a", Capability(name="master"), root=str(tmp_path))
+    order = {"prompt": "x", "agent": "historian", "workspace": str(tmp_path)}
+    refused = await api.post("/api/v1/orders", json=order)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "agent")
+    (tmp_path / ".mcc" / "agents").mkdir(parents=True)
+    (tmp_path / ".mcc" / "agents" / "historian.md").write_text("---\nname: historian\n---\nx")
+    assert (await api.post("/api/v1/orders", json=order)).status_code == 201
+    elsewhere = {**order, "workspace": str(tmp_path / "on-the-drones-machine")}
+    assert (await api.post("/api/v1/orders", json=elsewhere)).status_code == 201

@@ -1,0 +1,48 @@
+"""Result schemas and rules of orders: kept with the order, or refused where they are wrong."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+ORDERS = "/api/v1/orders"
+
+
+async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -> None:
+    asked = {
+        "prompt": "Review this",
+        "result_schema": {"$ref": "report"},
+        "rules": [{"cel": "size(result.findings) > 0", "message": "Find something."}, {"cel": "size(receipts) > 0"}],
+    }
+    placed = await api.post(ORDERS, json=asked)
+    assert placed.status_code == 201, placed.text
+    order = (await api.get(placed.headers["location"])).json()
+    assert order["result_schema"] == {"$ref": "report"}
+    assert [rule["cel"] for rule in order["rules"]] == ["size(result.findings) > 0", "size(receipts) > 0"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ({"rules": [{"cel": "true"}, {"cel": "result.n >"}]}, "rules[1].cel", "line 1, column 11"),
+        ({"rules": [{"cel": "resul.n > 1"}]}, "rules[0].cel", "did you mean 'result'?"),
+        ({"rules": [{"cel": "(" * 10_000}]}, "rules[0].cel", "at most 4,000 can be checked"),
+        ({"rules": [{"cel": "true || " * 450 + "true"}] * 6}, "rules", "more than 20,000 characters"),
+        ({"result_schema": {"type": "objec"}}, "result_schema.type", "did you mean 'object'?"),
+        (
+            {"result_schema": {"properties": {"a": {"$ref": "http://127.0.0.1/x"}}}},
+            "result_schema.properties.a.$ref",
+            "nothing is fetched",
+        ),
+        ({"result_schema": {"$ref": "#"}}, "result_schema.$ref", "never end"),
+        ({"result_schema": {"enum": list(range(30_000))}}, "result_schema", "more than 20,000 values"),
+    ],
+)
+async def test_what_cannot_be_checked_is_refused_and_named(
+    api: httpx.AsyncClient, body: dict[str, Any], field: str, said: str
+) -> None:
+    answer = await api.post(ORDERS, json={"prompt": "x", **body})
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["field"] == field
+    assert said in error["message"]

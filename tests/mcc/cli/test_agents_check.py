@@ -1,0 +1,95 @@
+"""`mcc agents check`: what is wrong with agent files, without a service."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mcc.cli.main import app
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCC_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("MCC_PROMPTS_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["agents", "check", *map(str, arguments)])
+
+
+def write(path: Path, name: str, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")))
+    return path
+
+
+def test_the_shipped_agents_have_nothing_wrong_with_them() -> None:
+    done = check()
+    assert (done.exit_code, done.stdout) == (0, "6 agent files: all is well\n")
+
+
+def test_an_error_has_file_line_and_suggestion_and_exit_code_1(tmp_path: Path) -> None:
+    path = write(tmp_path / "prompts" / "subagent" / "odd" / "system.md", "odd", "tools: [workspce_read]")
+    done = check(tmp_path / "prompts")
+    assert done.exit_code == 1
+    assert f"error: {path}, line 3: there is no tool or group 'workspce_read'; did you mean 'workspace_read'?" in (
+        done.stdout
+    )
+    assert "1 agent file: 1 error, 0 warnings\n" in done.stdout
+
+
+def test_machines_get_the_same_as_json(tmp_path: Path) -> None:
+    write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", "tols: []", "tools: [run_shell]")
+    done = check("--json", tmp_path)
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert [(one["level"], one["line"]) for one in told["items"]] == [("warning", 3), ("warning", None)]
+    assert "'tools'" in told["items"][0]["message"] and "run_shell" in told["items"][1]["message"]
+
+
+def test_an_unknown_spawn_is_told_with_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path / "p" / "subagent" / "odd" / "system.md", "odd", "spawns: [exlpore]")
+    assert "line 3: spawns names 'exlpore', and there is no such agent; did you mean 'explore'?" in (
+        check(tmp_path / "p").stdout
+    )
+
+
+def test_one_file_is_checked_where_it_belongs_and_its_neighbours_are_left_alone(tmp_path: Path) -> None:
+    good = write(tmp_path / ".mcc" / "agents" / "good.md", "good")
+    bad = write(tmp_path / ".mcc" / "agents" / "bad.md", "worse")
+    assert (check(good).exit_code, check(bad).exit_code) == (0, 1)
+    assert "'bad' belongs" in check(bad).stdout
+    loose = write(tmp_path / "loose.md", "loose", "rules: [{cel: 'true'}]")
+    assert check(loose).exit_code == 0
+
+
+def test_a_workspace_is_held_to_the_operators_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "p" / "master" / "system.md", "master", "tools: []")
+    monkeypatch.setenv("MCC_PROMPTS_DIR", str(tmp_path / "p"))
+    path = write(tmp_path / "ws" / ".mcc" / "agents" / "odd.md", "odd", "tools: [read_file]")
+    assert "tools beyond what the operator allows are left out: read_file" in check(path).stdout
+
+
+def test_a_link_in_a_workspace_is_an_error(tmp_path: Path) -> None:
+    target = write(tmp_path / "elsewhere.md", "odd")
+    link = tmp_path / ".mcc" / "agents" / "odd.md"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    assert "link" in check(tmp_path).stdout and check(tmp_path).exit_code == 1
+
+
+def test_what_is_not_there_is_a_mistake_of_the_caller_and_an_empty_directory_an_error(tmp_path: Path) -> None:
+    assert check(tmp_path / "nowhere").exit_code == 2
+    (tmp_path / "empty").mkdir()
+    done = check(tmp_path / "empty")
+    assert (done.exit_code, "no agent file" in done.stdout) == (1, True)
+
+
+def test_malformed_cel_and_schemas_are_refused_where_they_stand(tmp_path: Path) -> None:
+    path = write(tmp_path / "odd.md", "odd", "result: {type: strnig}")
+    rule = write(tmp_path / "rule.md", "rule", "rules:", "  - cel: result. ==")
+    assert check(path).exit_code == 1 and check(rule).exit_code == 1
+    assert f"{rule}, line 4" in check(rule).stdout

@@ -1,0 +1,43 @@
+"""The model of a record: the one asked for, and the one that answered."""
+
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import AgentStarted, Draft, Fact, ModelFellBack, ModelReplied, Origin
+from mcc.contracts.record import ModelChoice
+from mcc.contracts.usage import Usage
+from tests.mcc.contracts.samples import AT, ORDER_ID
+
+WHO = Origin(record_id="r", agent="master")
+
+
+def effective(*facts: Fact) -> ModelChoice:
+    started = AgentStarted(
+        title="t",
+        prompt="p",
+        model=ModelChoice(requested="fast", effective="openai/a"),
+        tools=(),
+        definition_digest="d",
+        setup_digest="s",
+    )
+    fold = Fold(ORDER_ID)
+    for seq, fact in enumerate((started, *facts), 1):
+        fold.add(Draft(at=AT, origin=WHO, data=fact).numbered(ORDER_ID, seq))
+    record = fold.record()
+    assert record is not None
+    return record.model
+
+
+def replied(model: str, round: int = 1) -> ModelReplied:
+    return ModelReplied(round=round, attempt=1, model=model, text="x", finish_reason="stop", usage=Usage())
+
+
+FELL_BACK = ModelFellBack(round=1, source="openai/a", target="anthropic/b", error="gone")
+
+
+def test_an_alias_is_what_was_asked_for_and_its_model_what_is_used() -> None:
+    assert effective(replied("openai/a-2026")) == ModelChoice(requested="fast", effective="openai/a")
+
+
+def test_after_a_fallback_the_model_that_answered_last_is_the_effective_one() -> None:
+    assert effective(FELL_BACK).effective == "anthropic/b"
+    assert effective(FELL_BACK, replied("anthropic/b")).effective == "anthropic/b"
+    assert effective(FELL_BACK, replied("anthropic/b"), replied("openai/a", 2)).effective == "openai/a"

@@ -1,0 +1,129 @@
+"""Agents of several scopes: the nearest counts, and a workspace never gets more than the operator allows."""
+
+import pytest
+
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.limits import AgentLimits
+from mcc.definitions.files import AgentFile, Scope
+from mcc.definitions.scopes import Agents, installed, with_workspace
+
+
+def file(name: str, *lines: str) -> AgentFile:
+    return AgentFile(name, f"{name}.md", "\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")).encode())
+
+
+OPERATOR = (
+    file(
+        "master",
+        "tools: [workspace_read, delegation]",
+        "disallowed_tools: [search_text]",
+        "spawns: [explore, 'workspace/*']",
+        "limits: {rounds: 30}",
+        "rules: [{cel: size(result.findings) > 0}]",
+    ),
+    file("explore", "tools: [workspace_read]", "model: local", "limits: {rounds: 5}"),
+    file("review", "tools: [workspace_read]", "result: report", "rules: [{cel: size(result.findings) > 0}]"),
+)
+
+
+def held(*files: AgentFile) -> Agents:
+    return with_workspace(installed(OPERATOR), files)
+
+
+def told(agents: Agents) -> str:
+    return "\n".join(map(str, (*agents.refused, *agents.warnings)))
+
+
+def test_a_workspaces_agent_of_the_same_name_counts_before_the_operators() -> None:
+    agents = held(file("explore", "description: Nearer."))
+    assert agents.get("explore").prompt == "Be explore."
+    assert agents.get("explore").description == "Nearer."
+    assert agents.scopes["explore"] is Scope.WORKSPACE
+
+
+def test_a_workspaces_agent_gets_no_tool_limit_or_model_beyond_the_operators_of_its_name() -> None:
+    agents = held(
+        file("explore", "tools: [workspace_read, shell_write, web_fetch]", "model: big", "limits: {rounds: 99}")
+    )
+    explore = agents.get("explore")
+    assert explore.tools is not None
+    assert not {"run_shell", "web_fetch"} & set(explore.tools)
+    assert "read_file" in explore.tools
+    assert (explore.model, explore.limits.rounds) == ("local", 5)
+    assert all(word in told(agents) for word in ("run_shell", "web_fetch", "'big'", "limits.rounds 99"))
+
+
+def test_an_agent_that_only_the_workspace_has_is_held_to_the_master_without_its_rules() -> None:
+    agents = held(file("historian", "limits: {rounds: 99}", "tools: [delegation, search_text, git_read]"))
+    historian = agents.get("historian")
+    assert "search_text" in historian.disallowed_tools
+    assert historian.limits == AgentLimits(rounds=30)
+    assert "git_log" not in (historian.tools or ())
+    assert historian.rules == ()
+    assert agents.spawns("master") == ("explore", "historian")
+
+
+def test_workspace_agents_may_spawn_each_other_only_where_the_operator_lists_them() -> None:
+    pair = (file("historian", "spawns: [clerk, explore, review]"), file("clerk"))
+    agents = held(*pair)
+    assert agents.get("historian").spawns == ("clerk", "explore")
+    assert "review" in told(agents)
+    closed = with_workspace(installed([file("master", "spawns: [explore]"), file("explore")]), pair)
+    assert closed.get("historian").spawns == ("explore",)
+    assert closed.spawns("master") == ("explore",)
+
+
+@pytest.mark.parametrize(("model", "kept"), [("fast", "fast"), ("openai/gpt", "inherit"), ("inherit", "inherit")])
+def test_a_workspace_names_models_by_their_alias_only(model: str, kept: str) -> None:
+    assert held(file("historian", f"model: {model}")).get("historian").model == kept
+
+
+def test_a_result_and_rules_that_the_operator_demands_stay_demanded() -> None:
+    agents = held(file("review", "result: text", "rules: [{cel: 'true'}]"))
+    review = agents.get("review")
+    assert review.result == "report"
+    assert [rule.cel for rule in review.rules] == ["size(result.findings) > 0", "true"]
+    assert "result is not used" in told(agents)
+
+
+def test_a_broken_workspace_file_is_told_with_its_line_and_the_others_work() -> None:
+    agents = held(
+        file("broken", "tools: [read_fil]"),
+        AgentFile("gone", "gone.md", problem="it is a link"),
+        file("clerk", "tone: friendly", "limits: {round: 3}"),
+    )
+    assert "clerk" in agents.usable and not {"broken", "gone"} & set(agents.usable)
+    assert [(error.source, error.line) for error in agents.refused] == [("broken.md", 3), ("gone.md", None)]
+    assert "did you mean 'read_file'?" in told(agents)
+    assert "clerk.md, line 3: 'tone' is not a key" in told(agents)
+    assert "clerk.md, line 4: 'limits.round' is not a key" in told(agents) and "'rounds'" in told(agents)
+
+
+def test_a_workspace_file_for_an_agent_whose_operator_file_is_broken_is_not_used() -> None:
+    agents = with_workspace(installed([file("master"), file("explore", "tols: []")]), [file("explore")])
+    assert "explore" not in agents.usable
+    assert "broken" in told(agents)
+
+
+def test_an_operator_that_has_no_master_has_nothing_to_hold_a_new_agent_to() -> None:
+    assert "no agent 'master'" in told(with_workspace(Agents(), [file("historian")]))
+
+
+def test_an_unknown_spawn_is_told_with_its_line_and_the_nearest() -> None:
+    agents = installed([file("master", "spawns:", "  - explore", "  - exlpore"), file("explore")])
+    problem = agents.problems["master"]
+    assert problem.line == 5
+    assert "did you mean 'explore'?" in str(problem)
+
+
+def test_yaml_that_reads_no_as_false_or_trips_over_a_colon_is_handled() -> None:
+    agents = held(file("no", "thinking: off"), file("colon", "description: a: b"))
+    assert agents.get("no").thinking == "off"
+    assert 'description: "a: b"' in told(agents)
+
+
+def test_everything_that_a_workspace_writes_leaves_the_operators_definitions_as_they_are() -> None:
+    before = installed(OPERATOR)
+    after = with_workspace(before, [file("historian"), file("explore")])
+    assert before.get("explore").model == "local" and before.get("master") == after.get("master")
+    assert isinstance(before.get("master"), AgentDefinition) and "historian" not in before.usable

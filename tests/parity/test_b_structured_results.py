@@ -1,0 +1,223 @@
+"""Section B: coordinated subagents with tool groups and structured results. One test for each thing such systems do."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drone.agent.ports import Ask, WantedCall
+from drone.models.scripted import Line, Said, call
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import OrderStatus
+from tests.parity.world import World, calls, piece, report, team
+
+
+def told(world: World) -> dict[str, Any]:
+    """What the master's call of `subagents_run` brought, as the model was told."""
+    (step,) = [step for step in world.results() if step.name == "subagents_run"]
+    return json.loads(step.content)
+
+
+async def test_one_call_starts_several_agents_and_more_than_the_cap_queue(tmp_path: Path) -> None:
+    at_work, most, gates = set[str](), 0, asyncio.Event()
+
+    async def busy(task: str) -> str:
+        nonlocal most
+        at_work.add(task)
+        most = max(most, len(at_work))
+        if len(at_work) == 2:
+            gates.set()
+        await gates.wait()
+        at_work.discard(task)
+        return f"{task} is done."
+
+    def play(task: str, replies: int, ask: Ask) -> Any:
+        if task != "go":
+            return busy(task)
+        return "All." if replies else team(*(piece(f"p{n}") for n in range(5)), max_concurrency=2)
+
+    world = World(tmp_path, play)
+    assert (await world.run()).status is OrderStatus.SUCCEEDED
+    assert most == 2
+    assert [agent["summary"] for agent in told(world)["agents"]] == [f"p{n} is done." for n in range(5)]
+
+
+@pytest.mark.parametrize("role", ["explore", "general", "scout", "review", "security_analyst"])
+async def test_each_role_ships_with_groups_a_prompt_and_an_inventory_of_its_real_tools(
+    role: str, tmp_path: Path
+) -> None:
+    systems: dict[str, str] = {}
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        systems[task] = ask.system
+        if task == "go":
+            return "Done." if replies else calls(call("subagent", agent_type=role, prompt="look"))
+        if replies == 0:
+            return calls(call("read_file", path="README.md"))
+        finding = {"title": "A garden", "path": "README.md", "evidence": "# A garden"}
+        return report(findings=[finding]) if "submit_result" in {tool.name for tool in ask.tools} else "A garden."
+
+    world = World(tmp_path, play)
+    outcome = await world.run()
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail
+    (child,) = world.record.subagent_history
+    assert child.status is RecordStatus.COMPLETED, child.error
+    assert {"read_file", "search_text"} <= set(child.tools)
+    assert all(name in systems["look"] for name in child.tools)
+    assert "write_file" not in systems["look"]
+
+
+async def test_groups_filter_the_catalogue_and_are_enforced_where_the_tool_runs(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout", allowed_tool_groups=["environment_read"]))
+        shown.extend(tool.name for tool in ask.tools if replies == 0)
+        return report() if replies else calls(call("read_file", path="README.md"), call("environment_detect"))
+
+    world = World(tmp_path, play)
+    await world.run()
+    assert "environment_detect" in shown and "submit_result" in shown and "read_file" not in shown
+    (child,) = world.record.subagent_history
+    refused, allowed = world.results(child)[:2]
+    assert refused.is_error and "environment_detect" in refused.content and not allowed.is_error
+    assert not {"subagents_run", "run_shell"} & set(child.tools)
+
+
+async def test_an_unknown_group_is_warned_of_and_with_none_valid_the_role_keeps_its_own(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout", allowed_tool_groups=["workspace_reading"]))
+        return report() if replies else calls(call("read_file", path="README.md"))
+
+    world = World(tmp_path, play)
+    await world.run()
+    (child,) = world.record.subagent_history
+    (warning,) = world.notes("unknown_tool_group", child)
+    assert "workspace_reading" in warning and "workspace_read" in warning
+    assert "read_file" in child.tools
+    (provisioned,) = world.notes("provisioned", child)
+    assert "read_file" in provisioned
+
+
+async def test_a_report_is_cut_for_the_parent_and_its_whole_can_be_fetched(tmp_path: Path) -> None:
+    found = [
+        {"title": f"finding {number}", "path": "README.md", "evidence": "ä" * 3_000 + str(number)}
+        for number in range(30)
+    ]
+    kept = [{"name": f"artifact {number}", "content": "b" * 5_000} for number in range(12)]
+    handles: list[str] = []
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go" and replies == 0:
+            return team(piece("p", "scout"))
+        if task == "go" and replies == 1:
+            handles.append(told(world)["agents"][0]["whole"]["artifact"])
+            return calls(call("read_artifact", id=handles[0], start=0, length=200_000))
+        if task == "go":
+            return "Done."
+        return report(findings=found, artifacts=kept) if replies else calls(call("read_file", path="README.md"))
+
+    world = World(tmp_path, play)
+    outcome = await world.run()
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail
+    (agent,) = told(world)["agents"]
+    assert len(agent["findings"]) == 20 and len(agent["artifacts"]) == 10
+    assert all(len(finding["evidence"]) <= 2_000 for finding in agent["findings"])
+    assert all(len(artifact["content"]) <= 4_000 for artifact in agent["artifacts"])
+    (child,) = world.record.subagent_history
+    assert len(child.result["findings"]) == 30
+    fetched = next(step for step in world.results() if step.name == "read_artifact")
+    assert "ä" * 2_500 in fetched.content
+
+
+async def test_blocked_without_having_tried_a_read_is_sent_back(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout"))
+        blocked = report("I cannot see anything.", status="blocked")
+        return calls(call("read_file", path="README.md")) if replies == 1 else blocked
+
+    world = World(tmp_path, play)
+    await world.run()
+    (child,) = world.record.subagent_history
+    checks = [step for step in child.steps if step.kind == "gate"]
+    assert [check.ok for check in checks] == [False, True]
+    assert child.status is RecordStatus.BLOCKED
+    assert told(world)["agents"][0]["status"] == "blocked"
+
+
+@pytest.mark.parametrize(
+    ("limit", "named"), [("subagent_rounds=3", "rounds"), ("subagent_output_tokens=5", "output_tokens")]
+)
+async def test_every_other_ending_is_a_blocked_result_that_names_why(limit: str, named: str, tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout"))
+        return Line(text=f"Round {replies}. " + "word " * 20, calls=(call("list_files", path=".", depth=replies + 1),))
+
+    world = World(tmp_path, play)
+    assert (await world.run("go", limit)).status is OrderStatus.SUCCEEDED
+    (agent,) = told(world)["agents"]
+    assert agent["status"] == "blocked" and named in agent["summary"]
+    (child,) = world.record.subagent_history
+    assert child.status is RecordStatus.LIMIT_REACHED
+
+
+async def test_events_tell_of_start_steps_calls_deltas_usage_and_end(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout"))
+        return report() if replies else calls(call("read_file", path="README.md"))
+
+    world = World(tmp_path, play)
+    await world.run()
+    (child,) = world.record.subagent_history
+    kinds = [entry.kind for entry in world.entries if entry.record_id == child.id]
+    expected = "agent.started agent.step model.started model.replied tool.started tool.finished model.started"
+    assert " ".join(kinds).startswith(expected)
+    assert kinds[-3:] == ["gate.checked", "tool.finished", "agent.finished"]
+    model_steps = [step for step in child.steps if step.kind == "model"]
+    assert all(step.usage.model_calls == 1 and step.first_token_ms is not None for step in model_steps)
+
+
+async def test_git_tools_are_refused_before_the_environment_was_detected(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if "git_status" not in {tool.name for tool in ask.tools}:
+            pytest.skip("there is no sandbox on this machine, so there are no git tools")
+        lines = [calls(call("git_status")), calls(call("environment_detect")), calls(call("git_status"))]
+        return lines[replies] if replies < 3 else "Done."
+
+    world = World(tmp_path, play)
+    await world.run()
+    first, _, again = world.results()
+    assert first.is_error and "environment_detect" in first.content
+    assert again.content != first.content
+
+
+async def test_skills_are_read_on_demand_and_the_master_is_told_when_to_delegate(tmp_path: Path) -> None:
+    systems: list[str] = []
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        systems.append(ask.system)
+        lines = [calls(call("skills_list")), calls(WantedCall("skills_read", {"name": "reviewing-a-change"}))]
+        return lines[replies] if replies < 2 else "Done."
+
+    world = World(tmp_path, play)
+    await world.run()
+    listed, read = world.results()
+    assert "reviewing-a-change" in listed.content and not read.is_error and len(read.content) > 500
+    assert "When to delegate" in systems[0]
+
+
+async def test_a_key_in_a_file_never_reaches_model_or_record(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        return "Done." if replies else calls(call("read_file", path="config"))
+
+    world = World(tmp_path, play, files={"config": "key = sk-harbour-123456\n"}, keys={"HARBOUR": "sk-harbour-123456"})
+    await world.run()
+    assert "[redacted]" in world.results()[0].content
+    assert not any("sk-harbour" in entry.model_dump_json() for entry in world.entries)

@@ -1,0 +1,134 @@
+"""Section E: a runner port for programs that embed the runtime."""
+
+from pathlib import Path
+
+import pytest
+
+import drone
+from drone.agent.ports import Ask
+from drone.models.scripted import Said, call
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import OrderStatus
+from tests.parity.world import OneModel, World, calls, piece, team
+
+
+class Stage:
+    """A runner over a workspace, and what its models were asked."""
+
+    def __init__(self, folder: Path, lines: list[Said]) -> None:
+        from drone.models.scripted import ScriptedModel
+
+        (folder / "inside").mkdir()
+        (folder / "inside" / "note.txt").write_text("a note\n")
+        (folder / "top.txt").write_text("top\n")
+        self.model = ScriptedModel(lines)
+        self.runner: drone.SubagentRunner = drone.InProcessRunner(
+            models=OneModel(self.model, ["other"]), workspace=folder, limits=drone.Limits(depth=2)
+        )
+
+
+async def test_run_isolated_answers_text_tokens_turns_model_and_error(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [calls(call("list_files", path=".")), "Two files."])
+    result = await stage.runner.run_isolated("explore", "What is here?", None, None, None, None, 0)
+    assert (result.text, result.turns, result.error) == ("Two files.", 2, None)
+    assert result.usage.total_tokens > 0 and result.usage.model_calls == 2 and result.model == "scripted/model"
+
+
+async def test_every_argument_is_honoured(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [calls(call("read_file", path="note.txt"), call("list_files", path=".")), "Read."])
+    result = await stage.runner.run_isolated(
+        "explore", "Read it.", "You are someone else.", "other", ["read_file"], "inside", 1
+    )
+    assert result.text == "Read." and result.error is None
+    first, second = stage.model.asks
+    assert first.system.startswith("You are someone else.")
+    assert [tool.name for tool in first.tools] == ["read_file"]
+    read, listed = second.messages[-1].results  # type: ignore[union-attr]
+    assert "a note" in read.content and listed.is_error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("explore", "x", None, None, None, None, 3), "depth"),
+        (("explore", "x", None, None, None, "../..", 0), "workspace"),
+        (("explorer", "x", None, None, None, None, 0), "explore"),
+        (("explore", "x", None, "unknown", None, None, 0), "unknown"),
+    ],
+)
+async def test_what_cannot_be_honoured_is_an_error_in_the_result(
+    arguments: tuple[object, ...], word: str, tmp_path: Path
+) -> None:
+    stage = Stage(tmp_path, [])
+    result = await stage.runner.run_isolated(*arguments)  # type: ignore[arg-type]
+    assert result.error is not None and word in result.error and stage.model.asks == []
+
+
+async def test_an_empty_list_of_tools_is_none_and_no_list_is_all(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ["None.", "All."])
+    await stage.runner.run_isolated("general", "x", None, None, [], None, 0)
+    await stage.runner.run_isolated("general", "x", None, None, None, None, 0)
+    none, everything = ({tool.name for tool in ask.tools} for ask in stage.model.asks)
+    assert none == set() and {"read_file", "search_text"} <= everything
+
+
+async def test_a_chain_hands_each_report_to_the_next_as_previous(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task != "go":
+            return f"<{task}>"
+        agents = [{**piece("a"), "task": "first"}, {**piece("b"), "task": "second after {previous}"}]
+        return "Done." if replies else team(*agents, mode="chain")
+
+    world = World(tmp_path, play)
+    assert (await world.run()).status is OrderStatus.SUCCEEDED
+    first, second = world.record.subagent_history
+    assert first.answer == "<first>" and "<first>" in second.prompt and second.prompt.startswith("second after")
+
+
+async def test_definitions_are_markdown_in_scopes_and_the_nearest_wins_without_widening(tmp_path: Path) -> None:
+    own = (
+        "---\nname: explore\ndescription: Ours.\ntools: [workspace_read, workspace_write]\nresult: text\n---\n"
+        "You know this house."
+    )
+    files = {".mcc/agents/explore.md": own, "README.md": "# House\n"}
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else calls(call("subagent", agent_type="explore", prompt="look"))
+        assert ask.system.startswith("You know this house.")
+        return "Seen."
+
+    world = World(tmp_path, play, files=files)
+    assert (await world.run()).status is OrderStatus.SUCCEEDED
+    (child,) = world.record.subagent_history
+    assert child.status is RecordStatus.COMPLETED and "read_file" in child.tools and "write_file" not in child.tools
+
+
+async def test_an_earlier_childs_answer_can_be_gone_on_from(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "look":
+            return "One." if replies == 0 else "Two, after one."
+        if replies == 0:
+            return calls(call("subagent", agent_type="explore", prompt="look"))
+        (child, *_) = world.record.subagent_history
+        return calls(call("subagent_send", record_id=child.id, message="go on")) if replies == 1 else "Done."
+
+    world = World(tmp_path, play)
+    assert (await world.run()).status is OrderStatus.SUCCEEDED
+    assert [child.answer for child in world.record.subagent_history] == ["One.", "Two, after one."]
+
+
+async def test_several_at_once_and_one_failure_never_drops_the_others(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+    stage.model = type(stage.model)(lambda ask: _word(ask))
+    runner = drone.InProcessRunner(models=OneModel(stage.model), workspace=tmp_path)
+    results = await runner.run_parallel([("explore", f"task {number}") for number in range(8)])
+    assert [result.error is None for result in results] == [True] * 3 + [False] + [True] * 4
+    assert results[7].text == "did task 7"
+
+
+def _word(ask: Ask) -> Said:
+    from drone.agent.ports import ModelError
+
+    prompt = ask.messages[0].text  # type: ignore[union-attr]
+    return ModelError("It is down.") if prompt == "task 3" else f"did {prompt}"
