@@ -80,7 +80,7 @@ def _plan(prompt: str, replies: int) -> Line | str:
 async def _turn(model: Model, prompt: str) -> None:
     order = order_id()
     turn = Turn.begun(MemoryJournal(order), Budget(LIMITS))
-    report = await _master(model, turn, gated=False).run(Task(prompt, root_record_id(order, 1)), turn)
+    report = await _master(model, turn, gated=False).run(Task(prompt, root_record_id(order)), turn)
     assert report.completed, report.error
 
 
@@ -132,7 +132,7 @@ async def _workload(model: Model, gated: bool) -> None:
     order = order_id()
     limits = LIMITS if gated else Limits(concurrency=16)
     turn = Turn.begun(MemoryJournal(order), Budget(limits))
-    report = await _master(model, turn, gated=gated).run(Task(prompt_of_a_turn(), root_record_id(order, 1)), turn)
+    report = await _master(model, turn, gated=gated).run(Task(prompt_of_a_turn(), root_record_id(order)), turn)
     if not report.completed:
         raise RuntimeError(f"a turn of the benchmark failed: {report.error}")
 

@@ -120,7 +120,7 @@ def master(model: Model, turn: Turn) -> Agent:
 
 async def our_turn(model: Model, journal: Journal, order_id: str, attempt: int = 1) -> str:
     turn = Turn.begun(journal, Budget(LIMITS))
-    task = Task(prompt_of_a_turn(), root_record_id(order_id, attempt))
+    task = Task(prompt_of_a_turn(), root_record_id(order_id))
     report = await master(model, turn).run(task, turn)
     if not report.completed or not report.text:
         raise RuntimeError(f"a turn of the benchmark failed: {report.error}")

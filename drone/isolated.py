@@ -137,7 +137,7 @@ class InProcessRunner:
             return ForkResult(error=str(error))
         except BaseException as error:
             return ForkResult(error=f"The agent could not be made: {mishap(error)}.")
-        where = Task(task, root_record_id(journal.order_id, 1), title_of(task), depth=depth + 1)
+        where = Task(task, root_record_id(journal.order_id), title_of(task), depth=depth + 1)
         report = (await run_child(agent, where, turn)).report
         return ForkResult(
             text=report.text,

@@ -114,7 +114,7 @@ class Agent:
         if turn is None:
             turn = self.turn()
         if isinstance(task, str):
-            task = Task(task, turn.past.root or root_record_id(fresh_id(), 1), title_of(task))
+            task = Task(task, turn.past.root or root_record_id(fresh_id()), title_of(task))
         try:
             return await Run(self, task, turn).to_its_end()
         except BaseException as error:

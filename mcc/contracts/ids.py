@@ -24,9 +24,9 @@ def derived_id(*parts: str | int) -> str:
     return str(uuid.uuid5(_NAMESPACE, "/".join(str(part) for part in parts)))
 
 
-def root_record_id(order_id: str, attempt: int) -> str:
-    """The master's record of one attempt at an order."""
-    return derived_id(order_id, "root", attempt)
+def root_record_id(order_id: str) -> str:
+    """The master's record; every attempt at an order goes on in it."""
+    return derived_id(order_id, "root")
 
 
 def call_id(record_id: str, round_number: int, index: int) -> str:

@@ -85,17 +85,14 @@ def told(at: datetime, fact: Fact) -> Draft:
     return Draft(at=at, origin=ORDER, data=fact)
 
 
-def requested(
-    order_id: str, number: int, kind: ControlKind, asked: NewControl, at: datetime, *, attempt: int
-) -> Control:
-    """The control that a request makes. The master's record, of whichever attempt, stands for the whole order."""
-    masters = {root_record_id(order_id, each) for each in range(1, attempt + 1)}
+def requested(order_id: str, number: int, kind: ControlKind, asked: NewControl, at: datetime) -> Control:
+    """The control that a request makes. The master's record stands for the whole order."""
     return Control(
         id=fresh_id(),
         order_id=order_id,
         number=number,
         kind=kind,
-        record_id=None if asked.record_id in masters else asked.record_id,
+        record_id=None if asked.record_id == root_record_id(order_id) else asked.record_id,
         message=asked.message,
         reason=asked.reason,
         mode=(asked.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.contracts.ids import derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Draft, Fact, OrderFinished, Origin
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome
@@ -65,7 +65,8 @@ class HeldOrder:
 
     @property
     def master(self) -> Origin:
-        return Origin(record_id=root_record_id(self.id, self.claim.attempt), agent="master")
+        first, attempt = root_record_id(self.id), self.claim.attempt
+        return Origin(record_id=first if attempt == 1 else derived_id(first, attempt), agent="master")
 
     def write(self, *facts: Fact, origin: Origin | None = None) -> int:
         """Commit these as the master's (or `origin`'s) next entries; answers the last number."""

@@ -20,7 +20,7 @@ class MemoryControls:
             if kept.status in FINAL:
                 raise OrderIsFinal(final_sentence(order_id, kept.status))
             number, now = kept.control_seq + 1, self._shelf.clock.now()
-            control = requested(order_id, number, kind, asked, now, attempt=kept.attempt)
+            control = requested(order_id, number, kind, asked, now)
             if kept.status is not OrderStatus.RUNNING:
                 control = control.model_copy(update={"refused": nobody_there(control)})
             kept.controls.append(control)

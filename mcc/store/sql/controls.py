@@ -80,7 +80,7 @@ def _request(
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
-    control = requested(order_id, state.control_seq + 1, kind, asked, at, attempt=state.attempt)
+    control = requested(order_id, state.control_seq + 1, kind, asked, at)
     refused = nobody_there(control) if state.status in _NOT_RUN else None
     control = control.model_copy(update={"refused": refused})
     add_control(connection, state, control, principal)

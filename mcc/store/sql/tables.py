@@ -51,6 +51,7 @@ class OrderRow(Row, table=True):
     finished_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     outcome_json: str | None = None
     left_out: bool = False
+    origin_json: str | None = None
 
 
 class OrderLabelRow(Row, table=True):
@@ -105,6 +106,7 @@ class OrderStateRow(Row, table=True):
     control_seq: int = 0
     attempt: int = 0
     takeovers: int = 0
+    barren: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     journal_version: int
     incarnation: str | None = None
     claim_token: str | None = None
@@ -210,6 +212,33 @@ class ChatRecordRow(Row, table=True):
     large_json: str | None = None
 
 
+class WorkspaceLockRow(Row, table=True):
+    """An order that was claimed holds its workspace: alone when it may write there, else among readers."""
+
+    __tablename__ = "workspace_locks"
+
+    workspace_key: str = Field(primary_key=True)
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    epoch: int
+    exclusive: bool
+
+    __table_args__ = (sa.Index("lock_of_order", "order_id"),)
+
+
+class AuditRow(Row, table=True):
+    """What was done about orders beside their journals: rollbacks, what the doctor repaired."""
+
+    __tablename__ = "audit"
+    __table_args__ = (sa.Index("audit_of_order", "order_id"),)
+
+    id: str = Field(primary_key=True)
+    at: int = Field(sa_type=sa.BigInteger)
+    principal: str
+    kind: str
+    order_id: str | None = None
+    detail_json: str
+
+
 METADATA = Row.metadata
 SESSIONS = METADATA.tables["sessions"]
 ORDERS = METADATA.tables["orders"]
@@ -222,3 +251,5 @@ DRONES = METADATA.tables["drones"]
 SWEEPERS = METADATA.tables["sweepers"]
 CONTROLS = METADATA.tables["controls"]
 RECORDS = METADATA.tables["chat_records"]
+WORKSPACE_LOCKS = METADATA.tables["workspace_locks"]
+AUDIT = METADATA.tables["audit"]

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import call_id, root_record_id
+from mcc.contracts.ids import call_id, derived_id, root_record_id
 from mcc.contracts.journal import (
     ORDER,
     AgentFinished,
@@ -47,7 +47,8 @@ class Held:
 
     @property
     def origin(self) -> Origin:
-        return Origin(record_id=root_record_id(self.order_id, self.attempt), agent="master")
+        first = root_record_id(self.order_id)
+        return Origin(record_id=first if self.attempt == 1 else derived_id(first, self.attempt), agent="master")
 
     def batch(self, *facts: Fact, origin: Origin | None = None) -> Batch:
         at = self.scene.clock.now()

@@ -36,7 +36,7 @@ class Tree:
         self._tools = tools
 
     async def run(self, prompt: str = "master") -> Report:
-        return await self.agent("master", 0).run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+        return await self.agent("master", 0).run(Task(prompt, root_record_id(ORDER)), self.turn)
 
     def agent(self, name: str, depth: int) -> Agent:
         tools = Delegation(self.turn, {**OFFERED, CRASHES: ""}, self._hire, depth=depth, tools=self._tools)

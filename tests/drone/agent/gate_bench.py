@@ -52,7 +52,7 @@ class Bench:
         self.model = ScriptedModel(lines)
         self.journal = Commits()
         self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
-        self.task = Task(task, root_record_id(ORDER, 1))
+        self.task = Task(task, root_record_id(ORDER))
         self.agent = Agent(
             AgentDefinition(name="master", prompt="You look."),
             model=self.model,

@@ -45,7 +45,7 @@ class Lone:
 
     async def run(self, prompt: str = "Go.") -> Report:
         """The report, when everything that began has its end and the journal folds to the same record again."""
-        report = await self.agent.run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+        report = await self.agent.run(Task(prompt, root_record_id(ORDER)), self.turn)
         assert len(self.facts(AgentStarted)) == len(self.facts(AgentFinished)) == 1
         assert self.journal.entries[-1].kind == "agent.finished"
         begun, ended = self.facts(ToolStarted), self.facts(ToolFinished)

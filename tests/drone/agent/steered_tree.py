@@ -67,7 +67,7 @@ class SteeredTree:
 
     def begin(self) -> "asyncio.Task[Report]":
         self.running = asyncio.create_task(
-            self._agent(Wanted(MASTER, 0)).run(Task(MASTER, root_record_id(ORDER, 1)), self.turn)
+            self._agent(Wanted(MASTER, 0)).run(Task(MASTER, root_record_id(ORDER)), self.turn)
         )
         return self.running
 

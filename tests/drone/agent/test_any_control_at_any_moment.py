@@ -87,9 +87,7 @@ class Wood:
         self._write = write
 
     async def run(self) -> None:
-        running = asyncio.create_task(
-            self._agent(Wanted("scout", 0)).run(Task("m", root_record_id(ORDER, 1)), self.turn)
-        )
+        running = asyncio.create_task(self._agent(Wanted("scout", 0)).run(Task("m", root_record_id(ORDER)), self.turn))
         for _ in range(self.dice.randrange(25)):
             await moments(self.dice, 12)
             if self.dice.random() < 0.3:

@@ -95,7 +95,7 @@ class Bench:
 
     async def run(self) -> list[str]:
         """What the model was told by its tools, in order."""
-        report = await self.agent.run(Task("Go.", root_record_id(ORDER, 1)), self.turn)
+        report = await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)
         assert report.completed, report.error
         results = [message for message in self.model.asks[-1].messages if isinstance(message, ToolResults)]
         return [result.content for message in results for result in message.results]

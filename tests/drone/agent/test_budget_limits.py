@@ -57,7 +57,7 @@ class Tree:
         return Agent(definition, model=self.model, tools=tools, limits=self.turn.budget.limits)
 
     async def run(self) -> Report:
-        report = await self._agent(0).run(Task("master", root_record_id(ORDER, 1)), self.turn)
+        report = await self._agent(0).run(Task("master", root_record_id(ORDER)), self.turn)
         facts = [entry.data for entry in self.journal.entries]
         begun = sum(isinstance(fact, AgentStarted) for fact in facts)
         assert begun == sum(isinstance(fact, AgentFinished) for fact in facts)

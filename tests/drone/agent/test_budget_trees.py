@@ -232,7 +232,7 @@ class Scripted:
         return Agent(AgentDefinition(name="explore", prompt="You look."), model=self.model, tools=tools)
 
     async def run(self) -> ChatRecord:
-        report = await self._agent(0).run(Task("r", root_record_id(ORDER, 1)), self.turn)
+        report = await self._agent(0).run(Task("r", root_record_id(ORDER)), self.turn)
         assert report.completed, report.error
         record = self.journal.fold.record()
         assert record is not None and Fold.of(ORDER, self.journal.entries).record() == record

@@ -34,7 +34,7 @@ class Tree:
 
     async def run(self, prompt: str = "master") -> Report:
         agent = self._agent("master", 0)
-        return await agent.run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+        return await agent.run(Task(prompt, root_record_id(ORDER)), self.turn)
 
     def record(self) -> ChatRecord:
         record = self.journal.fold.record()

@@ -43,7 +43,7 @@ class Page:
         return () if self.text else self.wrong
 
     async def run(self) -> Report:
-        return await self.agent.run(Task("Write.", root_record_id(ORDER, 1)), self.turn)
+        return await self.agent.run(Task("Write.", root_record_id(ORDER)), self.turn)
 
     def told(self) -> list[str]:
         return [entry.data.content for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]

@@ -59,7 +59,7 @@ class World:
         self.agent = Agent(definition, model=model, tools=tools or FunctionTools([double]), limits=limits)
 
     async def run(self, prompt: str = "Go.") -> Report:
-        return await self.agent.run(Task(prompt, root_record_id(ORDER, 1)), self.turn)
+        return await self.agent.run(Task(prompt, root_record_id(ORDER)), self.turn)
 
     def kinds(self) -> list[str]:
         return [entry.kind for entry in self.journal.entries]
@@ -99,7 +99,7 @@ async def test_the_model_is_asked_with_system_prompt_guidelines_tools_and_the_wh
     said, results = second.messages[1:]
     assert isinstance(said, AssistantMessage) and said.text == "Doubling."
     assert isinstance(results, ToolResults) and results.results[0].content == "8"
-    assert results.results[0].call_id == said.tool_calls[0].call_id == call_id(root_record_id(ORDER, 1), 1, 0)
+    assert results.results[0].call_id == said.tool_calls[0].call_id == call_id(root_record_id(ORDER), 1, 0)
 
 
 async def test_calls_of_one_reply_run_side_by_side_and_answer_in_the_order_of_the_calls() -> None:

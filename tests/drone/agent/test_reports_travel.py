@@ -57,7 +57,7 @@ class Tree:
         self.agent = Agent(AgentDefinition(name="master"), model=model, tools=tools, gate=gate)
 
     async def run(self) -> Report:
-        return await self.agent.run(Task("Go.", root_record_id(ORDER, 1)), self.turn)
+        return await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)
 
     def told(self, tool: str) -> list[str]:
         facts = [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]

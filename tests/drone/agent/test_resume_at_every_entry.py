@@ -57,7 +57,7 @@ class Drone:
         self.looked: list[str] = []
 
     async def run(self) -> Report:
-        return await self._agent("master", 0).run(Task("go", root_record_id(ORDER, 1), "Go"), self.turn)
+        return await self._agent("master", 0).run(Task("go", root_record_id(ORDER), "Go"), self.turn)
 
     def _agent(self, name: str, depth: int) -> Agent:
         @tool(idempotent=self.idempotent)

@@ -36,7 +36,7 @@ class FakeCrew:
         self.began = asyncio.Event()
 
     async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
-        origin = Origin(record_id=root_record_id(order.id, attempt), agent=order.agent)
+        origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")
         journal.delta(origin, "model.delta", 1, 1, 4, "ing")

@@ -60,7 +60,7 @@ class TreeCrew(FakeCrew):
 
     async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge)
-        task = Task(MASTER, root_record_id(order.id, attempt))
+        task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))
 
 

@@ -35,7 +35,7 @@ async def recorded() -> ChatRecord:
     child = Agent(AgentDefinition(name="explore"), model=model, tools=FunctionTools([look]))
     delegation = Delegation(turn, {"explore": "Looks."}, lambda wanted: child, depth=0)
     master = Agent(AgentDefinition(name="master"), model=model, tools=Joined(delegation))
-    await master.run(Task("master", root_record_id("order-1", 1)), turn)
+    await master.run(Task("master", root_record_id("order-1")), turn)
     record = journal.fold.record()
     assert record is not None
     return record
