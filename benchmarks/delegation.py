@@ -192,7 +192,7 @@ async def carrying() -> None:
     for prompt in ("Explain this repository", "Review this repository for security risks"):
         order = order_from(prompt, ROOT, "master", "offline", [])
         journal = MemoryJournal(order.id)
-        await crew.run(order, attempt=1, journal=journal)
+        await crew.run(order, journal=journal)
         record = journal.fold.record()
         assert record is not None
         saved = spared(record)

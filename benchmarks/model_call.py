@@ -46,6 +46,9 @@ class Deaf:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         raise RuntimeError(error)
 
+    async def go_ahead(self) -> None:
+        return None
+
 
 @contextlib.contextmanager
 def fake_server() -> Iterator[str]:

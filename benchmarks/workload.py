@@ -118,7 +118,7 @@ def master(model: Model, turn: Turn) -> Agent:
     return Agent(definition, model=model, tools=delegation, limits=LIMITS)
 
 
-async def our_turn(model: Model, journal: Journal, order_id: str, attempt: int = 1) -> str:
+async def our_turn(model: Model, journal: Journal, order_id: str) -> str:
     turn = Turn.begun(journal, Budget(LIMITS))
     task = Task(prompt_of_a_turn(), root_record_id(order_id))
     report = await master(model, turn).run(task, turn)

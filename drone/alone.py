@@ -62,7 +62,7 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
     with watcher(as_json=as_json) as watch:
         journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
         _tell_beginning(journal, order)
-        task = asyncio.ensure_future(crew.run(order, attempt=1, journal=journal))
+        task = asyncio.ensure_future(crew.run(order, journal=journal))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         try:
             outcome = await task

@@ -9,6 +9,7 @@ from typing import assert_never
 from drone.agent.controls.bridge import Bridge
 from drone.agent.definitions import Definitions
 from drone.agent.gates.report_gate import ReportGate
+from drone.agent.past import Past
 from drone.agent.ports import Journal, ToolSet
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
@@ -18,11 +19,14 @@ from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Terms
 from drone.models.providers import KNOWN
 from drone.models.registry import Models
+from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
 from drone.settings import Settings
 from drone.tools.agent_files import agent_files
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
+from drone.tools.detected import DETECTION, Detected
+from drone.tools.provision import provision
 from drone.tools.redacted import Redacted
 from drone.tools.tool import Joined
 from mcc.contracts.drones import Capability
@@ -33,6 +37,10 @@ from mcc.contracts.status import FailureReason, OrderStatus
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
+
+
+WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
+"""Tool groups whose tools may change what is in a workspace."""
 
 
 class Crew:
@@ -51,18 +59,21 @@ class Crew:
     def from_settings(cls, settings: Settings) -> "Crew":
         return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge | None = None) -> Outcome:
+    async def run(
+        self, order: WorkOrder, *, journal: Journal, bridge: Bridge | None = None, past: Past | None = None
+    ) -> Outcome:
         """One turn of the Master Agent; `bridge` brings what people ask of its agents.
 
-        Raises `JournalError` and CancelledError; everything else is in the outcome.
+        `past`: what the journal says of a turn that another drone began; it goes on where that was. Raises
+        `JournalError` and CancelledError; everything else is in the outcome.
         """
-        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge)
+        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past)
         try:
             workspace = self._workspace(order)
             known = await asyncio.to_thread(self._agents_in, workspace)
             hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
             await asyncio.to_thread(hiring.make_gates, order.agent)
-            master = hiring.master(order.agent, order.model, self._tools(workspace))
+            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past))
         except CannotHire as error:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
         task = Task(order.prompt, root_record_id(order.id), title_of(order.prompt))
@@ -76,6 +87,25 @@ class Crew:
         known = [Capability(name=spec.name, description=spec.description.partition(". ")[0] + ".") for spec in own]
         return (*self._toolbox.capabilities(), *known)
 
+    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+        """Whether some agent of the order can write in its workspace, whose tools no other one has more of. Blocks.
+
+        Where that cannot be told it counts as writing.
+        """
+        try:
+            there = self._toolbox.tools(workspace).specs()
+            writing = {spec.name for spec in there if spec.group in WRITING_GROUPS}
+            if not writing:
+                return False
+            return not writing.isdisjoint(provision(there, self._agents_in(workspace).get(order.agent)).names)
+        except (CannotHire, LookupError, PathError):
+            return True
+
+    @property
+    def custody(self) -> Custody | None:
+        """Who looks after the programs that tools run; None where none are run."""
+        return self._toolbox.custody
+
     @property
     def sandbox(self) -> str:
         """What programs run in here, or why none do."""
@@ -86,6 +116,8 @@ class Crew:
 
     async def close(self) -> None:
         await self._models.aclose()
+        if self.custody is not None:
+            await asyncio.to_thread(self.custody.close)
 
     def _agents_in(self, workspace: Path | None) -> Definitions:
         """The agents that an order may hire there. Blocks. Raises `CannotHire` for one that cannot be opened."""
@@ -94,10 +126,11 @@ class Crew:
         with _opened():
             return self._definitions.nearer(agent_files(Workspace(workspace)))
 
-    def _tools(self, workspace: Path | None) -> ToolSet:
+    def _tools(self, workspace: Path | None, past: Past) -> ToolSet:
         """The tools of an order with this workspace, or without one. Raises `CannotHire`."""
+        detected = Detected(already=past.succeeded(DETECTION))
         with _opened():
-            return Joined(Redacted(self._toolbox.tools(workspace), self._secrets), ArtifactTools())
+            return Joined(Redacted(self._toolbox.tools(workspace, detected), self._secrets), ArtifactTools())
 
     def _workspace(self, order: WorkOrder) -> Path | None:
         """The order's workspace, real and under an allowed root; None when it asks for none."""

@@ -27,6 +27,7 @@ SHARED = frozenset(
         "lease_seconds",
         "renew_seconds",
         "sweep_seconds",
+        "disk_reserve_mb",
     }
 )
 """What MCC and drones must agree on: also read from `MCC_*` and from the table [mcc]."""
@@ -183,7 +184,9 @@ class Settings(BaseSettings):
     lease_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 12.0
     renew_seconds: Positive = 1.0
     sweep_seconds: Positive = 0.5
+    disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
     poll_seconds: Positive = 5.0
+    park_after_seconds: Positive = 20.0
     canary_seconds: Positive = 30.0
     canary_patience_seconds: Positive = 20.0
     drain_cancel_seconds: Annotated[float, Field(ge=0)] = 5.0

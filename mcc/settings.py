@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     lease_seconds: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = 12.0
     renew_seconds: Seconds = 1.0
     sweep_seconds: Seconds = 0.5
+    disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
 
     @field_validator("data_dir", "token_file", "prompts_dir")
     @classmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -16,6 +16,7 @@ from drone.agent.messages import Message, ToolResult, ToolSpec
 from drone.agent.mishap import mishap
 from drone.agent.ports import Call, Output
 from drone.agent.report import Report
+from drone.agent.setup import SetUp
 from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.allowance import Allowance
 from drone.agent.turn import Turn
@@ -62,6 +63,7 @@ class Hands:
         self._finish = finish
         self._finish_specs = finish.specs() if finish else ()
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
+        self._setup: SetUp | None = None
         self._helm = Helm(origin)
         self._receipts: list[Receipt] = []
         self._children: list[Report] = []
@@ -102,6 +104,11 @@ class Hands:
         spec = self._specs.get(name)
         return spec is None or spec.resumable or (self._finish is not None and self._finish.owns(name))
 
+    def set_up(self, setup: SetUp) -> None:
+        """The run was begun elsewhere, with these tools."""
+        self._setup = setup
+        self._specs = {spec.name: spec for spec in setup.specs}
+
     def steer_by(self, helm: Helm) -> None:
         self._helm = helm
 
@@ -113,6 +120,8 @@ class Hands:
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that may be called now: a tool set may change between rounds, and people take tools away."""
         there = (*self._tools.specs(), *self._finish_specs)
+        if self._setup is not None:
+            there = self._setup.now(there)
         self._specs = {spec.name: spec for spec in there}
         return tuple(filter(self.may, there)) if self._helm.narrowed else there
 
@@ -135,18 +144,25 @@ class Hands:
         spec = self._specs.get(name)
         return spec is not None and spec.idempotent
 
-    async def act(self, calls: tuple[ToolCall, ...], before: Mapping[str, ToolFinished] | None = None) -> Acted:
+    async def act(
+        self,
+        calls: tuple[ToolCall, ...],
+        before: Mapping[str, ToolFinished] | None = None,
+        begun: Collection[str] = (),
+    ) -> Acted:
         """Run calls whose start is committed; each result is committed when it comes, the last ones by the caller.
 
         What hands a result in runs after all others, so that its rules see what they brought. `before`: results that
-        are there already.
+        are there already; `begun`: ids of calls that an earlier drone had begun.
         """
         finished: dict[str, ToolFinished] = dict(before or {})
         wanted = [call for call in calls if call.call_id not in finished]
-        self.recall_calls([call for call in calls if call.call_id in finished], tuple(finished.values()))
+        known = [call for call in calls if call.call_id in finished]
+        self.recall_calls(known, [finished[call.call_id] for call in known])
         last = [call for call in wanted if self._finish is not None and self._finish.owns(call.name)]
         first = [call for call in wanted if self._finish is None or not self._finish.owns(call.name)]
-        unwritten: list[Fact] = list(await self._side_by_side(first, finished))
+        with self._turn.standstill.still(self._origin.record_id):
+            unwritten: list[Fact] = list(await self._side_by_side(first, finished, begun))
         if last and unwritten:
             await self._turn.journal.write(self._origin, *unwritten)
             unwritten = []
@@ -160,9 +176,13 @@ class Hands:
             finished[call.call_id] = done
         return Acted(tuple(finished[call.call_id] for call in calls), tuple(unwritten), refusals)
 
-    async def _side_by_side(self, calls: list[ToolCall], finished: dict[str, ToolFinished]) -> tuple[ToolFinished, ...]:
+    async def _side_by_side(
+        self, calls: list[ToolCall], finished: dict[str, ToolFinished], begun: Collection[str]
+    ) -> tuple[ToolFinished, ...]:
         """Answers the result that came last, which is not committed yet."""
         if len(calls) <= 1:
+            for call in calls:
+                await self._may_begin(call, begun)
             done = tuple([await self._one(call) for call in calls])
             finished.update((one.call_id, one) for one in done)
             return done
@@ -171,7 +191,7 @@ class Hands:
 
         async def one(call: ToolCall) -> None:
             async with width:
-                await self._helm.passes()
+                await self._may_begin(call, begun)
                 done = await self._one(call)
             finished[call.call_id] = done
             if len(finished) < complete:
@@ -182,8 +202,21 @@ class Hands:
                 start(partial(one, call))
         return (list(finished.values())[-1],)
 
+    async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
+        """Wait out a pause; but what only goes on with agents that it had begun lets each of them wait for itself."""
+        if call.call_id in begun and self._is_resumable(call.name):
+            return
+        while (block := self._helm.block()) is not None:
+            with self._turn.standstill.blocked(call.call_id, block):
+                await self._helm.passes()
+        self._helm.check()
+
     async def _one(self, call: ToolCall) -> ToolFinished:
         """The call's result; whatever the tool does, the model is told and the turn goes on. Raises `JournalError`."""
+        with self._turn.standstill.moving(call.call_id, self._helm):
+            return await self._done(call)
+
+    async def _done(self, call: ToolCall) -> ToolFinished:
         started = time.monotonic()
         try:
             output = await self._run(call)
@@ -212,6 +245,7 @@ class Hands:
             return refused
         assert isinstance(call.arguments, Mapping)
         wanted = Call(call.call_id, call.name, call.arguments, self._origin, self._turn)
+        await self._turn.journal.cleared()
         output = await self._tools.call(wanted)
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
         content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable)

@@ -12,6 +12,7 @@ from drone.agent.ports import Call, Journal, Model, Output, ToolSet
 from drone.agent.prompt import system_prompt
 from drone.agent.report import Report
 from drone.agent.run import Run, broken
+from drone.agent.setup import kept_setup
 from drone.agent.spending.budget import Budget, Share
 from drone.agent.turn import Task, Turn, title_of
 from mcc.contracts.agents import AgentDefinition
@@ -19,7 +20,7 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.record import ModelChoice
-from mcc.contracts.shape import JsonAny, digest, to_json
+from mcc.contracts.shape import JsonAny, digest
 
 
 class NoTools:
@@ -76,31 +77,8 @@ class Agent:
 
     @cached_property
     def setup(self) -> str:
-        """What a resumed run must use again, as JSON: system prompt, tools, model, limits, and what its gate asks for.
-
-        `definition` is the one in force (a workspace's already narrowed) without its prompt, which is in `system`.
-        """
-        tools = [
-            {
-                "name": spec.name,
-                "description": spec.description,
-                "parameters": spec.parameters,
-                "group": spec.group,
-                "idempotent": spec.idempotent,
-                "seconds": spec.seconds,
-            }
-            for spec in self.specs
-        ]
-        return to_json(
-            {
-                "system": self.system,
-                "tools": tools,
-                "model": self._choice,
-                "limits": self.limits,
-                "definition": self.definition.model_copy(update={"prompt": ""}),
-                "gate": self._owed,
-            }
-        ).decode()
+        """What a resumed run must use again, as JSON."""
+        return kept_setup(self.system, self.specs, self._choice, self.limits, self.definition, self._owed)
 
     @cached_property
     def definition_digest(self) -> str:

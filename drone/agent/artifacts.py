@@ -1,5 +1,7 @@
 """This room is for artifacts: texts too long for a transcript, kept whole and read piece by piece."""
 
+from collections.abc import Awaitable, Callable
+
 from drone.agent.ports import Journal
 
 READ_ARTIFACT = "read_artifact"
@@ -26,6 +28,7 @@ class Artifacts:
         self._longest = longest
         self._most_kept = most_kept
         self._digests: dict[str, str] = {}
+        self._remember: Callable[[], Awaitable[None]] | None = None
 
     async def fitted(self, text: str, *, readable: bool = True) -> tuple[str, str | None]:
         """The text and None; of a text beyond `longest` characters its preview, and the digest of what is kept.
@@ -51,8 +54,15 @@ class Artifacts:
         """From now on the agents of this turn may read the text that is kept under this digest."""
         self._digests[handle_of(digest)] = digest
 
+    def remember_by(self, remember: Callable[[], Awaitable[None]]) -> None:
+        """Called once when a handle is not known: it may be of the time before a drone took over."""
+        self._remember = remember
+
     async def read(self, handle: str) -> str | None:
         """The whole text; None when there is no such handle in this turn. Raises `JournalError`."""
+        if handle_of(handle) not in self._digests and self._remember is not None:
+            remember, self._remember = self._remember, None
+            await remember()
         digest = self._digests.get(handle_of(handle))
         return await self._journal.kept(digest) if digest and digest.startswith(handle) else None
 

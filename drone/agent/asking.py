@@ -39,14 +39,20 @@ class Ear:
         self._journal.delta(self._origin, kind, self._round, self.attempt, offset, text)
 
     async def retried(self, error: str, wait_seconds: float) -> None:
-        failed = ModelRetried(
-            round=self._round, attempt=self.attempt, model=self.model, error=error, wait_seconds=wait_seconds
-        )
-        await self._again(failed)
+        await self._again(self.put_off(error, wait_seconds))
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.model = target
         await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
+
+    async def go_ahead(self) -> None:
+        await self._journal.cleared()
+
+    def put_off(self, error: str, seconds: float) -> ModelRetried:
+        """The entry of a try that failed, when the next one comes only so much later."""
+        return ModelRetried(
+            round=self._round, attempt=self.attempt, model=self.model, error=error, wait_seconds=round(seconds, 3)
+        )
 
     async def begin(self, *before: Fact) -> None:
         """Commit these facts, and that the call starts."""
@@ -55,6 +61,7 @@ class Ear:
             attempt=self.attempt,
             model=self.model,
             reserved_tokens=self._reserved.tokens,
+            reserved_output_tokens=self._reserved.output_tokens,
             reserved_usd=self._reserved.usd,
         )
         await self._journal.write(self._origin, *before, started)
@@ -93,6 +100,7 @@ class Ear:
 async def ask(model: Model, question: Ask, ear: Ear, *before: Fact) -> ModelReplied:
     """Commit `before` and that the call starts, then ask; the entry to write. Raises `ModelError`, `JournalError`."""
     await ear.begin(*before)
+    await ear.go_ahead()
     asked_at = time.monotonic()
     try:
         reply = await model.ask(question, ear)

@@ -54,6 +54,9 @@ class MemoryJournal:
     async def kept(self, digest: str) -> str | None:
         return self.texts.get(digest)
 
+    async def cleared(self) -> None:
+        """Nobody else can hold this order."""
+
     async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
         for draft in self.fold.closing(now(), status, error, under):
             self._take(draft)

@@ -1,7 +1,7 @@
 """This room is for what a journal says of a turn that began elsewhere, so that each of its agents can go on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from drone.agent.report import Cause, Report
@@ -17,7 +17,9 @@ from mcc.contracts.journal import (
     ModelStarted,
     OrderClaimed,
     OrderHandedBack,
+    OrderQueued,
     OrderRequeued,
+    OrderWaiting,
     Origin,
     Outcome,
     ToolFinished,
@@ -29,7 +31,8 @@ from mcc.contracts.usage import Usage
 class RecordPast:
     """One agent's run so far. `facts` are all of its entries after its start, in their order.
 
-    `asked` is a model call that was begun and brought nothing yet.
+    The first `copied` of them are those of the order that this one was forked from. `asked` is a model call that was
+    begun and brought nothing yet.
     """
 
     origin: Origin
@@ -37,11 +40,17 @@ class RecordPast:
     facts: list[Fact] = field(default_factory=list)
     finished: AgentFinished | None = None
     asked: ModelStarted | None = None
+    copied: int = 0
 
     @property
     def usage(self) -> Usage:
         """What its own model calls took."""
         return sum_of(self.facts)
+
+    @property
+    def spent(self) -> Usage:
+        """What they took in this order."""
+        return sum_of(self.facts[self.copied :])
 
     def report(self) -> Report:
         """How it ended. Raises ValueError while it has not."""
@@ -68,7 +77,8 @@ class RecordPast:
 class Past:
     """The whole turn so far. `lost` are model calls whose replies no drone will ever see: they count as reserved.
 
-    `spawned` counts subagents, `calls` tool calls that were not denied, `seconds` how long drones have worked on it.
+    `spawned` counts subagents, `calls` tool calls that were not denied, `seconds` how long drones have worked on it; as
+    with the usage, what was copied from another order was spent there.
     """
 
     def __init__(self) -> None:
@@ -79,6 +89,7 @@ class Past:
         self.seconds = 0.0
         self._claimed_at: datetime | None = None
         self._last_at: datetime | None = None
+        self._copied_until = 0
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Past":
@@ -91,16 +102,18 @@ class Past:
 
     def add(self, entry: Entry) -> None:
         fact = entry.data
-        if isinstance(fact, OrderClaimed | OrderRequeued | OrderHandedBack):
+        if isinstance(fact, OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting):
             self._end_span()
             self._claimed_at = entry.at if isinstance(fact, OrderClaimed) else None
         self._last_at = entry.at
+        if isinstance(fact, OrderQueued):
+            self._copied_until = fact.forked.until if fact.forked else 0
         if entry.record_id is None:
             return
         if isinstance(fact, AgentStarted):
             self._begin(entry, fact)
         elif entry.record_id in self.records:
-            self._tell(self.records[entry.record_id], fact)
+            self._tell(self.records[entry.record_id], fact, copied=entry.seq <= self._copied_until)
 
     def close(self) -> None:
         """Nothing more comes: what is open now was lost with its drone."""
@@ -117,28 +130,58 @@ class Past:
         return next((record_id for record_id, record in self.records.items() if record.origin.parent_id is None), None)
 
     @property
+    def unfinished(self) -> list[str]:
+        """Records of agents below the root that were at work."""
+        return [
+            record_id
+            for record_id, record in self.records.items()
+            if record.finished is None and record.origin.parent_id is not None
+        ]
+
+    @property
+    def reports(self) -> list[Report]:
+        """Those of all subagents that have ended; of a copy also the one that its parent was told of."""
+        ended = [record for record in self.records.values() if record.finished and record.origin.parent_id]
+        copied = [(record, record.started.forked_from) for record in ended if record.started.forked_from]
+        return [record.report() for record in ended] + [
+            replace(record.report(), record_id=source) for record, source in copied
+        ]
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Digests of the texts that tool results name."""
+        done = [fact for record in self.records.values() for fact in record.facts if isinstance(fact, ToolFinished)]
+        return [one.artifact for one in done if one.artifact is not None]
+
+    def succeeded(self, tool: str) -> bool:
+        """Whether a call of this tool came to a good end, by any agent."""
+        done = (fact for record in self.records.values() for fact in record.facts if isinstance(fact, ToolFinished))
+        return any(one.name == tool and not one.is_error for one in done)
+
+    @property
     def usage(self) -> Usage:
         total = Usage()
         for record in self.records.values():
-            total = total.plus(record.usage)
+            total = total.plus(record.spent)
         return total
 
     def _begin(self, entry: Entry, fact: AgentStarted) -> None:
         assert entry.record_id is not None
         self.records[entry.record_id] = RecordPast(entry.origin, fact)
-        if entry.parent_id is not None and fact.continues is None:
+        if entry.parent_id is not None and fact.continues is None and entry.seq > self._copied_until:
             self.spawned += 1
 
-    def _tell(self, record: RecordPast, fact: Fact) -> None:
+    def _tell(self, record: RecordPast, fact: Fact, *, copied: bool) -> None:
         record.facts.append(fact)
+        record.copied += copied
         match fact:
             case ModelStarted():
-                if record.asked is not None and not _is_next_try(record):
+                if record.asked is not None and not copied:
                     self.lost.append(record.asked)
                 record.asked = fact
-            case ModelReplied():
+            case ModelReplied() | ModelRetried() | ModelFellBack():
                 record.asked = None
-            case ToolFinished() if fact.outcome is not Outcome.DENIED:
+            case ToolFinished() if fact.outcome is not Outcome.DENIED and not copied:
                 self.calls += 1
             case AgentFinished():
                 record.finished, record.asked = fact, None
@@ -146,11 +189,6 @@ class Past:
     def _end_span(self) -> None:
         if self._claimed_at is not None and self._last_at is not None:
             self.seconds += max(0.0, (self._last_at - self._claimed_at).total_seconds())
-
-
-def _is_next_try(record: RecordPast) -> bool:
-    """Whether the call that was just begun follows one that failed; else the one before it was lost with its drone."""
-    return len(record.facts) > 1 and isinstance(record.facts[-2], ModelRetried | ModelFellBack)
 
 
 def sum_of(facts: Iterable[Fact]) -> Usage:

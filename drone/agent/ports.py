@@ -64,6 +64,9 @@ class Listener(Protocol):
     async def fell_back(self, source: str, target: str, error: str) -> None:
         """Another model is asked from here on. Committed on return."""
 
+    async def go_ahead(self) -> None:
+        """To be awaited before a try that follows a pause: returns when it may be made."""
+
 
 class Model(Protocol):
     @property
@@ -95,6 +98,19 @@ class ModelError(Exception):
         self.retry_after = retry_after
         self.status = status
         self.usage = usage
+
+
+class AskLater(ModelError):
+    """The provider wants to be asked again, but only after `seconds`: longer than a call waits."""
+
+    def __init__(self, message: str, seconds: float, *, status: int | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message, retryable=True, retry_after=seconds, status=status, usage=usage)
+        self.seconds = seconds
+
+    def given_up(self, why: str) -> ModelError:
+        """The same as an error that stands; `why` says in brief what speaks against waiting."""
+        said = f"{self} That is {why}." if why else str(self)
+        return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status, usage=self.usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,12 @@ class Journal(Protocol):
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         """Tell viewers of text on its way; may be lost."""
+
+    async def cleared(self) -> None:
+        """Return when effects may be caused on the strength of what is written here; asked right before each one.
+
+        Raises `Fenced`.
+        """
 
 
 class JournalError(Exception):

@@ -73,6 +73,12 @@ class Progress:
         self._said_again = 1
         self._silent = False
 
+    def begin_anew(self) -> None:
+        """Forget what was watched so far."""
+        self._last, self._failed, self._silent = [], 0, False
+        self._refused.clear()
+        self._said, self._said_again = None, 1
+
     def saw(
         self, calls: Sequence[ToolCall], finished: Sequence[ToolFinished], reply: ModelReplied | None = None
     ) -> AgentStep | None:

@@ -60,12 +60,24 @@ class Recollection:
     stopped: NoProgress | None = None
 
     def read(self, past: RecordPast) -> None:
-        for fact in past.facts:
+        for fact in past.facts[: past.copied]:
+            self._take(fact)
+        if past.copied:
+            self._begin_anew()
+        for fact in past.facts[past.copied :]:
             self._take(fact)
 
     def end(self) -> None:
         """The run had ended: its last reply is a part of the conversation."""
         self._answered()
+
+    def _begin_anew(self) -> None:
+        """What was copied from another order is remembered, but it was spent and counted there."""
+        self.allowance.begin_anew(self.rounds)
+        self.progress.begin_anew()
+        if self.finish is not None:
+            self.finish.begin_anew()
+        self.stopped = None
 
     def _take(self, fact: Fact) -> None:
         match fact:

@@ -2,25 +2,31 @@
 
 import asyncio
 import logging
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from drone.agent.acting import Acted, Hands
 from drone.agent.asking import Ear, ask
 from drone.agent.controls.helm import Helm
+from drone.agent.controls.standstill import Block
 from drone.agent.gates.gate import Finish, Verdict
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.mishap import mishap
 from drone.agent.past import RecordPast
-from drone.agent.ports import Ask, ModelError
+from drone.agent.ports import Ask, AskLater, ModelError
 from drone.agent.progress import Progress
 from drone.agent.recollection import Open, Recollection
 from drone.agent.report import Cause, LimitReached, Report, Stopped
+from drone.agent.setup import SetUp
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
 from drone.agent.transcript import Transcript
 from drone.agent.turn import Task, Turn
 from mcc.contracts.journal import AgentFinished, AgentReused, AgentStep, Fact, ModelReplied, Origin
 from mcc.contracts.record import AgentEnd, RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import WaitingReason
 
 if TYPE_CHECKING:
     from drone.agent.agent import Agent
@@ -53,6 +59,7 @@ class Run:
         self._hands = Hands(agent, turn, self._origin, self._allowance, self._finish, task.prompt)
         self._hands.recall(task.earlier)
         self._progress = Progress(self._finish)
+        self._system = agent.system
         beside = len(agent.system) + sum(len(spec.description) for spec in agent.specs)
         self._transcript = Transcript((*task.earlier, UserMessage(task.prompt)), beside)
         self._unwritten: tuple[Fact, ...] = ()
@@ -77,11 +84,11 @@ class Run:
         if past is not None and past.finished is not None:
             self._recall(past)
             return past.report()
-        with self._turn.bridge.entered(self._origin) as self._helm:
+        moving = self._turn.standstill.moving
+        with self._turn.bridge.entered(self._origin) as self._helm, moving(self._task.record_id, self._helm):
             self._helm.remove(self._task.tools_removed)
             self._hands.steer_by(self._helm)
-            if past is None:
-                await self._begin()
+            await (self._begin() if past is None else self._restore(past))
             try:
                 if past is not None:
                     self._recall(past)
@@ -101,6 +108,19 @@ class Run:
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         started = agent.started(task, self._turn.budget.limits, setup_digest)
         await self._journal.write(self._origin, started, *again, *agent.notes)
+
+    async def _restore(self, past: RecordPast) -> None:
+        """Ask as the run was begun: with the system prompt and the tools of its beginning, whatever came since."""
+        kept = await self._journal.kept(past.started.setup_digest)
+        if kept is None or kept == self._agent.setup:
+            return
+        try:
+            setup = SetUp.read(kept, self._agent.specs)
+        except ValueError as problem:
+            log.warning("the set-up of an agent cannot be read: %s", problem)
+            return
+        self._system = setup.system
+        self._hands.set_up(setup)
 
     def _recall(self, past: RecordPast) -> None:
         """Go on where an earlier drone left the agent. Raises `NoProgress`."""
@@ -122,19 +142,27 @@ class Run:
         starting = [fact for fact in self._hands.starting(calls, self._rounds) if fact.call_id not in begun.started]
         await self._write(*unknown, *starting)
         before = {**begun.finished, **{one.call_id: one for one in unknown}}
-        return await self._acted(reply, await self._hands.act(calls, before))
+        return await self._acted(reply, await self._hands.act(calls, before, begun.started))
 
     async def _in_scope(self) -> Report:
         """The rounds, within the wall clock of this agent, and until someone cancels it."""
         try:
             async with asyncio.timeout(max(0.0, self._allowance.seconds_left())) as scope:
-                with self._helm.steering(scope):
+                with self._helm.steering(scope), self._turn.standstill.watched(partial(self._keep_time, scope)):
+                    await self._turn.bridge.arrived(self._task.record_id)
                     return await self._until_done()
         except TimeoutError as error:
             if not scope.expired():
                 raise
             self._helm.check()
             raise LimitReached("wall_seconds", self._allowance.share.wall_seconds) from error
+
+    def _keep_time(self, scope: asyncio.Timeout, stands: bool) -> None:
+        """The wall clock of this agent stops while the tree stands still."""
+        if self._helm.ending or scope.expired():
+            return
+        left = max(0.0, self._allowance.seconds_left())
+        scope.reschedule(None if stands else asyncio.get_running_loop().time() + left)
 
     async def _until_done(self) -> Report:
         if self._finish is not None:
@@ -152,14 +180,22 @@ class Run:
                 return report
 
     async def _ask(self) -> ModelReplied:
-        """Ask, once nobody holds the agent up and what it may cost is reserved."""
-        reserved = await self._go_ahead()
+        """Ask, once nobody holds the agent up and what it may cost is reserved; anew when that was asked for later."""
+        while True:
+            reserved = await self._go_ahead()
+            ear = Ear(self._journal, self._origin, self._rounds, self._agent.model.name, reserved, self._tries + 1)
+            self._tries = 0
+            try:
+                return await self._ask_once(reserved, ear)
+            except AskLater as refusal:
+                await self._wait_out(refusal, ear)
+                self._tries = ear.attempt
+
+    async def _ask_once(self, reserved: Reservation, ear: Ear) -> ModelReplied:
         usage, model = None, ""
         try:
             said = self._to_say()
             self._transcript.hear(*said)
-            ear = Ear(self._journal, self._origin, self._rounds, self._agent.model.name, reserved, self._tries + 1)
-            self._tries = 0
             reply = await ask(self._agent.model, self._question(), ear, *self._taken(), *said)
             usage, model = reply.usage, reply.model
             return reply
@@ -169,12 +205,24 @@ class Run:
         finally:
             self._allowance.settle(reserved, usage, model)
 
+    async def _wait_out(self, refusal: AskLater, ear: Ear) -> None:
+        """Wait until the provider wants to be asked again. Raises `ModelError` where that is longer than may be."""
+        standstill, record_id, seconds = self._turn.standstill, self._task.record_id, refusal.seconds
+        if not standstill.may_wait(seconds):
+            raise refusal.given_up("longer than its order may wait" if standstill.parks else "")
+        await self._write(*_failed(refusal), ear.put_off(str(refusal), seconds))
+        until = now() + timedelta(seconds=seconds)
+        block = Block(WaitingReason.RATE_LIMIT, str(refusal).rstrip("."), until)
+        async with self._turn.blocked(record_id, record_id, block):
+            await asyncio.sleep(seconds)
+
     async def _go_ahead(self) -> Reservation:
         """Wait out pauses, reserve, read what waits: until nothing came in between that holds the agent up again."""
         while True:
             if self._helm.paused or self._allowance.must_wait or self._turn.places.lacks(self._task.record_id):
                 await self._write()
-            await self._turn.places.regained(self._task.record_id)
+            with self._turn.standstill.still(self._task.record_id):
+                await self._turn.places.regained(self._task.record_id)
             await self._rest()
             reserved = await self._allowance.reserve(self._rounds, self._transcript.characters)
             ready = False
@@ -210,7 +258,7 @@ class Run:
     def _question(self) -> Ask:
         definition = self._agent.definition
         return Ask(
-            system=self._agent.system,
+            system=self._system,
             messages=tuple(self._transcript.messages),
             tools=self._hands.specs(),
             max_output_tokens=self._allowance.output_cap(),
@@ -271,8 +319,8 @@ class Run:
     async def _rest(self) -> None:
         """Wait until nobody holds the agent up; meanwhile others may have its place."""
         self._helm.check()
-        while self._helm.paused:
-            async with self._turn.places.lent(self._task.record_id):
+        while (block := self._helm.block()) is not None:
+            async with self._turn.blocked(self._task.record_id, self._task.record_id, block):
                 await self._helm.passes()
 
     def _accepted(self, verdict: Verdict) -> Report:
@@ -284,9 +332,7 @@ class Run:
 
     def _without_reply(self, error: ModelError) -> Report:
         """What the model gave up on; what its tries cost all the same is an entry."""
-        if error.usage is not None:
-            spent = AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=error.usage)
-            self._unwritten = (*self._unwritten, spent)
+        self._unwritten = (*self._unwritten, *_failed(error))
         return self._report(RecordStatus.FAILED, f"{error}", Cause.MODEL)
 
     async def _stopped(self, stopped: Stopped) -> Report:
@@ -352,6 +398,13 @@ async def broken(agent: "Agent", task: Task, turn: Turn, error: BaseException) -
     log.error("an agent broke", exc_info=error)
     await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
     return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=agent.definition.name)
+
+
+def _failed(error: ModelError) -> tuple[AgentStep, ...]:
+    """What a model gave up on, when its tries cost something."""
+    if error.usage is None:
+        return ()
+    return (AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=error.usage),)
 
 
 def _cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:

@@ -4,8 +4,6 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, Fact, GateChecked
 
 NUDGE = "nudge"
-STEERED_BEFORE = "steered_before"
-REDIRECTED_BEFORE = "redirected_before"
 REPLY = "reply"
 """`GateChecked.tool` of a reply without tool calls from an agent that has a gate."""
 
@@ -20,10 +18,8 @@ def spoken(fact: Fact) -> str | None:
     match fact:
         case ControlApplied(control="steer", message=str() as text, mode=mode):
             return _REDIRECTED + text if mode == SteerMode.REDIRECT else text
-        case AgentStep(name=name, message=text) if name in (NUDGE, STEERED_BEFORE):
+        case AgentStep(name=name, message=text) if name == NUDGE:
             return text
-        case AgentStep(name=name, message=text) if name == REDIRECTED_BEFORE:
-            return _REDIRECTED + text
         case BudgetWarned(message=text, used=used) if used is not None:
             return text
         case GateChecked(tool=tool, ok=False, errors=errors) if tool == REPLY:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
 from drone.models.spending import Bill
 
 REST_SECONDS = 60.0
@@ -14,7 +14,10 @@ LEAST_SECONDS = 1.0
 
 
 class Fallback:
-    """Asks the first model, and the others in turn when it fails. All share the deadline of the ask."""
+    """Asks the first model, and the others in turn when it fails. All share the deadline of the ask.
+
+    When none gives a reply, the last error stands; but the soonest `AskLater`, when one of them raised that.
+    """
 
     def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
         if not models:
@@ -30,6 +33,7 @@ class Fallback:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
         last, bill = len(self._models) - 1, Bill()
+        later: list[AskLater] = []
         for place, model in enumerate(self._models):
             why = self._rests(place)
             if place == last or why is None:
@@ -39,9 +43,11 @@ class Fallback:
                 except ModelError as error:
                     self._rest(place, error)
                     bill.add(error.usage)
+                    later += [error] if isinstance(error, AskLater) else []
                     if place == last or deadline - self._clock() < LEAST_SECONDS:
-                        error.usage = bill.usage
-                        raise
+                        standing = min(later, key=lambda one: one.seconds, default=error)
+                        standing.usage = bill.usage
+                        raise standing from error.__cause__
                     why = str(error)
             await listener.fell_back(model.name, self._models[place + 1].name, why)
         raise AssertionError("the last model answers or raises")

@@ -58,6 +58,9 @@ class _Watching:
         self._tails.clear()
         await self._listener.fell_back(source, target, error)
 
+    async def go_ahead(self) -> None:
+        await self._listener.go_ahead()
+
 
 class _Tail:
     """The end of what was said so far."""

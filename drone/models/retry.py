@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
 from drone.models.spending import Bill
 from mcc.contracts.usage import Usage
 
@@ -33,6 +33,7 @@ class Patience:
 class Retrying:
     """Asks again after errors that may pass, never past `Ask.seconds`.
 
+    A provider that wants a longer pause than that, or than `Patience.longest_asked`, is not waited for: `AskLater`.
     A reply that ran into its cap on output before it said anything is asked for once more with twice the room.
     """
 
@@ -83,9 +84,11 @@ class Retrying:
                 bill.add(error.usage)
                 wait = self._next_wait(tried, error, deadline)
                 if wait is None:
-                    raise _final(error, tried, bill.usage) from error
+                    later = error.retryable and tried < self._patience.tries
+                    raise (_later if later else _final)(error, tried, bill.usage) from error
                 await listener.retried(str(error), wait)
             await self._sleep(wait)
+            await listener.go_ahead()
             ask = replace(ask, seconds=deadline - self._clock())
 
     def _next_wait(self, tried: int, error: ModelError, deadline: float) -> float | None:
@@ -104,6 +107,14 @@ def _said_nothing(reply: Reply) -> bool:
 
 def _twice(ask: Ask, reply: Reply) -> int:
     return 2 * max(FEWEST_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
+
+
+def _later(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
+    """The error of a provider that said when to come again; the last one where it did not."""
+    seconds = error.retry_after
+    if seconds is None:
+        return _final(error, tried, usage)
+    return AskLater(f"{error} It wants to be asked again in {seconds:g} s.", seconds, status=error.status, usage=usage)
 
 
 def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:

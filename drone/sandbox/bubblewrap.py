@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from drone.sandbox.child import Bounds, Ended, run
+from drone.sandbox.custody import Custody
 from drone.sandbox.leash import Leash
 
 WORKSPACE = "/workspace"
@@ -35,10 +36,12 @@ class Bubblewrap:
     """Runs programs without network, with nothing but the system and one workspace to read, and nothing to write to.
 
     Namespaces of their own for users, processes, IPC, host name and network; no capability, no new privilege; a private
-    /tmp that is gone afterwards. They die with this process. At most 8 run at once, further ones wait.
+    /tmp that is gone afterwards. They die with this process, and are held back while it may not act (`custody`). At
+    most 8 run at once, further ones wait.
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, custody: Custody | None = None) -> None:
+        self.custody = custody or Custody()
         self._program = program
         self._system = tuple(_system())
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -66,7 +69,8 @@ class Bubblewrap:
         async with self._places:
             with closing(Leash()) as leash, closing(_Overlays(instead or {})) as overlays:
                 options = (*leash.options, *self._profile(workspace, environment or {}), *overlays.options)
-                return await run((self._program, *options, "--", *argv), leash, bounds, overlays.descriptors)
+                command = (self._program, *options, "--", *argv)
+                return await run(command, leash, bounds, self.custody, overlays.descriptors)
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
         """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms."""

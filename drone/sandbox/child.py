@@ -6,6 +6,7 @@ import signal
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 
+from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.leash import Leash
 
 GONE_SECONDS = 5.0
@@ -69,27 +70,34 @@ class Ended:
     timed_out: bool = False
 
 
-async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, fds: Sequence[int] = ()) -> Ended:
+async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, custody: Custody, fds: Sequence[int] = ()) -> Ended:
     """Run a sandbox's program (never a shell) to its end, or until its time is over.
 
     Nothing of our environment goes with it; `fds` are inherited beside those of the leash. Whether the caller is
-    cancelled or the time is over: the whole tree is killed, and waited for. Raises OSError when the program cannot be
+    cancelled or the time is over: the whole tree is killed, and waited for. The program does not start while its drone
+    may not act, nor when the drone's lease was lost since this call began. Raises OSError when the program cannot be
     started.
     """
+    term = custody.term
     starting = asyncio.create_task(_started(argv, leash, fds))
     stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes) for _ in range(2))
     timed_out = False
     try:
         async with asyncio.timeout(bounds.seconds) as limit:
             process = await asyncio.shield(starting)
-            await leash.let_go()
+            custody.watch(process.pid)
+            if await leash.ready():
+                await custody.cleared(term)
+                leash.let_go()
             await _read(process, stdout, stderr)
     except TimeoutError:
         if not limit.expired():
             raise
         timed_out = True
+    except TermOver:
+        pass
     finally:
-        await _to_the_end(_gone(starting, leash, stdout, stderr))
+        await _to_the_end(_gone(starting, leash, stdout, stderr, custody))
     code = starting.result().returncode
     status = -signal.SIGKILL if code is None else code
     return Ended(status if status >= 0 else 128 - status, stdout, stderr, timed_out)
@@ -110,7 +118,11 @@ async def _started(argv: Sequence[str], leash: Leash, fds: Sequence[int]) -> asy
 
 
 async def _gone(
-    starting: asyncio.Task[asyncio.subprocess.Process], leash: Leash, stdout: Captured, stderr: Captured
+    starting: asyncio.Task[asyncio.subprocess.Process],
+    leash: Leash,
+    stdout: Captured,
+    stderr: Captured,
+    custody: Custody,
 ) -> None:
     """Kill what still runs, and read what it said until then."""
     await asyncio.wait({starting})
@@ -122,6 +134,8 @@ async def _gone(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_SECONDS):
                 await _read(process, stdout, stderr)
+    if process.returncode is not None:
+        custody.release(process.pid)
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

@@ -47,20 +47,26 @@ class Leash:
             os.close(fd)
         self._their_info = self._their_go = -1
 
-    async def let_go(self) -> None:
-        """Put the limits on and let the command start; nothing happens when bubblewrap gave up before."""
+    async def ready(self) -> bool:
+        """Put the limits on the first process, which waits to be let go; False when bubblewrap gave up before."""
         told = b""
         while not told.endswith(b"}\n"):
             await _readable(self._info)
             piece = os.read(self._info, _INFO_BYTES)
             if not piece:
-                return
+                return False
             told += piece
         pid = int(json.loads(told)["child-pid"])
-        with contextlib.suppress(ProcessLookupError, BrokenPipeError):
+        with contextlib.suppress(ProcessLookupError):
             self._first = os.pidfd_open(pid)
             for limit, value in LIMITS.items():
                 resource.prlimit(pid, limit, _within(pid, limit, value))
+            return True
+        return False
+
+    def let_go(self) -> None:
+        """Let the command start."""
+        with contextlib.suppress(BrokenPipeError):
             os.write(self._go, b"1")
 
     def kill(self, process: asyncio.subprocess.Process) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from drone.agent.definitions import shipped_prompts
 from drone.agent.ports import ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.tools.artifacts import read_artifact
 from drone.tools.detected import Detected, EnvironmentGate
@@ -55,6 +56,11 @@ class Toolbox:
         """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""
         there = (*self._files, *self._skills, rules_list, rules_read)
         return (*_capabilities(there), *_capabilities(self._git, self.git.problem), *_capabilities((read_artifact,)))
+
+    @property
+    def custody(self) -> Custody | None:
+        """Who looks after the programs that tools run; None where none are run."""
+        return self.git.sandbox.custody if self.git.sandbox else None
 
     @property
     def sandbox(self) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from threading import Event
 
+from drone.sandbox.marker import DIRECTORY
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.tools.ignore import MAX_BYTES, IgnoreFile
 
 ENTRY_LIMIT = 200_000
 """Names looked at before a walk stops and says so."""
 
-NEVER_SHOWN = frozenset({b".git"})
+NEVER_SHOWN = frozenset({b".git", os.fsencode(DIRECTORY)})
 
 
 class Kind(Enum):
@@ -88,7 +89,10 @@ class Walk:
         real = os.path.realpath(os.path.join(os.fsencode(self.workspace.root), relative))
         base = normal(self.workspace, os.fsdecode(real))
         if NEVER_SHOWN.intersection(base.split(b"/")):
-            raise PathDenied(f"{shown(self.start)} is git's own and is not listed or searched; the git tools read it.")
+            own = "git's own and is not listed or searched; the git tools read it"
+            if b".git" not in base.split(b"/"):
+                own = "the runtime's own and is not listed or searched"
+            raise PathDenied(f"{shown(self.start)} is {own}.")
         return base
 
     def _rules_above(self, base: bytes) -> _Rules:

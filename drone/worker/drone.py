@@ -185,9 +185,15 @@ class Drone:
             self._slots,
             lease_seconds=self._settings.lease_seconds,
             renew_seconds=self._settings.renew_seconds,
-            on_lost=lambda incarnation: self._loop.call(lambda: self._workshop.fence(incarnation)),
+            on_lost=lambda incarnation: self._lose(crew, incarnation),
             watch=self._watch,
         )
+
+    def _lose(self, crew: Crew, incarnation: str) -> None:
+        """What runs for orders of a lost lease is ended before anything can begin under a new one."""
+        if crew.custody is not None:
+            crew.custody.end_term()
+        self._loop.call(lambda: self._workshop.fence(incarnation))
 
     def _watch(self) -> None:
         if self._loop.age_seconds > self._settings.wedged_seconds:

@@ -112,14 +112,14 @@ def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
     drafts += fold.closing(at, end, outcome.detail or "The turn ended before this did.")
     for number, draft in enumerate(drafts, start=last_seq + 1):
         fold.add(draft.numbered(claim.order.id, number))
-    finished = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=fold.usage)
+    finished = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=fold.spent)
     return Ending(
         order_id=claim.order.id,
         epoch=claim.epoch,
         last_seq=last_seq,
         control_seq=run.seen,
         drafts=[*drafts, told(at, finished)],
-        outcome=outcome.model_copy(update={"usage": fold.usage}),
+        outcome=outcome.model_copy(update={"usage": fold.spent}),
         record=fold.record(),
     )
 

@@ -12,6 +12,8 @@ from kombu.transport import redis
 log = structlog.get_logger("drone.inbox")
 
 TOLD_CHARACTERS = 300
+RECONNECTING = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0}
+"""Seconds between tries; kombu's own grow to thirty."""
 
 
 class Channel(redis.Channel):
@@ -60,7 +62,13 @@ class Transport(redis.Transport):
     Channel = Channel
 
 
-class _Connection(Connection):
+class BrokerConnection(Connection):
+    """Kombu's, except that a broker that was away for long is found again as soon as one that was away for a moment."""
+
+    def ensure_connection(self, errback: Any = None, max_retries: int | None = None, **more: Any) -> Connection:
+        super().ensure_connection(errback, max_retries, **{**more, **RECONNECTING})  # type: ignore[no-untyped-call]
+        return self
+
     def get_transport_cls(self) -> type[Transport]:
         return Transport
 
@@ -68,7 +76,7 @@ class _Connection(Connection):
 class Messaging(AMQP):  # type: ignore[misc]
     """Celery's `amqp` with connections that read through `Channel`."""
 
-    Connection = _Connection
+    Connection = BrokerConnection
 
 
 def _say_dropped(problem: Exception) -> None:

@@ -22,16 +22,21 @@ class Committer(Protocol):
 
     async def quiet(self, journal: "OrderJournal") -> None: ...
 
+    def believes(self, journal: "OrderJournal") -> bool: ...
+
+    async def believing(self, journal: "OrderJournal") -> None: ...
+
     def delta(self, delta: Delta) -> None: ...
 
 
 class OrderJournal:
     """One order under one epoch. Keeps the fold of what was committed; conforms to `drone.agent.ports.Journal`."""
 
-    def __init__(self, committer: Committer, order_id: str, epoch: int, fold: Fold) -> None:
+    def __init__(self, committer: Committer, order_id: str, epoch: int, fold: Fold, incarnation: str = "") -> None:
         self._committer = committer
         self.order_id = order_id
         self.epoch = epoch
+        self.incarnation = incarnation
         self.fold = fold
         self.sealed = False
 
@@ -54,6 +59,11 @@ class OrderJournal:
 
     async def kept(self, digest: str) -> str | None:
         return await self._committer.kept(digest)
+
+    async def cleared(self) -> None:
+        self.check_open()
+        if not self._committer.believes(self):
+            await self._committer.believing(self)
 
     async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
         await self.quiet()

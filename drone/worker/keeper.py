@@ -60,7 +60,17 @@ class Keeper:
     @property
     def trusted(self) -> bool:
         """Whether effects may start: the last confirmed renewal was sent so lately that nobody can have taken over."""
-        return self._clock() - self._confirmed_sent < self._trusted_seconds
+        return self._clock() < self.trusted_until
+
+    @property
+    def trusted_until(self) -> float:
+        """Seconds since boot, until when effects may go on if no renewal comes; in the past after a lost lease."""
+        return self._confirmed_sent + self._trusted_seconds
+
+    @property
+    def margin_seconds(self) -> float:
+        """So long before the lease can be another's effects stop."""
+        return self._lease_seconds - self._trusted_seconds
 
     def register(self) -> str:
         """Become a new incarnation. Raises `StoreUnavailable`."""

@@ -11,8 +11,8 @@ QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "ale
 
 
 def set_up(level: str, *, terminal: bool | None = None) -> None:
-    """Lines of JSON, or coloured ones for people on a terminal."""
-    on_terminal = sys.stderr.isatty() if terminal is None else terminal
+    """Lines of JSON, or coloured ones for people on a terminal. A standard error that is full or closed is no error."""
+    on_terminal = sys.stderr is not None and sys.stderr.isatty() if terminal is None else terminal
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,

@@ -19,7 +19,10 @@ AWAY_SECONDS = 1.0
 
 
 class Poll:
-    """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well."""
+    """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well.
+
+    An order that may be what kills drones gets an empty drone, one of them empties itself for it.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Poll:
         *,
         poll_seconds: float,
         connected: Callable[[], bool],
+        incarnation: Callable[[], str | None],
     ) -> None:
         self._store = store
         self._offload = offload
@@ -39,6 +43,7 @@ class Poll:
         self._start = start
         self._poll_seconds = poll_seconds
         self._connected = connected
+        self._incarnation = incarnation
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -53,28 +58,38 @@ class Poll:
 
     async def once(self) -> int:
         """Start what this drone should take now; answers how many. Raises `StoreUnavailable`."""
-        if self._slots.free <= 0:
+        if self._slots.active >= self._slots.total:
             return 0
-        waiting = await self._offload(self._store.claims.claimable, self._queues, self._slots.free)
+        waiting = await self._offload(self._store.claims.claimable, self._queues, max(self._slots.free, 1))
+        alone = [item for item in waiting if item.alone]
+        others = [item for item in waiting if not item.alone]
+        self._slots.keep_clear(bool(alone) and await self._is_chosen())
         started = 0
-        for item in waiting[: await self._share(waiting)]:
-            if not self._slots.take():
-                break
+        for item in (*alone, *others[: await self._share(others)]):
+            if not self._slots.take(alone=item.alone):
+                continue
             self._start(item.order_id)
             started += 1
         return started
+
+    async def _is_chosen(self) -> bool:
+        """Whether it is this drone that empties itself for an order that must be alone."""
+        rivals = await self._rivals()
+        return bool(rivals) and min(rivals) == self._incarnation()
 
     async def _share(self, waiting: Sequence[Claimable]) -> int:
         """As many as each live drone of these queues would get."""
         if len(waiting) < 2:
             return len(waiting)
-        drones = await self._offload(self._store.leases.drones)
-        rivals = [
-            drone
-            for drone in drones
+        return -(-len(waiting) // max(len(await self._rivals()), 1))
+
+    async def _rivals(self) -> Sequence[str]:
+        """Incarnations of the live drones that serve these queues, this one among them."""
+        return [
+            drone.incarnation
+            for drone in await self._offload(self._store.leases.drones)
             if drone.status is DroneStatus.UP and not set(drone.queues).isdisjoint(self._queues)
         ]
-        return -(-len(waiting) // max(len(rivals), 1))
 
     def _seconds(self) -> float:
         return self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS)

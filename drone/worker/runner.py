@@ -1,30 +1,34 @@
 """This room is for one order: claim it, run it, finish it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
 from drone.agent.controls.bridge import Bridge
-from drone.agent.controls.mail import Mail
+from drone.agent.controls.standstill import Block
+from drone.agent.past import Past
 from drone.agent.ports import Fenced, Journal
+from drone.sandbox.custody import Custody
 from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
+from drone.worker.parking import Grace, Parker
 from drone.worker.refusals import Refusals
 from drone.worker.runs import Run, Runs, Stop
 from drone.worker.told import Teller
+from drone.worker.workspaces import Busy, Plan, Workspaces
 from drone.worker.writer import Writer, patiently
 from mcc.contracts.drones import Capability
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import Outcome, WorkOrder
-from mcc.contracts.record import RecordStatus
-from mcc.contracts.shape import now
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import Hint
+from mcc.store.errors import WorkspaceNeeded
 from mcc.store.offload import Offload
 from mcc.store.ports import Claim, Store
 
@@ -33,7 +37,12 @@ log = structlog.get_logger("drone.runner")
 UNWIND_SECONDS = 5.0
 """A turn that was told to stop has this long to unwind; what it does after that is no longer waited for."""
 
+PARK_AFTER_SECONDS = 20.0
+"""An order that stands still for so long is laid aside."""
+
 PAGE = 1_000
+FRESH = 2
+"""Entries of an order that was claimed as soon as it was queued."""
 
 
 class Crew(Protocol):
@@ -42,13 +51,18 @@ class Crew(Protocol):
     @property
     def sandbox(self) -> str: ...
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome: ...
+    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome: ...
 
     def agents(self) -> tuple[Capability, ...]: ...
 
     def tools(self) -> tuple[Capability, ...]: ...
 
     def models(self) -> tuple[Capability, ...]: ...
+
+    def may_write(self, order: WorkOrder, workspace: Path) -> bool: ...
+
+    @property
+    def custody(self) -> Custody | None: ...
 
     async def close(self) -> None: ...
 
@@ -73,8 +87,12 @@ class Runner:
         writer: Writer,
         teller: Teller,
         *,
+        workspaces: Workspaces | None = None,
+        alone: Callable[[], bool] = lambda: False,
         unwind_seconds: float = UNWIND_SECONDS,
+        park_after_seconds: float = PARK_AFTER_SECONDS,
     ) -> None:
+        """`alone` tells whether the order that is worked on has the process to itself."""
         self._store = store
         self._offload = offload
         self._crew = crew
@@ -82,8 +100,12 @@ class Runner:
         self._runs = runs
         self._writer = writer
         self._teller = teller
+        self._workspaces = workspaces
+        self._alone = alone
         self._unwind_seconds = unwind_seconds
         self._finisher = Finisher(store, offload, teller)
+        self._parker = Parker(store, offload, teller)
+        self._park_after_seconds = park_after_seconds
 
     async def work(self, order_id: str, *, drone: str) -> WorkOrder | None:
         """Claim, run, finish. Answers the order that was ended here; None when there was none or it went elsewhere."""
@@ -104,9 +126,32 @@ class Runner:
             return None
         run.incarnation = incarnation
         claim = partial(
-            self._store.claims.claim, run.order_id, incarnation=incarnation, claim_token=fresh_id(), drone=drone
+            self._store.claims.claim,
+            run.order_id,
+            incarnation=incarnation,
+            claim_token=fresh_id(),
+            drone=drone,
+            alone=self._alone(),
         )
-        return await patiently(self._offload, claim)
+        if self._workspaces is None:
+            return await patiently(self._offload, claim)
+        try:
+            return await patiently(self._offload, partial(claim, unseen=False))
+        except WorkspaceNeeded as needed:
+            plan = await self._workspaces.plan(needed.order, begun=needed.begun)
+        return None if plan is None else await self._claim_with(run, plan, claim, drone)
+
+    async def _claim_with(self, run: Run, plan: Plan, claim: "partial[Claim | None]", drone: str) -> Claim | None:
+        """Claim an order that names a workspace; one that has to wait for it is laid aside at once."""
+        assert self._workspaces is not None
+        run.workspace = plan.hold
+        claimed = await patiently(self._offload, partial(claim, workspace=plan.hold))
+        if claimed is None or plan.waits is None:
+            return claimed
+        seq = await self._workspaces.lay_aside(claimed, plan.waits, drone=drone)
+        if seq is not None:
+            self._teller.hint(Hint(order_id=run.order_id, seq=seq, status=OrderStatus.WAITING.value))
+        return None
 
     async def _surely(self, run: Run, claim: Claim) -> bool:
         """An order that is held here must not stay so for ever, whatever is wrong with it or with us."""
@@ -117,15 +162,20 @@ class Runner:
             return await self._finisher.abandon(run, claim, problem)
 
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
-        fold = await self._fold(claim)
-        journal = self._writer.open(run.order_id, claim.epoch, fold)
+        fold, past = await self._read(claim)
+        journal = self._writer.open(run.order_id, claim.epoch, fold, run.incarnation)
         refusals = Refusals(self._store.controls, self._offload)
-        run.hold(claim, journal, refusals)
+        standstill = run.hold(claim, journal, refusals)
+        standstill.watch(Grace(run, standstill, self._park_after_seconds))
         self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))
         log.info("order claimed", order_id=run.order_id, attempt=claim.attempt, epoch=claim.epoch)
-        outcome = await self._turn(run, claim, journal)
+        outcome = await self._turn(run, claim, journal, past)
         journal.seal()
         await journal.quiet()
+        if outcome is None and run.stop is Stop.PARK:
+            await refusals.kept()
+            await self._parker.park(run)
+            return False
         if outcome is None or run.stop is Stop.FENCED:
             log.info(
                 "order let go", order_id=run.order_id, epoch=claim.epoch, why=run.stop.name if run.stop else "fenced"
@@ -134,23 +184,25 @@ class Runner:
         await refusals.kept()
         return await self._finisher.finish(run, outcome)
 
-    async def _fold(self, claim: Claim) -> Fold:
-        """The journal so far; of a first attempt only the number matters, no agent has worked yet."""
-        fold = Fold(claim.order.id, claim.order.session_id)
-        if claim.attempt == 1:
+    async def _read(self, claim: Claim) -> tuple[Fold, Past]:
+        """The journal so far, for the record and for going on; most first attempts have nothing to tell."""
+        fold, past = Fold(claim.order.id, claim.order.session_id), Past()
+        if claim.attempt == 1 and claim.last_seq <= FRESH:
             fold.last_seq, fold.attempt = claim.last_seq, 1
-            return fold
+            return fold, past
         while fold.last_seq < claim.last_seq:
             for entry in await self._page(claim.order.id, fold.last_seq):
                 fold.add(entry)
-        return fold
+                past.add(entry)
+        past.close()
+        return fold, past
 
     async def _page(self, order_id: str, after: int) -> Sequence[Entry]:
         return await patiently(self._offload, lambda: self._store.journal.read(order_id, after=after, limit=PAGE))
 
-    async def _turn(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome | None:
+    async def _turn(self, run: Run, claim: Claim, journal: OrderJournal, past: Past) -> Outcome | None:
         """How the turn ended; None when it is not ours to end it."""
-        turn = asyncio.create_task(self._attempt(run, claim, journal), name=f"order {run.order_id}")
+        turn = asyncio.create_task(self._attempt(run, claim, journal, past), name=f"order {run.order_id}")
         try:
             both: set[asyncio.Future[Any]] = {turn, run.stopping}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -165,16 +217,20 @@ class Runner:
         asked = partial(self._store.controls.pending, {run.order_id: run.seen})
         await run.take(await patiently(self._offload, asked))
 
-    async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal) -> Outcome:
-        """What an earlier attempt left open is closed first; what was said to it is said again, and holds again."""
-        left_open = journal.fold.closing(now(), RecordStatus.FAILED, "The drone that ran this was lost.")
-        await journal.append(left_open)
+    async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal, past: Past) -> Outcome:
+        """Go on where an earlier attempt was, under what people asked for then."""
         assert run.bridge is not None
-        for steer in journal.fold.steers:
-            run.bridge.put(Mail.said_before(steer))
+        run.bridge.expect(past.unfinished)
         run.bridge.restore(paused=journal.fold.paused, tools_removed=journal.fold.tools_removed)
         await self._read_controls(run)
-        return await self._crew.run(claim.order, attempt=claim.attempt, journal=journal, bridge=run.bridge)
+        if self._workspaces is None or run.workspace is None:
+            return await self._crew.run(claim.order, journal=journal, bridge=run.bridge, past=past)
+        try:
+            async with self._workspaces.entered(claim, run.workspace, run.incarnation):
+                return await self._crew.run(claim.order, journal=journal, bridge=run.bridge, past=past)
+        except Busy as busy:
+            run.wait_for(Block(WaitingReason.WORKSPACE, str(busy)))
+            raise
 
 
 def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:

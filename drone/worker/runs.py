@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 
 from drone.agent.controls.bridge import Bridge
+from drone.agent.controls.standstill import Block, Standstill
 from drone.worker.journal import OrderJournal
 from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import Origin
-from mcc.store.ports import Claim
+from mcc.store.ports import Claim, WorkspaceHold
 
 
 def is_cancel(control: Control) -> bool:
@@ -22,6 +23,7 @@ class Stop(Enum):
 
     CANCEL = auto()  # someone asked; the run writes the end
     HAND_BACK = auto()  # the process ends; the order goes back to the queue
+    PARK = auto()  # all of it waits for a person or a clock; the order is laid aside
     FENCED = auto()  # the lease is lost; nothing may be written
 
 
@@ -54,6 +56,9 @@ class Run:
         self.stop: Stop | None = None
         self.cancel: Control | None = None
         self.bridge: Bridge | None = None
+        self.workspace: WorkspaceHold | None = None
+        self.waits_for: Sequence[Block] | None = None
+        """Of a run that was halted to be parked: what its tree waited for then."""
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
         self._refusals: Refusals | None = None
@@ -68,13 +73,16 @@ class Run:
         """Whether the order is held here, and nothing was said against it."""
         return self.stop is None and self._held is not None and not self._held[1].sealed
 
-    def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals) -> None:
+    def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals) -> Standstill:
+        """It was claimed; answers what tells whether its tree stands still."""
         self._held = (claim, journal)
         self._refusals = refusals
-        self.bridge = Bridge(journal, LateReceipts(self, refusals))
+        standstill = Standstill(parks=True, expires_at=claim.order.expires_at)
+        self.bridge = Bridge(journal, LateReceipts(self, refusals), standstill)
         self.seen = claim.control_seq
         if self.stop is not None:
             journal.seal()
+        return standstill
 
     async def take(self, controls: Sequence[Control]) -> None:
         """Do what is asked of this order, each control once and cancels first; refuse what cannot be done.
@@ -93,10 +101,18 @@ class Run:
             if refused := await self.bridge.take(control):
                 self._refusals.refuse(control.id, refused)
 
+    def wait_for(self, block: Block) -> None:
+        """It cannot go on here, whatever its tree does: lay it aside."""
+        if self.stop is None:
+            self.halt(Stop.PARK)
+            self.waits_for = (block,)
+
     def halt(self, stop: Stop, cancel: Control | None = None) -> None:
         """Start nothing more; the first reason counts, except that a lost lease beats all."""
         if self.stop is None or stop is Stop.FENCED:
             self.stop, self.cancel = stop, cancel
+        if stop is Stop.PARK and self.bridge is not None:
+            self.waits_for = self.bridge.standstill.blocks
         if self._held is not None:
             self._held[1].seal()
         if not self.stopping.done():

@@ -4,12 +4,14 @@ import threading
 
 
 class Slots:
-    """At most `total` orders at a time. Safe for several threads."""
+    """At most `total` orders at a time, or one that has the process to itself. Safe for several threads."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self._active = 0
         self._fillings = 0
+        self._alone = False
+        self._kept_clear = False
         self._lock = threading.Lock()
 
     @property
@@ -18,22 +20,33 @@ class Slots:
 
     @property
     def free(self) -> int:
-        return self.total - self._active
+        return 0 if self._alone or self._kept_clear else self.total - self._active
+
+    @property
+    def alone(self) -> bool:
+        """Whether the one order that is here has the process to itself."""
+        return self._alone
+
+    def keep_clear(self, wanted: bool) -> None:
+        """Take nothing more, so that an order that must be alone finds this process empty; False: as usual again."""
+        self._kept_clear = wanted
 
     @property
     def fillings(self) -> int:
         """How often the last free slot was taken so far; tells whether a drone was full in between."""
         return self._fillings
 
-    def take(self) -> bool:
-        """Take a slot; False when none is free."""
+    def take(self, *, alone: bool = False) -> bool:
+        """Take a slot, or all of them; False when none is free, or not all."""
         with self._lock:
-            if self._active >= self.total:
+            if self._active >= (1 if alone else self.total) or self._alone or (self._kept_clear and not alone):
                 return False
             self._active += 1
+            self._alone = alone
             self._fillings += self._active == self.total
             return True
 
     def release(self) -> None:
         with self._lock:
             self._active -= 1
+            self._alone = False

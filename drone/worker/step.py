@@ -32,7 +32,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = ("celery.worker.components:Pool",)
 
     def start(self, worker: Any) -> None:
-        drone = open_drone(effective(worker), worker.app.hire)
+        drone = self.opened(effective(worker), worker.app.hire)
         try:
             drone.start()
         except CannotStart as problem:
@@ -55,6 +55,9 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
             worker.app.drone = None
 
     terminate = stop
+
+    def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+        return open_drone(settings, hire)
 
     def _drain_on_signals(self, worker: Any, drone: Drone) -> None:
         def shutting_down(**_: Any) -> None:

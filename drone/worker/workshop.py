@@ -1,6 +1,7 @@
 """This room is for what lives on the shared loop: the orders at work, and the loops that serve them."""
 
 import asyncio
+import random
 from collections.abc import Callable
 
 import structlog
@@ -10,10 +11,12 @@ from drone.worker.canary import Canary, RedisBird
 from drone.worker.control import ControlListener
 from drone.worker.keeper import Keeper
 from drone.worker.poll import Poll
+from drone.worker.room import Room
 from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs, Stop
 from drone.worker.slots import Slots
 from drone.worker.told import Teller
+from drone.worker.workspaces import Workspaces
 from drone.worker.writer import Writer
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
@@ -25,6 +28,7 @@ from mcc.dispatch.nudge import Nudger
 from mcc.store.errors import Refused, StoreUnavailable
 from mcc.store.offload import Offload
 from mcc.store.ports import Store
+from mcc.store.room import Reserve
 
 log = structlog.get_logger("drone.workshop")
 
@@ -48,7 +52,27 @@ class Workshop:
         self._runs = Runs()
         self._teller = Teller(self._hints)
         self._writer = Writer(store, keeper, self._teller)
-        self._runner = Runner(store, self._offload, crew, keeper, self._runs, self._writer, self._teller)
+        self._workspaces = Workspaces(
+            store, self._offload, crew, keeper, settings.workspace_roots, settings.data_dir / "run"
+        )
+        if crew.custody is not None:
+            crew.custody.guard(
+                lambda: keeper.trusted_until,
+                margin_seconds=keeper.margin_seconds,
+                record=self._workspaces.children,
+            )
+        self._runner = Runner(
+            store,
+            self._offload,
+            crew,
+            keeper,
+            self._runs,
+            self._writer,
+            self._teller,
+            workspaces=self._workspaces,
+            alone=lambda: slots.alone,
+            park_after_seconds=settings.park_after_seconds,
+        )
         self._control = ControlListener(store.controls, self._offload, settings.redis_url, keeper, self._runs)
         self._poll = Poll(
             store,
@@ -58,7 +82,10 @@ class Workshop:
             self._start,
             poll_seconds=settings.poll_seconds,
             connected=lambda: self._control.connected,
+            incarnation=lambda: keeper.incarnation,
         )
+        reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
+        self._room = Room(reserve, self._runs, store.claims, self._offload)
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -67,9 +94,11 @@ class Workshop:
         """Commit, tell and listen until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._seeking.append(group.create_task(self._poll.run()))
+            self._seeking.append(group.create_task(self._seek_workspaces()))
             group.create_task(self._writer.run())
             group.create_task(self._teller.run())
             group.create_task(self._control.run())
+            group.create_task(self._room.run())
 
     async def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Send canaries on `queue` until this drone drains."""
@@ -89,6 +118,8 @@ class Workshop:
 
     async def serve(self, order_id: str) -> None:
         """Do this order if it is there to be claimed; then see to the next turn of its session."""
+        if self._room.shortage:
+            return
         order = await self._runner.work(order_id, drone=self._settings.name)
         if order is not None:
             await self._nudge_next(order)
@@ -104,9 +135,10 @@ class Workshop:
 
     def fence(self, incarnation: str) -> None:
         """This incarnation is lost: whatever runs under it stops and writes nothing more."""
-        for run in self._runs:
-            if run.incarnation == incarnation:
-                run.halt(Stop.FENCED)
+        fenced = [run for run in self._runs if run.incarnation == incarnation]
+        for run in fenced:
+            run.halt(Stop.FENCED)
+        log.warning("fenced", incarnation=incarnation, orders=[run.order_id for run in fenced])
 
     async def wind_down(self) -> None:
         """Take nothing more; let turns end, then stop them, then hand back what is left, all in time."""
@@ -119,6 +151,8 @@ class Workshop:
                 run.halt(Stop.HAND_BACK)
             await self._runs.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
         held = self._runs.to_hand_back()
+        if self._crew.custody is not None:
+            await asyncio.to_thread(self._crew.custody.end_term)
         try:
             if held:
                 await self._hand_back(held)
@@ -132,8 +166,22 @@ class Workshop:
         await self._crew.close()
         await self._hints.close()
         self._writer.close()
+        self._room.close()
         self._offload.close()
         self._sends.close()
+
+    async def _seek_workspaces(self) -> None:
+        """Take up again what waits for a workspace that is seen here."""
+        while self._settings.workspace_roots:
+            await asyncio.sleep(self._settings.poll_seconds * random.uniform(0.8, 1.2))
+            try:
+                for order_id in await self._workspaces.wake():
+                    if self._slots.take():
+                        self._start(order_id)
+            except StoreUnavailable as problem:
+                log.debug("orders without a workspace wait for the database", problem=str(problem))
+            except Exception:
+                log.exception("orders that wait for a workspace could not be looked at")
 
     def _start(self, order_id: str) -> None:
         task = asyncio.create_task(self._serve_in_slot(order_id))

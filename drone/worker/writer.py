@@ -1,6 +1,7 @@
 """This room is for the journal writer: entries of all orders of a drone, committed in groups, one group at a time."""
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -31,6 +32,9 @@ TRUST_SECONDS = 0.05
 class Lease(Protocol):
     @property
     def trusted(self) -> bool: ...
+
+    @property
+    def incarnation(self) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -63,9 +67,27 @@ class Writer:
         self._arrived = asyncio.Event()
         self._moved = asyncio.Condition()
 
-    def open(self, order_id: str, epoch: int, fold: Fold) -> OrderJournal:
-        """The journal of an order that was just claimed; `fold` has taken in every entry so far."""
-        return OrderJournal(self, order_id, epoch, fold)
+    def open(self, order_id: str, epoch: int, fold: Fold, incarnation: str = "") -> OrderJournal:
+        """The journal of an order that was just claimed; `fold` has taken in every entry so far.
+
+        `incarnation`: under which it was claimed, if effects must not outlast that.
+        """
+        return OrderJournal(self, order_id, epoch, fold, incarnation)
+
+    def believes(self, journal: OrderJournal) -> bool:
+        """Whether effects of this order may start now: a reading of the clock, no question to anybody."""
+        return self._lease.trusted and not self._is_over(journal)
+
+    async def believing(self, journal: OrderJournal) -> None:
+        """Return when effects of this order may start again. Raises `Fenced` when they never may."""
+        while not self.believes(journal):
+            journal.check_open()
+            if self._is_over(journal):
+                raise Fenced(f"the lease under which order {journal.order_id} was claimed is lost")
+            await asyncio.sleep(TRUST_SECONDS)
+
+    def _is_over(self, journal: OrderJournal) -> bool:
+        return bool(journal.incarnation) and journal.incarnation != self._lease.incarnation
 
     async def append(self, journal: OrderJournal, drafts: Sequence[Draft]) -> int:
         weight = sum(weight_of(draft.data) for draft in drafts)
@@ -191,7 +213,8 @@ async def patiently(offload: Offload, work: Callable[[], T]) -> T:
         except StoreUnavailable as problem:
             if failures == 0:
                 log.warning("the drone waits for the database", problem=str(problem))
-            await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+            pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             failures += 1
 
 

@@ -1,23 +1,24 @@
 """This room is for putting the HTTP service together: the one place where its parts are named."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from fastapi import FastAPI
 
 import mcc
-from mcc.api import controls, docs, fleet, health, orders, problems, sessions, streams
+from mcc.api import again, controls, docs, fleet, health, orders, problems, sessions, streams
 from mcc.api.door import Door
 from mcc.api.guard import Guard
 from mcc.api.metrics import Metrics
 from mcc.api.notices import Notices, Nudge, Teller
+from mcc.api.patience import BoundedOffload
 from mcc.api.records import Records
 from mcc.api.service import API, Service
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.hints import Connect
 from mcc.settings import Settings
-from mcc.store.offload import Offload
 from mcc.store.ports import Store
+from mcc.store.room import Reserve
 
 
 def build_app(
@@ -29,12 +30,15 @@ def build_app(
     teller: Teller | None = None,
     connect: Connect | None = None,
     pace: Pace | None = None,
+    trouble: Callable[[], str] = lambda: "",
 ) -> FastAPI:
     """The ASGI application. `nudge`, `teller` and `connect` are the ways to Redis; None does without.
 
-    The caller closes `store`, `nudge` and `teller` after the application's lifespan.
+    `trouble` says why the database cannot be written now, "" when it can. The caller closes `store`, `nudge` and
+    `teller` after the application's lifespan.
     """
-    offload = Offload(8, "api")
+    offload, write = BoundedOffload(8, "api"), BoundedOffload(8, "api-writes")
+    reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
     feed = Feed(store, offload, connect, pace)
     notices = Notices(feed, nudge, teller)
     metrics = Metrics()
@@ -46,10 +50,21 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lambda _: _alive(feed, notices, offload),
+        lifespan=lambda _: _alive(feed, notices, offload, write),
     )
-    app.state.service = Service(settings, store, offload, feed, Records(store, offload), notices, metrics)
-    for room in (orders, streams, controls, sessions, fleet, health, docs):
+    app.state.service = Service(
+        settings,
+        store,
+        offload,
+        write,
+        reserve,
+        trouble,
+        feed,
+        Records(store, offload),
+        notices,
+        metrics,
+    )
+    for room in (orders, again, streams, controls, sessions, fleet, health, docs):
         app.include_router(room.router)
     problems.install(app)
     docs.install(app)
@@ -58,7 +73,8 @@ def build_app(
 
 
 @contextlib.asynccontextmanager
-async def _alive(feed: Feed, notices: Notices, offload: Offload) -> AsyncIterator[None]:
+async def _alive(feed: Feed, notices: Notices, *offloads: BoundedOffload) -> AsyncIterator[None]:
     async with notices.running(), feed.running():
         yield
-    offload.close()
+    for offload in offloads:
+        offload.close()

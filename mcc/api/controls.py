@@ -65,7 +65,7 @@ async def controls(order_id: OrderId, service: ServiceHere) -> Response:
 
 
 async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
-    requested = await service.offload(_keep, service.store, order_id, kind, asked or NewControl())
+    requested = await service.write(_keep, service.store, order_id, kind, asked or NewControl())
     announce(service, requested)
     control = requested.control
     return answer(Receipt(id=control.id, requested_at=control.requested_at, order_id=order_id), 202)

@@ -22,12 +22,26 @@ async def alive() -> Response:
 
 @router.get("/readyz")
 async def ready(service: ServiceHere) -> Response:
-    """Database and schema are as they must be; a Redis that is away makes things slower and is told, not fatal."""
-    if trouble := await _trouble(service):
+    """Database and schema are as they must be, and it can be written.
+
+    What only makes things slower is told and not fatal: a Redis that is away or refuses, a disk that is nearly full.
+    """
+    if trouble := service.trouble() or await _trouble(service):
         return problem(503, trouble, headers={"Retry-After": str(RETRY_SECONDS)})
-    redis = {True: "ok", False: "degraded", None: "none"}[service.feed.connected]
-    told: dict[str, Any] = {"status": "ok", "database": "ok", "redis": redis}
-    return answer(told)
+    shortage = service.reserve.shortage()
+    told: dict[str, Any] = {
+        "status": "ok",
+        "database": "ok",
+        "redis": _redis(service),
+        "disk": "degraded" if shortage else "ok",
+    }
+    return answer({**told, "detail": shortage} if shortage else told)
+
+
+def _redis(service: Service) -> str:
+    if service.feed.connected is None:
+        return "none"
+    return "ok" if service.feed.connected and not service.notices.trouble else "degraded"
 
 
 async def _trouble(service: Service) -> str | None:

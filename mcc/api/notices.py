@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class Nudge(Protocol):
+    @property
+    def trouble(self) -> str:
+        """Why nudges do not go out at the moment; "" when they do."""
+
     def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
         """Tell drones that this order waits. May block for seconds and raise; the order stands either way."""
 
@@ -38,6 +42,11 @@ class Notices:
         self._teller = teller
         self._thread = Offload(1, "nudge")
         self._pending: set[asyncio.Task[None]] = set()
+
+    @property
+    def trouble(self) -> str:
+        """Why drones cannot be nudged at the moment; "" when they can, or when there is no Redis at all."""
+        return self._nudge.trouble if self._nudge is not None else ""
 
     def placed(self, order: WorkOrder) -> None:
         self.moved(order)

@@ -17,7 +17,7 @@ from mcc.contracts.order import Identifier, Label, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import StoreError
+from mcc.store.errors import StoreError, StoreFull
 from mcc.store.ports import Page, Placed, Store
 
 JOURNAL_LIMIT = 1_000
@@ -30,7 +30,7 @@ IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, patt
 @router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder | SteeredOrder))
 async def place(new: NewOrder, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
     """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on."""
-    placed, requested = await service.offload(_place, service, new, idempotency_key)
+    placed, requested = await service.write(_place, service, new, idempotency_key)
     order = placed.order
     if placed.created:
         service.notices.placed(order)
@@ -89,8 +89,15 @@ async def journal(
     return page(Page(entries, more))
 
 
+def check_room(service: Service) -> None:
+    """Raises `StoreFull` when what is left of the disk is kept for the orders that are there."""
+    if shortage := service.reserve.shortage():
+        raise StoreFull(f"No new order is taken. {shortage}")
+
+
 def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tuple[Placed, Sequence[Requested]]:
     store = service.store
+    check_room(service)
     accepted = checked(new, service.settings, store.leases.registrations(), now())
     placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key)
     return placed, list(_requested(store, placed))

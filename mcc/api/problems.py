@@ -24,7 +24,7 @@ _ID_PATTERN = "^[0-9a-f]{8}-"
 """How the pattern of an id begins."""
 
 RETRY_SECONDS = 2
-"""What a caller is told to wait when the database is away."""
+"""What a caller is told to wait when the database is away or full."""
 
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
@@ -33,10 +33,13 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.IdempotencyConflict: 409,
     errors.SessionBusy: 409,
     errors.OrderIsFinal: 409,
+    errors.OrderIsUnfinished: 409,
+    errors.CannotFork: 422,
     errors.Fenced: 409,
     errors.ControlsPending: 409,
     errors.BadEntry: 422,
     errors.Refused: 422,
+    errors.StoreFull: 507,
     errors.StoreUnavailable: 503,
     errors.StoreError: 500,
 }
@@ -116,7 +119,8 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _store(_: Request, error: Exception) -> Response:
     status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
-    return problem(status, str(error), headers={"Retry-After": str(RETRY_SECONDS)} if status == 503 else None)
+    headers = {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, errors.StoreUnavailable) else None
+    return problem(status, str(error), headers=headers)
 
 
 async def _unacceptable(_: Request, error: Exception) -> Response:

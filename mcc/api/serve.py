@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from mcc.api import logs
 from mcc.api.app import build_app
 from mcc.api.connection import BoundedConnection
+from mcc.api.patience import STORE_SECONDS
 from mcc.api.service import Service
 from mcc.api.token import operator_token, refuse_open_door
 from mcc.contracts.ids import fresh_id
@@ -80,7 +81,7 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     sweeps = SweepLoop(store, nudger, hints, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
-        asyncio.run(_run(settings, store, token, nudger, redis_url, listening))
+        asyncio.run(_run(settings, store, token, nudger, sweeps, redis_url, listening))
     finally:
         sweeps.stop(1.0)
         nudger.close()
@@ -90,10 +91,24 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
 
 
 async def _run(
-    settings: Settings, store: Store, token: str, nudger: Nudger, redis_url: str, listening: socket.socket
+    settings: Settings,
+    store: Store,
+    token: str,
+    nudger: Nudger,
+    sweeps: SweepLoop,
+    redis_url: str,
+    listening: socket.socket,
 ) -> None:
     teller = AsyncHints(redis_url)
-    app = build_app(settings, store, token=token, nudge=nudger, teller=teller, connect=connector(redis_url))
+    app = build_app(
+        settings,
+        store,
+        token=token,
+        nudge=nudger,
+        teller=teller,
+        connect=connector(redis_url),
+        trouble=lambda: sweeps.trouble,
+    )
     log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
     try:
         await Server(configured(app), app.state.service).serve(sockets=[listening])
@@ -120,7 +135,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
 
 def _opened(settings: Settings) -> Store:
     try:
-        store = open_store(settings.database_url)
+        store = open_store(settings.database_url, patience_seconds=STORE_SECONDS)
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:

@@ -1,7 +1,7 @@
 """This room is for what the endpoints share, and how they answer."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -10,14 +10,15 @@ from starlette.responses import Response
 
 from mcc.api.metrics import Metrics
 from mcc.api.notices import Notices
+from mcc.api.patience import BoundedOffload
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
 from mcc.contracts.answers import Problem
 from mcc.contracts.shape import to_json
 from mcc.feed.feed import Feed
 from mcc.settings import Settings
-from mcc.store.offload import Offload
 from mcc.store.ports import Page, Store
+from mcc.store.room import Reserve
 
 API = "/api/v1"
 
@@ -30,9 +31,17 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Service:
+    """`offload` is for reading and `write` for what changes something: a locked database keeps no reader waiting.
+
+    `trouble` says why the database cannot be written now, "" when it can.
+    """
+
     settings: Settings
     store: Store
-    offload: Offload
+    offload: BoundedOffload
+    write: BoundedOffload
+    reserve: Reserve
+    trouble: Callable[[], str]
     feed: Feed
     records: Records
     notices: Notices

@@ -14,7 +14,7 @@ router = APIRouter(prefix=API, tags=["sessions"])
 @router.post("/sessions", status_code=201, responses=answers(Session, 201))
 async def open_session(service: ServiceHere, new: NewSession | None = None) -> Response:
     """Begin a conversation; its orders follow one another."""
-    session = await service.offload(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
+    session = await service.write(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
     return answer(session, 201, {"Location": f"/api/v1/sessions/{session.id}"})
 
 

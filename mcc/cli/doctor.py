@@ -1,22 +1,35 @@
 """This room is for `mcc doctor`: every part looked at, and what to do about those that are not well."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcc.cli.options import DONE, FAILED, AsJson, DataDir, plain_errors
 
-MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red")}
+if TYPE_CHECKING:
+    from mcc.doctor.repairs import Repair
+
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red"), "repaired": ("+", "cyan")}
 
 
 def doctor(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Repair what can be repaired by rule, note it in the audit, then look.")
+    ] = False,
     seconds: Annotated[float, typer.Option(help="How long to wait for what does not answer.", min=0.1)] = 3.0,
+    stuck_after: Annotated[
+        float | None,
+        typer.Option(
+            help="An order that is silent for so many seconds is stuck; what its own limits allow if left out.", min=1
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at database, Redis, Celery, drones, sandbox, keys, prices, clock and disk.
+    """Look at database, Redis, Celery, drones, orders, sandbox, keys, prices, clock and disk.
 
-    Each line is ok, warning or broken, with what to do; the exit code is 1 when something is broken.
+    Compares what database, Celery and processes say of the same orders. Each line is ok, warning or broken, with what
+    to do; the exit code is 1 when something is broken.
 
     Example: mcc doctor --json | jq '.findings[] | select(.state != "ok")'
     """
@@ -27,14 +40,23 @@ def doctor(
     from mcc.settings import load
 
     with plain_errors():
-        findings = examine(load(data_dir=data_dir), os.environ, seconds)
-    broken = any(finding.state == "broken" for finding in findings)
+        found = examine(load(data_dir=data_dir), os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     if as_json:
-        print_json({"ok": not broken, "findings": [finding.told() for finding in findings]})
+        print_json(found.told())
     else:
-        for finding in findings:
+        if found.unrepaired:
+            _show("broken", "repair", f"nothing was repaired: {found.unrepaired}", "")
+        elif fix and not found.repairs:
+            _show("ok", "repair", "there was nothing to repair by rule", "")
+        for repair in found.repairs:
+            _show("repaired" if repair.done else "broken", "repair", _told(repair), "")
+        for finding in found.findings:
             _show(finding.state, finding.what, finding.detail, finding.advice)
-    raise typer.Exit(FAILED if broken else DONE)
+    raise typer.Exit(DONE if found.ok else FAILED)
+
+
+def _told(repair: "Repair") -> str:
+    return f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail
 
 
 def _show(state: str, what: str, detail: str, advice: str) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, Url
+from mcc.cli.options import AsJson, DataDir, Url, say
 from mcc.cli.printing import clock, print_json, print_markdown, print_pairs, print_table
 from mcc.cli.receipts import answer
 from mcc.cli.server import served
@@ -190,6 +190,73 @@ def steer(
         raise typer.Exit(answer(client, order_id, "steer", receipt, wait=wait, as_json=as_json))
 
 
+@app.command()
+def retry(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Place an order that has ended once more, as the next turn of its session.
+
+    Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
+    """
+    with served(url, data_dir) as client:
+        _tell_placed(client.orders.retry(order_id), as_json)
+
+
+@app.command()
+def fork(
+    order_id: OrderId,
+    prompt: Annotated[
+        str | None, typer.Argument(help="What its master hears next; it just goes on if left out.")
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The last entry that it takes over: the `seq` of a step in the record, say; all if left out."
+        ),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a new order, in a session of its own, with what another one had done by some entry.
+
+    Example: mcc orders fork 0190c9a2-0000-7000-8000-000000000000 --after 17 "Look at the tests instead"
+    """
+    with served(url, data_dir) as client:
+        last = after if after is not None else client.orders.get(order_id).last_seq
+        _tell_placed(client.orders.fork(order_id, after=last, prompt=prompt), as_json)
+
+
+@app.command()
+def rollback(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
+
+    Example: mcc orders rollback 0190c9a2-0000-7000-8000-000000000000
+    """
+    with served(url, data_dir) as client:
+        order = client.orders.roll_back(order_id)
+    if as_json:
+        print_json(order)
+    else:
+        print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
+
+
+def _tell_placed(order: "WorkOrder", as_json: bool) -> None:
+    """The new order; its id alone on stdout, so that another command can take it."""
+    if as_json:
+        print_json(order)
+        return
+    say(f"placed as turn {order.session_seq} of session {order.session_id}")
+    if order.origin is not None and order.origin.note:
+        say(order.origin.note)
+    print(order.id)
+
+
+def _made_from(order: "WorkOrder") -> str | None:
+    origin = order.origin
+    if origin is None:
+        return None
+    return f"{origin.kind} of {origin.order_id}" + (f" after entry {origin.after}" if origin.after is not None else "")
+
+
 def _facts(order: "WorkOrder") -> list[tuple[str, object]]:
     from mcc.view import figures
 
@@ -206,6 +273,8 @@ def _facts(order: "WorkOrder") -> list[tuple[str, object]]:
         ("attempt", order.attempt),
         ("position", order.queue_position),
         ("blocked by", order.blocked_by),
+        ("made from", _made_from(order)),
+        ("rolled back", "yes: not in its session's context" if order.left_out else None),
         ("created", clock(order.created_at)),
         ("started", clock(order.started_at) or None),
         ("finished", clock(order.finished_at) or None),

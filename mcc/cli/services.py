@@ -1,21 +1,47 @@
-"""This room is for the doctor's look at what others must be reached for: database, leases, Redis, Celery."""
+"""This room is for the doctor's look at what others must be reached for: database, leases, Redis, Celery, orders."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mcc.cli.findings import Finding, Patient
+from mcc.cli.findings import Patient
+from mcc.doctor.finding import Finding
 
 if TYPE_CHECKING:
     from mcc.contracts.drones import Drone, Registration
+    from mcc.doctor.chart import Chart, Node
+    from mcc.doctor.redis_seen import RedisSeen
+    from mcc.doctor.repairs import Repair
     from mcc.store.sql import SqlStore
 
 TOLERATED_SKEW_SECONDS = 2.0
 START_DRONES = "start one: mcc up, or drone work"
 
 
+@contextmanager
+def opened(patient: Patient) -> "Iterator[SqlStore]":
+    """The patient's store, with the schema of this version. Raises `StoreError`, and ValueError for no such address."""
+    from mcc.store.errors import StoreUnavailable
+    from mcc.store.sql import open_store
+
+    settings = patient.settings
+    if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
+        raise StoreUnavailable(f"there is no database in {settings.data_dir} yet")
+    if patient.unreachable:
+        raise StoreUnavailable(patient.unreachable)
+    store = open_store(settings.database_url)
+    try:
+        if problem := store.schema_problem():
+            raise StoreUnavailable(problem)
+        yield store
+    finally:
+        store.close()
+
+
 def look_at_database(patient: Patient) -> Iterator[Finding]:
     """Reachable, of this version's schema; then what is in it about drones and leases, and its clock."""
+    from mcc.doctor.leftovers import health_of
     from mcc.store.errors import StoreError
     from mcc.store.sql import open_store
 
@@ -26,6 +52,9 @@ def look_at_database(patient: Patient) -> Iterator[Finding]:
         )
         return
     try:
+        if patient.unreachable:
+            yield _out_of_reach(patient.unreachable)
+            return
         store = open_store(settings.database_url)
     except ValueError as error:
         yield Finding("database", "broken", str(error), "correct MCC_DATABASE_URL")
@@ -34,14 +63,17 @@ def look_at_database(patient: Patient) -> Iterator[Finding]:
         problem = store.schema_problem()
         yield _schema(problem, store)
         if problem is None:
+            yield from health_of(store.examiner.health(seconds=patient.seconds))
             yield from _drones(store)
             yield _clock(store)
     except StoreError as error:
-        yield Finding(
-            "database", "broken", str(error), "start it, correct MCC_DATABASE_URL, or end what holds it locked"
-        )
+        yield _out_of_reach(str(error))
     finally:
         store.close()
+
+
+def _out_of_reach(problem: str) -> Finding:
+    return Finding("database", "broken", problem, "start it, correct MCC_DATABASE_URL, or end what holds it locked")
 
 
 def _schema(problem: str | None, store: "SqlStore") -> Finding:
@@ -54,7 +86,7 @@ def _schema(problem: str | None, store: "SqlStore") -> Finding:
 def _drones(store: "SqlStore") -> Iterator[Finding]:
     found = store.leases.drones()
     yield _up([one for one in found if one.status != "silent"])
-    yield _leases([one for one in found if one.status == "silent"])
+    yield _leases(found)
     yield from _problems(store.leases.registrations())
 
 
@@ -68,12 +100,15 @@ def _up(drones: "Sequence[Drone]") -> Finding:
     return Finding("drones", "ok", f"{len(drones)} up with {slots} slots, {active} of them taken ({names})")
 
 
-def _leases(silent: "Sequence[Drone]") -> Finding:
+def _leases(found: "Sequence[Drone]") -> Finding:
+    """A process that lost its lease and registered again is one of those that are up."""
+    there = {(one.host, one.pid) for one in found if one.status != "silent"}
+    silent = [one for one in found if one.status == "silent" and (one.host, one.pid) not in there]
     if not silent:
         return Finding("leases", "ok", "every drone of the last day renews its lease or left in good order")
     names = ", ".join(one.name for one in silent)
     held = sum(one.active for one in silent)
-    detail = f"{len(silent)} silent ({names}), with {held} orders when last heard of; those are taken over"
+    detail = f"{len(silent)} silent ({names}), with {held} orders when last heard of; a sweep gives those to others"
     return Finding("leases", "warning", detail, "see their logs if you did not stop them")
 
 
@@ -105,48 +140,98 @@ def _clock(store: "SqlStore") -> Finding:
 
 
 def look_at_redis(patient: Patient) -> Iterable[Finding]:
+    """Whether it is there, can be written, keeps what it is given, and what lies in the queues."""
+    from mcc.dispatch.errors import DispatchUnavailable
+    from mcc.doctor.redis_judged import canaries_of, redis_of
+
+    match patient.redis:
+        case None:
+            return [_redis_program()]
+        case DispatchUnavailable() as problem:
+            return [Finding("redis", "broken", str(problem), "orders still run, seconds later; start Redis")]
+        case seen:
+            found = [*redis_of(seen), *canaries_of(forgotten(patient, seen))]
+            well = not any(finding.what == "redis" for finding in found)
+            where = Finding("redis", "ok", f"answers at {_without_password(patient.redis_url)}, and can be written")
+            return [where, *found] if well else found
+
+
+def _redis_program() -> Finding:
     from mcc.local.errors import NoRedis
-    from mcc.local.ready import check_configured_redis
     from mcc.local.redis import RedisBinary, find_redis
 
-    if patient.redis_url:
-        try:
-            check_configured_redis(patient.redis_url, seconds=patient.seconds)
-        except NoRedis as error:
-            return [Finding("redis", "broken", str(error), "orders still run, seconds later; start Redis")]
-        return [Finding("redis", "ok", f"answers at {_without_password(patient.redis_url)}")]
     try:
         found = find_redis(None)
     except NoRedis as error:
-        return [Finding("redis", "broken", "none was found", str(error))]
+        return Finding("redis", "broken", "none was found", str(error))
     assert isinstance(found, RedisBinary)
-    return [Finding("redis", "ok", f"{found.path} ({found.origin}) is there for mcc up; it does not run now")]
+    return Finding("redis", "ok", f"{found.path} ({found.origin}) is there for mcc up; it does not run now")
+
+
+def forgotten(patient: Patient, seen: "RedisSeen") -> Sequence[str]:
+    """Queues of single drones that none of those who answer reads."""
+    from mcc.doctor.redis_judged import ownerless
+
+    return ownerless(seen.canaries, _answers(patient)) if seen.canaries else ()
+
+
+def _answers(patient: Patient) -> "Sequence[Node] | None":
+    """The workers that answered; None when they could not be asked."""
+    from mcc.dispatch.errors import DispatchUnavailable
+
+    return None if isinstance(patient.nodes, DispatchUnavailable) else patient.nodes
 
 
 def look_at_celery(patient: Patient) -> Iterable[Finding]:
-    """Which workers answer a ping over the broker."""
-    if not patient.redis_url:
-        return [Finding("celery", "warning", "not asked: no Redis runs", "mcc up")]
-    from mcc.dispatch.broker import make_app
-    from mcc.dispatch.errors import DispatchUnavailable, translated
+    """Which workers answer over the broker."""
+    from mcc.dispatch.errors import DispatchUnavailable
 
-    app = make_app(patient.redis_url, patient.settings.queues, seconds=patient.seconds)
+    match patient.nodes:
+        case None:
+            return [Finding("celery", "warning", "not asked: no Redis runs", "mcc up")]
+        case DispatchUnavailable() as problem:
+            return [Finding("celery", "broken", str(problem), "see redis above")]
+        case []:
+            detail = "no worker answers; drones that are up find orders in the database, seconds later"
+            return [Finding("celery", "warning", detail, START_DRONES)]
+        case nodes:
+            names = ", ".join(node.name for node in nodes)
+            tasks = sum(len(node.tasks) for node in nodes)
+            detail = f"{len(nodes)} answer on queues {', '.join(patient.settings.queues)}, {tasks} tasks: {names}"
+            return [Finding("celery", "ok", detail)]
+
+
+def look_at_orders(patient: Patient) -> Iterable[Finding]:
+    """What database, Celery and processes say of the same orders and drones, compared."""
+    from mcc.doctor.judgement import judge
+    from mcc.store.errors import StoreError
+
     try:
-        with translated():
-            answers = app.control.ping(timeout=min(patient.seconds, 1.0))
-    except DispatchUnavailable as error:
-        return [Finding("celery", "broken", str(error), "see redis above")]
-    finally:
-        app.close()
-    names = sorted(name for answer in answers or () for name in answer)
-    if not names:
-        detail = "no worker answers a ping; drones that are up find orders in the database, seconds later"
-        return [Finding("celery", "warning", detail, START_DRONES)]
-    return [
-        Finding(
-            "celery", "ok", f"{len(names)} answer on queues {', '.join(patient.settings.queues)}: {', '.join(names)}"
-        )
-    ]
+        with opened(patient) as store:
+            return judge(_chart(patient, store))
+    except (StoreError, ValueError) as error:
+        return [Finding("orders", "warning", f"not compared: {error}", "see database above")]
+
+
+def mend(patient: Patient) -> "Sequence[Repair]":
+    """Repair what can be repaired by rule. Raises `StoreError`, and ValueError for an address of no database."""
+    from mcc.doctor.judgement import judge
+    from mcc.doctor.redis_seen import RedisSeen
+    from mcc.doctor.repairs import Means, repair
+
+    with opened(patient) as store:
+        chart = _chart(patient, store)
+        fixes = {finding.fix for finding in (*judge(chart), *look_at_redis(patient)) if finding.fix}
+        canaries = forgotten(patient, patient.redis) if isinstance(patient.redis, RedisSeen) else ()
+        reached = patient.redis_url if isinstance(patient.redis, RedisSeen) else ""
+        means = Means(store, reached, patient.settings.queues, canaries, patient.seconds)
+        return repair(fixes, chart, means)
+
+
+def _chart(patient: Patient, store: "SqlStore") -> "Chart":
+    from mcc.doctor.charting import chart_of
+
+    return chart_of(store, _answers(patient), patient.patience)
 
 
 def _without_password(url: str) -> str:

@@ -49,7 +49,16 @@ def show(
         print_json(session)
         return
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
-    rows = [(one.session_seq, one.id, one.status, clock(one.created_at), one.prompt[:200]) for one in session.orders]
+    rows = [
+        (
+            one.session_seq,
+            one.id,
+            f"{one.status}, rolled back" if one.left_out else one.status,
+            clock(one.created_at),
+            one.prompt[:200],
+        )
+        for one in session.orders
+    ]
     print_table(("TURN", "ORDER", "STATUS", "CREATED", "PROMPT"), rows, empty="No turn yet.")
 
 

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mcc.cli.findings import Finding, Patient
+from mcc.cli.findings import Patient
+from mcc.doctor.finding import Finding, State
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
 FREE = ("offline", "scripted")
@@ -40,18 +41,48 @@ def look_at_data_dir(patient: Patient) -> Iterable[Finding]:
 
 
 def look_at_disk(patient: Patient) -> Iterable[Finding]:
+    """Free space where the data dir is, and where an SQLite file is that lies elsewhere."""
+    places = {_device(place): place for place in reversed(_places(patient))}
+    return [_space(place, disk_free(place)) for place in reversed(places.values())]
+
+
+def _places(patient: Patient) -> list[Path]:
+    wanted = [patient.settings.data_dir]
+    if (file := database_file(patient.settings.database_url)) is not None:
+        wanted.append(file.parent)
+    return [_existing(place) for place in wanted]
+
+
+def database_file(url: str) -> Path | None:
+    """The file of an SQLite database."""
+    path = url.partition("?")[0].removeprefix("sqlite:///")
+    return Path(path) if path != url.partition("?")[0] else None
+
+
+def _existing(place: Path) -> Path:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
+
+
+def _device(place: Path) -> int:
+    return place.stat().st_dev
+
+
+def disk_free(place: Path) -> int:
+    return shutil.disk_usage(place).free
+
+
+def _space(place: Path, free: int) -> Finding:
     from mcc.view import figures
 
-    directory = patient.settings.data_dir
-    while not directory.exists():
-        directory = directory.parent
-    free = shutil.disk_usage(directory).free
-    detail = f"{figures.bytes_(free)} free under {directory}"
+    state: State = "ok"
+    advice = ""
     if free < TOO_LITTLE_BYTES:
-        return [Finding("disk", "broken", detail, "make room: journals cannot be written without it")]
-    if free < LITTLE_BYTES:
-        return [Finding("disk", "warning", detail, "make room soon")]
-    return [Finding("disk", "ok", detail)]
+        state, advice = "broken", "make room: journals cannot be written without it"
+    elif free < LITTLE_BYTES:
+        state, advice = "warning", "make room soon"
+    return Finding("disk", state, f"{figures.bytes_(free)} free under {place}", advice)
 
 
 def look_at_sandbox(patient: Patient) -> Iterable[Finding]:

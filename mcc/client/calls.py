@@ -123,6 +123,26 @@ def _order(body: Any) -> "WorkOrder":
     return WorkOrder.model_validate({name: value for name, value in body.items() if name != "receipt"})
 
 
+def retry(order_id: str, idempotency_key: str | None) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+
+    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    return Call("POST", f"{_order_path(order_id)}/retry", _order, headers=headers)
+
+
+def fork(order_id: str, after: int, prompt: str | None, idempotency_key: str | None) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import to_json
+
+    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    body = to_json(query(after=after, prompt=prompt))
+    return Call("POST", f"{_order_path(order_id)}/fork", _order, body=body, headers=headers)
+
+
+def roll_back(order_id: str) -> "Call[WorkOrder]":
+    return Call("POST", f"{_order_path(order_id)}/rollback", _order)
+
+
 def get_order(order_id: str) -> "Call[WorkOrder]":
     return Call("GET", _order_path(order_id), _order)
 

@@ -104,6 +104,23 @@ class Orders:
         request cannot make a second order."""
         return self._send(calls.submit(prompt, fields, idempotency_key))
 
+    def retry(self, order_id: str, *, idempotency_key: str | None = None) -> "WorkOrder":
+        """A new order from the same input, as the next turn of its session. `Conflict` before the order has ended."""
+        return self._send(calls.retry(order_id, idempotency_key))
+
+    def fork(
+        self, order_id: str, *, after: int, prompt: str | None = None, idempotency_key: str | None = None
+    ) -> "WorkOrder":
+        """A new order in a new session that goes on from entry `after` of this one, and hears `prompt` next.
+
+        `origin` of the answer says where it was cut: the last place before that where no call was under way.
+        """
+        return self._send(calls.fork(order_id, after, prompt, idempotency_key))
+
+    def roll_back(self, order_id: str) -> "WorkOrder":
+        """Leave a finished turn out of the context of its session's later turns."""
+        return self._send(calls.roll_back(order_id))
+
     def get(self, order_id: str) -> "WorkOrder":
         return self._send(calls.get_order(order_id))
 

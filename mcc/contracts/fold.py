@@ -88,7 +88,7 @@ class _Node:
 class Fold:
     """The state that a journal describes, one entry at a time. Entries must come in order, each once.
 
-    The record tree is that of the last attempt; usage sums every attempt (what a lost drone spent was spent).
+    All attempts at an order go on in the same records.
     """
 
     def __init__(self, order_id: str, session_id: str = "") -> None:
@@ -98,12 +98,14 @@ class Fold:
         self.attempt = 0
         self.finished: OrderFinished | None = None
         self.usage = Usage()
-        self.steers: list[ControlApplied] = []
-        """What people said to the master so far, of all attempts."""
+        """All that its records tell of, also what a fork took over."""
+        self.spent = Usage()
+        """What the order spent itself."""
         self.paused = False
-        """Whether the order as a whole is; like the tools it holds for the next attempt."""
+        """Whether the order as a whole is; like the tools it holds for whoever takes over."""
         self.tools_removed: tuple[str, ...] = ()
         """Tools and groups that were taken from the order as a whole."""
+        self._copied_until = 0
         self._early: list[Told] = []
         self._root: _Node | None = None
         self._nodes: dict[str, _Node] = {}
@@ -126,6 +128,7 @@ class Fold:
         match fact:
             case OrderQueued():
                 self.session_id = fact.session_id
+                self._copied_until = fact.forked.until if fact.forked else 0
             case OrderClaimed():
                 self.attempt = fact.attempt
             case OrderFinished():
@@ -182,8 +185,7 @@ class Fold:
         told = node.told if node else self._early
         told.append(Told(entry.seq, fact))
         if isinstance(fact, AgentStep) and fact.usage is not None and node is not None:
-            node.usage = node.usage.plus(fact.usage)
-            self.usage = self.usage.plus(fact.usage)
+            self._use(entry, node, fact.usage)
         if not isinstance(fact, ControlApplied):
             return
         whole = entry.record_id is None or node is self._root
@@ -196,21 +198,23 @@ class Fold:
         """What is asked of the master is asked of the order."""
         if fact.control in ("pause", "resume"):
             self.paused = fact.control == "pause"
-        if fact.control == "steer" and fact.message is not None:
-            self.steers.append(fact)
         self.tools_removed = tuple(dict.fromkeys((*self.tools_removed, *fact.tools_removed)))
 
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
-        node.usage = node.usage.plus(fact.usage)
-        self.usage = self.usage.plus(fact.usage)
+        self._use(entry, node, fact.usage)
         node.told.append(Told(entry.seq, fact))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)
-        node.usage = node.usage.plus(_ONE_TOOL_CALL)
-        self.usage = self.usage.plus(_ONE_TOOL_CALL)
+        self._use(entry, node, _ONE_TOOL_CALL)
         node.told.append(Told(entry.seq, fact, node.calls.pop(fact.call_id, None)))
+
+    def _use(self, entry: Entry, node: _Node, used: Usage) -> None:
+        node.usage = node.usage.plus(used)
+        self.usage = self.usage.plus(used)
+        if entry.seq > self._copied_until:
+            self.spent = self.spent.plus(used)
 
     def closing(self, at: datetime, status: AgentEnd, error: Text, under: str | None = None) -> list[Draft]:
         """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt.
@@ -257,6 +261,7 @@ class Fold:
             parent_id=node.parent_id,
             call_id=node.started.call_id,
             continues=node.started.continues,
+            forked_from=node.started.forked_from,
             agent=node.agent,
             title=node.started.title,
             depth=node.depth,

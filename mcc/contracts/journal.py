@@ -54,7 +54,17 @@ class Fact(Closed):
     kind: ClassVar[str]
 
 
+class Forked(Closed):
+    """Entries 2 to `until` are those of order `order_id` up to its entry `after`, under ids of this order's own."""
+
+    order_id: str
+    after: int
+    until: int
+
+
 class OrderQueued(Fact):
+    """`retry_of` is the order of whose input this one was made, `forked` the one whose history it begins with."""
+
     kind: ClassVar[str] = "order.queued"
     session_id: str
     session_seq: int
@@ -64,6 +74,8 @@ class OrderQueued(Fact):
     model: str | None = None
     workspace: Text | None = None
     not_before: Moment | None = None
+    retry_of: str | None = None
+    forked: Forked | None = None
 
 
 class OrderClaimed(Fact):
@@ -109,12 +121,16 @@ class OrderFinished(Fact):
 
 
 class AgentStarted(Fact):
-    """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with."""
+    """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with.
+
+    `forked_from` is the record of another order that this one is a copy of.
+    """
 
     kind: ClassVar[str] = "agent.started"
     title: Text
     call_id: str | None = None
     continues: str | None = None
+    forked_from: str | None = None
     prompt: Text
     model: ModelChoice
     tools: tuple[str, ...]
@@ -158,11 +174,14 @@ class AgentFinished(Fact):
 
 
 class ModelStarted(Fact):
+    """`reserved_tokens` are all that the call may take, those of its reply included."""
+
     kind: ClassVar[str] = "model.started"
     round: int
     attempt: int = Field(alias="try", serialization_alias="try")
     model: str
     reserved_tokens: int = 0
+    reserved_output_tokens: int = 0
     reserved_usd: float | None = None
 
 

@@ -78,8 +78,27 @@ class NewOrder(Closed):
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
 
 
+class NewFork(Closed):
+    """Where a fork begins: with entries 1 to `after` of its source. `prompt` is what its master hears next."""
+
+    after: Annotated[int, Field(ge=1, le=10**15)]
+    prompt: Annotated[str, StringConstraints(min_length=1, max_length=PROMPT_CHARACTERS)] | None = None
+
+
+class OrderOrigin(Closed):
+    """The order that this one was made from. `after`: the last entry that a fork took over; `note` is for people."""
+
+    kind: Literal["retry", "fork"]
+    order_id: Identifier
+    after: int | None = None
+    note: Text | None = None
+
+
 class WorkOrder(NewOrder):
-    """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer."""
+    """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer.
+
+    `usage` is what it spent itself, without what a fork took over. `left_out`: not in the context of later turns.
+    """
 
     id: Identifier
     session_id: Identifier
@@ -98,6 +117,8 @@ class WorkOrder(NewOrder):
     last_seq: int = 0
     queue_position: int | None = None
     blocked_by: Identifier | None = None
+    origin: OrderOrigin | None = None
+    left_out: bool = False
 
 
 class Outcome(Closed):

@@ -116,7 +116,8 @@ class ChatRecord(Closed):
     """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts).
 
     `tools_requested` is what its file or caller named (groups and tools; None = the parent's), `tools` what it got.
-    `continues` is the record whose conversation this one goes on with.
+    `continues` is the record whose conversation this one goes on with, `forked_from` that of another order whose copy
+    it began as.
     """
 
     id: str
@@ -125,6 +126,7 @@ class ChatRecord(Closed):
     parent_id: str | None
     call_id: str | None
     continues: str | None = None
+    forked_from: str | None = None
     agent: str
     title: Text
     depth: int

@@ -12,7 +12,7 @@ from typing import Protocol
 from celery import Celery
 
 from mcc.contracts.drones import Drone, DroneStatus
-from mcc.contracts.wire import RUN_ORDER_TASK
+from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
 from mcc.dispatch.broker import make_app, queue_keys
 from mcc.dispatch.connection import connect
 from mcc.dispatch.errors import DispatchUnavailable, UnknownQueue, translated
@@ -20,6 +20,8 @@ from mcc.store.ports import Claims, Leases
 
 AWAY_SECONDS = 2.0
 """After a failure nothing is tried for this long, so that callers are refused at once."""
+
+PROBE_SECONDS = 5
 
 SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
 
@@ -57,6 +59,8 @@ class Nudger:
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")
         self._lock = Lock()
         self._away_until = float("-inf")
+        self.trouble = ""
+        """Why the last message could not be sent; "" once one was."""
         self._sent: dict[str, float] = {}
 
     def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5) -> None:
@@ -65,6 +69,7 @@ class Nudger:
             raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
         with self._trying():
             self._within_time(self._sender.submit(self._send, order_id, queue, priority))
+        self.trouble = ""
         self._remember(order_id)
 
     def round(self, known: Known, *, limit: int = 200) -> int:
@@ -72,6 +77,8 @@ class Nudger:
 
         Answers how many were sent. Raises `DispatchUnavailable`, `StoreUnavailable`.
         """
+        if self.trouble:
+            self.probe()
         waiting = [
             item for item in known.claims.claimable(self._queues, limit) if not self._nudged_lately(item.order_id)
         ]
@@ -86,6 +93,12 @@ class Nudger:
         for item in chosen:
             self.nudge(item.order_id, queue=item.queue, priority=item.priority)
         return len(chosen)
+
+    def probe(self) -> None:
+        """Find out by writing whether messages could be sent. Raises `DispatchUnavailable`."""
+        with self._trying():
+            self._redis.set(f"{KEY_PREFIX}nudger.probe", "1", ex=PROBE_SECONDS)
+        self.trouble = ""
 
     def lengths(self) -> dict[str, int]:
         """Messages that wait in each queue. Raises `DispatchUnavailable`."""
@@ -113,8 +126,9 @@ class Nudger:
         try:
             with translated():
                 yield
-        except DispatchUnavailable:
+        except DispatchUnavailable as problem:
             self._away_until = self._clock() + AWAY_SECONDS
+            self.trouble = str(problem)
             raise
 
     def _within_time(self, sending: Future[None]) -> None:

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -17,7 +17,7 @@ from mcc.store.ports import Store, Swept
 STEADY_SECONDS = 3.0
 """Own heartbeats must have succeeded for this long before others may be declared lost."""
 
-GAP_SECONDS = 5.0
+GAP_SECONDS = 2.0
 """A longer silence between two heartbeats (a suspended machine, a blocked database) begins the count anew."""
 
 log = structlog.get_logger("mcc.dispatch.sweep")
@@ -57,6 +57,8 @@ class SweepLoop:
         self._clock = clock
         self._steady_since: float | None = None
         self._last_beat = 0.0
+        self.trouble = ""
+        """Why the database cannot be written or read now, as the last round found it; "" when all is well."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
 
@@ -91,7 +93,8 @@ class SweepLoop:
         if self._steady_since is None or now - self._last_beat > GAP_SECONDS:
             self._steady_since = now
         self._last_beat = now
-        return self._store.sweeper.sweep(may_expire=now - self._steady_since >= STEADY_SECONDS)
+        steady = now - self._steady_since
+        return self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
 
     def _tell(self, order_ids: list[str]) -> None:
         reached = self._store.journal.reached(order_ids)
@@ -99,14 +102,31 @@ class SweepLoop:
             [Hint(order_id=order_id, seq=at.seq, status=at.status.value) for order_id, at in reached.items()]
         )
 
+    def _troubled(self, problem: str) -> None:
+        if problem != self.trouble:
+            log.warning("sweep waits for the database", problem=problem)
+        self.trouble = problem
+
+    def _recovered(self) -> None:
+        if self.trouble:
+            log.info("the database is back")
+        self.trouble = ""
+
     def _run(self) -> None:
+        troubled: Mapping[str, str] = {}
         while not self._stopped.wait(self._sweep_seconds * random.uniform(0.8, 1.2)):
             try:
                 swept = self.once()
+                self._recovered()
                 if swept.lost or swept.requeued:
-                    log.warning("drones lost", lost=list(swept.lost), requeued=list(swept.requeued))
+                    log.warning(
+                        "drones lost", lost=list(swept.lost), cut=list(swept.cut), requeued=list(swept.requeued)
+                    )
+                if swept.troubled != troubled:
+                    log.error("orders cannot be looked after", troubled=dict(swept.troubled))
+                troubled = swept.troubled
             except StoreUnavailable as problem:
-                log.warning("sweep waits for the database", problem=str(problem))
+                self._troubled(str(problem))
             except Exception:
                 self._steady_since = None
                 log.exception("sweep failed")

@@ -1,5 +1,6 @@
 """This room is for the log of a child: a file that its output is appended to, kept small."""
 
+import contextlib
 import os
 import shutil
 from collections import deque
@@ -30,18 +31,27 @@ class LogFile:
         return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def note(self, line: str) -> None:
-        descriptor = self.open()
-        try:
-            os.write(descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))
-        finally:
-            os.close(descriptor)
+        """Append a line; a disk that is full, or a directory that is gone, is no reason to fail."""
+        with contextlib.suppress(OSError):
+            descriptor = self.open()
+            try:
+                os.write(descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(descriptor)
 
     def bound(self) -> None:
-        """Copy a file that grew too large and empty it; its writer appends, so it need not know."""
-        if self.path.exists() and self.path.stat().st_size > self.largest:
+        """Copy a file that grew too large and empty it; its writer appends, so it need not know.
+
+        Where there is no room for the copy, what was there before is gone.
+        """
+        if not self.path.exists() or self.path.stat().st_size <= self.largest:
+            return
+        try:
             shutil.copyfile(self.path, self.older)
             self.older.chmod(0o600)
-            os.truncate(self.path, 0)
+        except OSError:
+            self.older.unlink(missing_ok=True)
+        os.truncate(self.path, 0)
 
     def tail(self, lines: int = 8) -> str:
         """The last lines, as text."""

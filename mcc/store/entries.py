@@ -1,6 +1,6 @@
 """This room is for what every store decides alike: the entries it writes itself, and the rules about controls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,10 +9,12 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import (
     ORDER,
+    AgentStep,
     ControlApplied,
     Draft,
     Entry,
     Fact,
+    Forked,
     ModelReplied,
     OrderFinished,
     OrderQueued,
@@ -20,7 +22,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.order import NewOrder, Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
-from mcc.contracts.status import FINAL, FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.status import FINAL, FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.ports import Ending
 
@@ -29,24 +31,10 @@ IDEMPOTENCY_HOURS = 24
 WAITING_HOURS = 24
 """A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""
 
-TAKEOVERS = 10
-"""A drone may be lost under an order so often; the next loss ends the order as poison."""
-
 POSITIONS = 200
 """So far is counted when an order is told its place in the queue."""
 
 ENDED = "the order had ended"
-
-WAKES = frozenset(
-    {
-        WaitingReason.PAUSED,
-        WaitingReason.NOT_BEFORE,
-        WaitingReason.RATE_LIMIT,
-        WaitingReason.WORKSPACE,
-        WaitingReason.DISK,
-    }
-)
-"""What a `resume` ends; an approval or a question needs its answer."""
 
 _ONE_TOOL_CALL = Usage(tool_calls=1)
 
@@ -66,7 +54,15 @@ def title_of(prompt: str) -> str:
     return " ".join(prompt.split())[:TITLE_CHARACTERS]
 
 
-def queued(new: NewOrder, session_id: str, session_seq: int, at: datetime) -> Draft:
+def queued(
+    new: NewOrder,
+    session_id: str,
+    session_seq: int,
+    at: datetime,
+    *,
+    retry_of: str | None = None,
+    forked: Forked | None = None,
+) -> Draft:
     fact = OrderQueued(
         session_id=session_id,
         session_seq=session_seq,
@@ -76,6 +72,8 @@ def queued(new: NewOrder, session_id: str, session_seq: int, at: datetime) -> Dr
         model=new.model,
         workspace=new.workspace,
         not_before=new.not_before,
+        retry_of=retry_of,
+        forked=forked,
     )
     return Draft(at=at, origin=ORDER, data=fact)
 
@@ -116,11 +114,6 @@ def expired() -> Verdict:
     return Verdict(OrderStatus.FAILED, FailureReason.EXPIRED, "the order was not done before it expired")
 
 
-def poisoned(takeovers: int) -> Verdict:
-    detail = f"{takeovers + 1} drones were lost while they ran this order"
-    return Verdict(OrderStatus.FAILED, FailureReason.POISON, detail)
-
-
 def ended_by_store(fold: Fold, seen: int, verdict: Verdict, at: datetime) -> tuple[list[Draft], Outcome]:
     """Entries after number `seen` that close what is open and end the order, with the outcome to keep."""
     drafts = [applied(verdict.control, at)] if verdict.control else []
@@ -130,12 +123,32 @@ def ended_by_store(fold: Fold, seen: int, verdict: Verdict, at: datetime) -> tup
     drafts += fold.closing(at, end, verdict.detail)
     for number, draft in enumerate(drafts, start=seen + 1):
         fold.add(draft.numbered(fold.order_id, number))
-    finished = OrderFinished.model_validate(
-        {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": fold.usage}
-    )
-    drafts.append(told(at, finished))
-    outcome = Outcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=fold.usage)
-    return drafts, outcome
+    last, outcome = _end(verdict, fold.spent, at)
+    return [*drafts, last], outcome
+
+
+def ended_unread(verdict: Verdict, used: Usage, at: datetime) -> tuple[list[Draft], Outcome]:
+    """The same for an order whose journal cannot be folded: it must end too, and nothing in it can be closed."""
+    last, outcome = _end(verdict, used, at)
+    return [*([applied(verdict.control, at)] if verdict.control else []), last], outcome
+
+
+def folded(order_id: str, session_id: str, read: Callable[[], Iterable[Entry]]) -> Fold | None:
+    """The journal that `read` answers; None when it does not make sense, so that nothing can be told from it."""
+    fold = Fold(order_id, session_id)
+    try:
+        for entry in read():
+            fold.add(entry)
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
+        return None
+    return fold
+
+
+def _end(verdict: Verdict, used: Usage, at: datetime) -> tuple[Draft, Outcome]:
+    told_last = {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": used}
+    finished = OrderFinished.model_validate(told_last)
+    outcome = Outcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=used)
+    return told(at, finished), outcome
 
 
 def checked(ending: Ending) -> None:
@@ -159,18 +172,13 @@ def stops_all(control: Control) -> bool:
     return control.open and control.kind is ControlKind.CANCEL and control.record_id is None
 
 
-def nobody_there(control: Control) -> str | None:
-    """Why a control of one record is refused while no drone runs the order; None for one of the whole order."""
-    return "no drone runs this order, so none of its records can be addressed" if control.record_id else None
-
-
 def applied_in(drafts: Sequence[Draft | Entry]) -> frozenset[str]:
     return frozenset(draft.data.control_id for draft in drafts if isinstance(draft.data, ControlApplied))
 
 
 def spent(fact: Fact) -> Usage | None:
     """What an entry adds to the usage of its order, as `Fold` counts it."""
-    if isinstance(fact, ModelReplied):
+    if isinstance(fact, ModelReplied | AgentStep):
         return fact.usage
     return _ONE_TOOL_CALL if isinstance(fact, ToolFinished) else None
 

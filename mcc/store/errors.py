@@ -1,15 +1,20 @@
 """This room is for what can go wrong in a store, sorted by who must act.
 
 StoreError
-├── StoreUnavailable      try again: the database is away, locked or full
+├── StoreUnavailable      try again: the database is away or locked
+│   └── StoreFull         make room, then try again: the disk of the database is full
 ├── Fenced                stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
+├── WorkspaceNeeded       look for the workspace of the order, then claim it with that
 ├── BadEntry              fail the order as internal: the database refuses what it wants to write
 └── Refused               tell the caller
     ├── UnknownOrder, UnknownSession, BadCursor
     ├── IdempotencyConflict, SessionBusy
-    └── OrderIsFinal
+    ├── OrderIsFinal, OrderIsUnfinished
+    └── CannotFork
 """
+
+from mcc.contracts.order import WorkOrder
 
 
 class StoreError(Exception):
@@ -20,12 +25,25 @@ class StoreUnavailable(StoreError):
     pass
 
 
+class StoreFull(StoreUnavailable):
+    pass
+
+
 class Fenced(StoreError):
     pass
 
 
 class ControlsPending(StoreError):
     pass
+
+
+class WorkspaceNeeded(StoreError):
+    """The order names a workspace. `begun`: it was claimed before."""
+
+    def __init__(self, order: WorkOrder, *, begun: bool) -> None:
+        super().__init__(f"order {order.id} names the workspace {order.workspace}")
+        self.order = order
+        self.begun = begun
 
 
 class BadEntry(StoreError):
@@ -57,4 +75,12 @@ class SessionBusy(Refused):
 
 
 class OrderIsFinal(Refused):
+    pass
+
+
+class OrderIsUnfinished(Refused):
+    pass
+
+
+class CannotFork(Refused):
     pass

@@ -4,16 +4,21 @@ All methods are synchronous, short, and safe to call from several threads; an ev
 Every method may raise `StoreUnavailable`.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
+from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Drone, Registration
 from mcc.contracts.journal import Draft, Entry
-from mcc.contracts.order import NewOrder, NewSession, Outcome, Session, WorkOrder
+from mcc.contracts.order import NewFork, NewOrder, NewSession, Outcome, Session, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.shape import JsonObject
+from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.store.examined import Examined, Health, SeenOrder, StaleLock
 
 T = TypeVar("T")
 
@@ -36,20 +41,35 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
+    """An order that could be claimed now; `alone`: only by a process that holds no other order."""
+
     order_id: str
     queue: str
     priority: int
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceHold:
+    """How an order needs its workspace: `exclusive` when it may write there, else together with other readers."""
+
+    key: str
+    exclusive: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`."""
+    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`.
+
+    `alone`: it may be what kills drones, so its process must not claim another one beside it.
+    """
 
     order: WorkOrder
     epoch: int
     attempt: int
     last_seq: int
     control_seq: int
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +104,40 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Parking:
+    """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does."""
+
+    order_id: str
+    epoch: int
+    last_seq: int
+    control_seq: int
+    reason: WaitingReason
+    message: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An order that waits since then; `workspace` is the one that it names."""
+
+    order_id: str
+    workspace: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Swept:
-    """What one sweep did: incarnations found lost, orders requeued, orders ended, orders resumed (all ids)."""
+    """What one sweep did: incarnations found lost, orders requeued, orders ended, orders resumed (all ids).
+
+    `cut` are those of the lost that may only have been cut off. `troubled` says of orders why nothing could be done.
+    """
 
     lost: Sequence[str] = ()
     requeued: Sequence[str] = ()
     ended: Sequence[str] = ()
     resumed: Sequence[str] = ()
+    cut: Sequence[str] = ()
+    troubled: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +153,24 @@ class Orders(Protocol):
         """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
 
         Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`.
+        """
+
+    def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`.
+        """
+
+    def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order in a new session that goes on from entry `asked.after`, rounded down to where no call is open.
+
+        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`.
+        """
+
+    def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
+        """Leave a finished turn out of its session's context from here on; again changes nothing.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`.
         """
 
     def get(self, order_id: str) -> WorkOrder:
@@ -128,19 +193,59 @@ class Orders(Protocol):
     def record(self, order_id: str) -> ChatRecord | None:
         """The record stored when the order ended; None while it has not."""
 
+    def workspace(self, order_id: str) -> str | None:
+        """The workspace that an order names, in one small read; None for one that names none, or is not known."""
+
 
 class Claims(Protocol):
-    def claimable(self, queues: Sequence[str], limit: int) -> Sequence[Claimable]:
-        """Orders that a drone could claim now, best first: heads of their sessions, due, by priority, then age."""
+    def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
+        """Orders that a drone could claim now, best first: heads of their sessions, due, by priority, then age.
 
-    def claim(self, order_id: str, *, incarnation: str, claim_token: str, drone: str) -> Claim | None:
+        `besides` are ids to leave out, of orders whose workspace is taken, say: they must not hide those behind them.
+        """
+
+    def claim(
+        self,
+        order_id: str,
+        *,
+        incarnation: str,
+        claim_token: str,
+        drone: str,
+        alone: bool = True,
+        workspace: WorkspaceHold | None = None,
+        unseen: bool = True,
+    ) -> Claim | None:
         """One conditional UPDATE; epoch + 1, attempt + 1, entry `order.claimed`. None: not claimable (any more).
 
-        The same token again gives the same claim.
+        `alone` says that this process holds no other order: some orders are claimed only so. `workspace` is locked with
+        the claim, for as long as the order runs under it; None is answered, and nothing changed, while another running
+        order holds it in a way that does not go together with this one. The same token again gives the same claim.
+        `unseen` False: an order that names a workspace is claimed with `workspace` only; without it `WorkspaceNeeded`
+        is raised, and nothing changed.
         """
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
-        """Requeue these (order id, epoch) pairs that are still held, closing what is open; answers the ids."""
+        """Requeue these (order id, epoch) pairs that are still held; answers the ids.
+
+        What is open stays open, for the next holder to go on with. An order that is to be cancelled ends instead.
+        """
+
+    def park(self, parking: Parking) -> int:
+        """The held order waits, without a holder, for at most a day after it could have gone on (or until it expires);
+        answers the number of the entry `order.waiting`, also when this very parking was committed before.
+
+        Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`, or when a cancel or a resume of
+        the whole order is not settled, whatever its number.
+        """
+
+    def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
+        """Orders that wait for this reason, by id (oldest first), those after the id `after`."""
+
+    def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
+        """An order that waits for this reason is queued again, with an entry that says `message`.
+
+        False: it does not wait (any more), or for another reason.
+        """
 
     def finish(self, ending: Ending) -> int:
         """Final status, outcome, record rows and last entries in one transaction; answers the last sequence number.
@@ -189,24 +294,33 @@ class Sweeper(Protocol):
     def beat(self, sweeper: str) -> None:
         """One small write of its own; a sweeper whose beats failed must not declare others lost."""
 
-    def sweep(self, *, may_expire: bool) -> Swept:
+    def sweep(self, *, may_expire: bool, steady_seconds: float = math.inf) -> Swept:
         """Requeue orders of lost incarnations, end expired ones, resume due ones.
 
         `may_expire` False: do not declare incarnations lost (the caller's own heartbeat has not been steady).
+        `steady_seconds`: for how long it has been. An incarnation that was not heard of in that time may only have been
+        cut off by an outage: it is declared so a little later, and its orders go back without being counted as lost.
+        An order that cannot be looked after does not keep the others from it.
         """
 
 
 class Controls(Protocol):
     def request(self, order_id: str, kind: ControlKind, asked: NewControl, *, principal: str) -> Control:
-        """A row and `control_seq` + 1 under the order's lock. Cancelling an order that no drone runs ends it at once.
+        """A row and `control_seq` + 1 under the order's lock.
 
-        Raises `UnknownOrder`, `OrderIsFinal`.
+        Of an order that no drone runs: a cancel ends it at once, a resume or the cancel of one agent lets a waiting one
+        go on, and what only its agents can do stays open for the next holder (of one that was never claimed, what is
+        asked of a single agent is refused). Raises `UnknownOrder`, `OrderIsFinal`.
         """
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
         """Open controls of these orders (id -> highest control number seen); marks them delivered."""
 
-    def refuse(self, control_id: str, why: str) -> None: ...
+    def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
+        """Close an open receipt with why; answers whether it was open.
+
+        `epoch`: only while its order runs under this epoch, so that no former holder speaks for the present one.
+        """
 
     def of_order(self, order_id: str) -> Sequence[Control]:
         """Raises `UnknownOrder`."""
@@ -219,6 +333,42 @@ class Sessions(Protocol):
         """Raises `UnknownSession`."""
 
     def list(self, *, cursor: str | None = None, limit: int = 50) -> Page[Session]: ...
+
+
+class Audit(Protocol):
+    """What was done about orders beside their journals. Notes are added, never changed."""
+
+    def note(self, kind: str, *, principal: str, order_id: str | None = None, detail: JsonObject) -> str:
+        """Answers the note's id. Raises `BadEntry` for a detail that is not JSON."""
+
+    def of_order(self, order_id: str) -> Sequence[AuditNote]:
+        """Oldest first."""
+
+    def list(self, limit: int = 50) -> Sequence[AuditNote]:
+        """Newest first."""
+
+
+class Examiner(Protocol):
+    """Looks the store over and changes nothing."""
+
+    def look(self, *, limit: int = 1_000) -> Examined:
+        """Drones, at most `limit` unfinished orders, and what was left behind; each statement sees its own moment."""
+
+    def orders(self, order_ids: Sequence[str]) -> Mapping[str, SeenOrder]:
+        """The known ones of these, final ones as well."""
+
+    def health(self, *, seconds: float) -> Health:
+        """The database itself; its own check of a file is given up after `seconds`."""
+
+
+class Mender(Protocol):
+    """Clears away what was left behind; what an order uses that runs is never touched."""
+
+    def unlock(self, stale: StaleLock) -> bool:
+        """False: there was nothing to do any more."""
+
+    def settle(self, order_id: str) -> int:
+        """Refuse the controls that are open although the order is final; answers how many."""
 
 
 class Store(Protocol):
@@ -240,6 +390,12 @@ class Store(Protocol):
     def controls(self) -> Controls: ...
     @property
     def sessions(self) -> Sessions: ...
+    @property
+    def audit(self) -> Audit: ...
+    @property
+    def examiner(self) -> Examiner: ...
+    @property
+    def mender(self) -> Mender: ...
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""

@@ -1,14 +1,27 @@
 """This room is for holding orders in memory, and for the journal that their holders write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from mcc.contracts.journal import Entry, OrderClaimed, OrderHandedBack
-from mcc.contracts.record import RecordStatus
-from mcc.contracts.status import FINAL, OrderStatus
+from mcc.contracts.journal import Entry, OrderClaimed, OrderHandedBack, OrderWaiting
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.store.clock import micros, moment
 from mcc.store.entries import cancelled_by, checked, must_be_read, told, unsettled
-from mcc.store.errors import BadEntry, ControlsPending, Fenced
-from mcc.store.ports import Appended, Batch, Claim, Claimable, Ending, Reached
+from mcc.store.errors import BadEntry, ControlsPending, Fenced, WorkspaceNeeded
+from mcc.store.losses import is_solo
+from mcc.store.ports import (
+    Appended,
+    Batch,
+    Claim,
+    Claimable,
+    Ending,
+    Parking,
+    Reached,
+    Waiting,
+    WorkspaceHold,
+)
+from mcc.store.waiting import keeps_from_waiting, waits_until
 from mcc.testing.orders import seen
+from mcc.testing.requests import resume
 from mcc.testing.shelf import Kept, Shelf
 
 
@@ -16,13 +29,26 @@ class MemoryClaims:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
-    def claimable(self, queues: Sequence[str], limit: int) -> Sequence[Claimable]:
+    def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
         with self._shelf.lock:
             found = [kept for queue in dict.fromkeys(queues) for kept in self._shelf.claimable(queue)]
+            found = [kept for kept in found if kept.id not in besides]
             found.sort(key=lambda kept: (kept.spec.priority, kept.id))
-            return [Claimable(kept.id, kept.spec.queue, kept.spec.priority) for kept in found[:limit]]
+            return [
+                Claimable(kept.id, kept.spec.queue, kept.spec.priority, is_solo(kept.barren)) for kept in found[:limit]
+            ]
 
-    def claim(self, order_id: str, *, incarnation: str, claim_token: str, drone: str) -> Claim | None:
+    def claim(
+        self,
+        order_id: str,
+        *,
+        incarnation: str,
+        claim_token: str,
+        drone: str,
+        alone: bool = True,
+        workspace: WorkspaceHold | None = None,
+        unseen: bool = True,
+    ) -> Claim | None:
         with self._shelf.lock:
             if incarnation not in self._shelf.leases:
                 raise ValueError(f"incarnation {incarnation} is not registered: a drone registers before it claims")
@@ -37,6 +63,11 @@ class MemoryClaims:
             lease = self._shelf.leases[incarnation]
             if lease.state != "live" or not self._shelf.in_time(lease) or not self._shelf.is_claimable(kept):
                 return None
+            if (is_solo(kept.barren) and not alone) or (workspace and not self._shelf.is_free(workspace, kept.id)):
+                return None
+            if kept.spec.workspace is not None and workspace is None and not unseen:
+                raise WorkspaceNeeded(seen(self._shelf, kept), begun=kept.attempt > 0)
+            kept.workspace = workspace
             self._hold(kept, incarnation, claim_token, drone)
             return self._claim_of(kept)
 
@@ -52,29 +83,69 @@ class MemoryClaims:
 
     def _claim_of(self, kept: Kept) -> Claim:
         number = unsettled(kept.controls, kept.control_seq)
-        return Claim(seen(self._shelf, kept), kept.epoch, kept.attempt, kept.last_seq, number)
+        order, alone = seen(self._shelf, kept), is_solo(kept.barren)
+        return Claim(order, kept.epoch, kept.attempt, kept.last_seq, control_seq=number, alone=alone)
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
         with self._shelf.lock:
-            still = [
-                (order_id, epoch) for order_id, epoch in sorted(dict(held).items()) if self._holds(order_id, epoch)
-            ]
-            for order_id, _ in still:
-                self._hand_back(self._shelf.orders[order_id], drone, message)
-            return [order_id for order_id, _ in still]
-
-    def _holds(self, order_id: str, epoch: int) -> bool:
-        kept = self._shelf.orders.get(order_id)
-        return kept is not None and kept.status is OrderStatus.RUNNING and kept.epoch == epoch
+            found = (self._shelf.holds(order_id, epoch) for order_id, epoch in sorted(dict(held).items()))
+            still = [kept for kept in found if kept]
+            for kept in still:
+                self._hand_back(kept, drone, message)
+            return [kept.id for kept in still]
 
     def _hand_back(self, kept: Kept, drone: str, message: str) -> None:
         now = self._shelf.clock.now()
         if cancel := kept.open_cancel():
             kept.end_by_store(cancelled_by(cancel), now)
             return
-        closing = kept.fold().closing(now, RecordStatus.CANCELLED, message)
         kept.release(OrderStatus.QUEUED)
-        kept.write([*closing, told(now, OrderHandedBack(epoch=kept.epoch, drone=drone, message=message))])
+        kept.write([told(now, OrderHandedBack(epoch=kept.epoch, drone=drone, message=message))])
+
+    def park(self, parking: Parking) -> int:
+        with self._shelf.lock:
+            kept, number = self._shelf.holds(parking.order_id, parking.epoch), parking.last_seq + 1
+            if kept is None or kept.last_seq != parking.last_seq:
+                if self._was_parked(parking):
+                    return number
+                raise Fenced(
+                    f"order {parking.order_id} is not held under epoch {parking.epoch} at entry {parking.last_seq}"
+                )
+            if any(keeps_from_waiting(control, parking) for control in kept.controls):
+                raise ControlsPending(f"order {kept.id} has controls up to number {kept.control_seq}: read them first")
+            self._lay_aside(kept, parking)
+            return number
+
+    def _was_parked(self, parking: Parking) -> bool:
+        """No other holder can have written the entry behind the last one that this holder knows of."""
+        kept = self._shelf.orders.get(parking.order_id)
+        following = kept.entries[parking.last_seq : parking.last_seq + 1] if kept else []
+        return any(isinstance(entry.data, OrderWaiting) for entry in following)
+
+    def _lay_aside(self, kept: Kept, parking: Parking) -> None:
+        now = self._shelf.clock.now()
+        kept.release(OrderStatus.WAITING)
+        kept.reason, kept.not_before = parking.reason, parking.until
+        expiry = waits_until(micros(max(now, parking.until or now)), expires=kept.spec.expires_at is not None)
+        kept.waits_until = None if expiry is None else moment(expiry)
+        kept.write([told(now, OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until))])
+
+    def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
+        with self._shelf.lock:
+            found = [
+                kept
+                for kept in sorted(self._shelf.orders.values(), key=lambda one: one.id)
+                if kept.status is OrderStatus.WAITING and kept.reason == reason and kept.id > after
+            ]
+            return [Waiting(kept.id, kept.spec.workspace, kept.entries[-1].at) for kept in found[:limit]]
+
+    def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
+        with self._shelf.lock:
+            kept = self._shelf.orders.get(order_id)
+            if kept is None or kept.status is not OrderStatus.WAITING or kept.reason != reason:
+                return False
+            resume(self._shelf, kept, message)
+            return True
 
     def finish(self, ending: Ending) -> int:
         checked(ending)
@@ -85,7 +156,7 @@ class MemoryClaims:
             reached = ending.last_seq + len(ending.drafts)
             if kept.status in FINAL and (kept.epoch, kept.last_seq) == (ending.epoch, reached):
                 return kept.last_seq
-            if not self._holds(kept.id, ending.epoch) or kept.last_seq != ending.last_seq:
+            if not self._shelf.holds(kept.id, ending.epoch) or kept.last_seq != ending.last_seq:
                 raise _fenced(ending)
             if any(must_be_read(control, ending) for control in kept.controls):
                 raise ControlsPending(f"order {kept.id} has controls up to number {kept.control_seq}: read them first")

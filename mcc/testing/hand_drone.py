@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import derived_id, fresh_id, root_record_id
+from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Draft, Fact, OrderFinished, Origin
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome
@@ -65,8 +65,7 @@ class HeldOrder:
 
     @property
     def master(self) -> Origin:
-        first, attempt = root_record_id(self.id), self.claim.attempt
-        return Origin(record_id=first if attempt == 1 else derived_id(first, attempt), agent="master")
+        return Origin(record_id=root_record_id(self.id), agent="master")
 
     def write(self, *facts: Fact, origin: Origin | None = None) -> int:
         """Commit these as the master's (or `origin`'s) next entries; answers the last number."""
@@ -103,7 +102,7 @@ class HeldOrder:
     def finish_without_start(self, answer: str = "done") -> int:
         """Only the order ends, well."""
         fold = Fold.of(self.id, self.store.journal.read(self.id, limit=1_000_000))
-        last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.usage)
+        last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.spent)
         self.seq = self.store.claims.finish(
             Ending(
                 order_id=self.id,
@@ -111,7 +110,7 @@ class HeldOrder:
                 last_seq=self.seq,
                 control_seq=self.claim.control_seq,
                 drafts=[Draft(at=now(), origin=Origin(), data=last)],
-                outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.usage),
+                outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent),
                 record=fold.record(),
             )
         )

@@ -1,12 +1,16 @@
 """This room is for leases and the sweep in memory."""
 
+import math
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import takewhile
 
 from mcc.contracts.drones import Drone, DroneStatus, Registration
-from mcc.contracts.journal import OrderRequeued
-from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.entries import TAKEOVERS, cancelled_by, expired, poisoned, told
+from mcc.contracts.journal import JOURNAL_VERSION, OrderClaimed
+from mcc.contracts.status import OrderStatus
+from mcc.store.entries import Verdict, cancelled_by, expired, told
+from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
+from mcc.store.losses import Lease as State
 from mcc.store.ports import Swept
 from mcc.testing.requests import resume
 from mcc.testing.shelf import Kept, Lease, Shelf
@@ -23,7 +27,7 @@ class MemoryLeases:
             if registration.incarnation in self._shelf.leases:
                 raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one")
             now, until = self._shelf.clock.now(), self._shelf.clock.uptime() + lease_seconds
-            lease = Lease(registration, "live", now, now, until, self._shelf.clock.boot())
+            lease = Lease(registration, State.LIVE.value, now, now, until, self._shelf.clock.boot())
             self._shelf.leases[registration.incarnation] = lease
 
     def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
@@ -38,8 +42,8 @@ class MemoryLeases:
 
     def leave(self, incarnation: str) -> None:
         with self._shelf.lock:
-            if incarnation in self._shelf.leases:
-                self._shelf.leases[incarnation].state = "left"
+            if self._shelf.is_live(incarnation):
+                self._shelf.leases[incarnation].state = State.LEFT.value
 
     def drones(self) -> Sequence[Drone]:
         with self._shelf.lock:
@@ -51,11 +55,11 @@ class MemoryLeases:
 
     def _heard_of(self) -> Sequence[Lease]:
         oldest = self._shelf.clock.now() - SHOWN
-        found = [one for one in self._shelf.leases.values() if one.state != "left" and one.heartbeat_at > oldest]
+        found = [one for one in self._shelf.leases.values() if one.state != State.LEFT and one.heartbeat_at > oldest]
         return sorted(found, key=lambda one: (one.registration.name, one.started_at, one.registration.incarnation))
 
     def _is_up(self, lease: Lease) -> bool:
-        return lease.state == "live" and self._shelf.in_time(lease)
+        return lease.state == State.LIVE and self._shelf.in_time(lease)
 
 
 def _drone(lease: Lease, *, up: bool) -> Drone:
@@ -84,26 +88,37 @@ class MemorySweeper:
     def beat(self, sweeper: str) -> None:
         """Memory is always there, so there is nothing to find out."""
 
-    def sweep(self, *, may_expire: bool) -> Swept:
+    def sweep(self, *, may_expire: bool, steady_seconds: float = math.inf) -> Swept:
         with self._shelf.lock:
-            lost = self._declare_lost() if may_expire else []
+            lost = self._declare_lost(steady_seconds) if may_expire else []
             orphaned = [kept for kept in self._ordered() if self._is_orphaned(kept)]
             ended = [kept.id for kept in self._ordered() if self._expire(kept)]
             resumed = [kept.id for kept in self._ordered() if self._resume(kept)]
             requeued = [kept.id for kept in orphaned if self._take_back(kept)]
             ended += [kept.id for kept in orphaned if kept.id not in requeued]
-            return Swept(tuple(lost), tuple(requeued), tuple(ended), tuple(resumed))
+            cut = [one for one in lost if self._shelf.leases[one].state == State.CUT]
+            return Swept(tuple(lost), tuple(requeued), tuple(ended), tuple(resumed), tuple(cut))
 
     def _ordered(self) -> Sequence[Kept]:
         return sorted(self._shelf.orders.values(), key=lambda kept: kept.id)
 
-    def _declare_lost(self) -> Sequence[str]:
+    def _declare_lost(self, steady_seconds: float) -> Sequence[str]:
         lost = []
         for incarnation, lease in self._shelf.leases.items():
-            if lease.state == "live" and not self._shelf.in_time(lease):
-                lease.state = "lost"
-                lost.append(incarnation)
+            if lease.state == State.LIVE and not self._shelf.in_time(lease):
+                judged = self._judged(lease, steady_seconds)
+                if judged is not None:
+                    lease.state = judged.value
+                    lost.append(incarnation)
         return lost
+
+    def _judged(self, lease: Lease, steady_seconds: float) -> State | None:
+        """None: others may know more."""
+        clock = self._shelf.clock
+        if (clock.now() - lease.heartbeat_at).total_seconds() <= steady_seconds:
+            return State.LOST
+        undoubted = lease.boot != clock.boot() or lease.until <= clock.uptime() - DOUBT_SECONDS
+        return State.CUT if undoubted else None
 
     def _is_orphaned(self, kept: Kept) -> bool:
         return kept.status is OrderStatus.RUNNING and not self._shelf.is_live(kept.incarnation)
@@ -113,12 +128,14 @@ class MemorySweeper:
         latest = [kept.spec.expires_at, kept.waits_until if waiting else None]
         if not (waiting or kept.status is OrderStatus.QUEUED) or not any(one and one <= now for one in latest):
             return False
+        if kept.journal_version != JOURNAL_VERSION:
+            return False
         kept.end_by_store(expired(), now)
         return True
 
     def _resume(self, kept: Kept) -> bool:
         due = kept.not_before is not None and kept.not_before <= self._shelf.clock.now()
-        if kept.status is not OrderStatus.WAITING or kept.reason is not WaitingReason.NOT_BEFORE or not due:
+        if kept.status is not OrderStatus.WAITING or not due:
             return False
         resume(self._shelf, kept, "its time has come")
         return True
@@ -126,16 +143,27 @@ class MemorySweeper:
     def _take_back(self, kept: Kept) -> bool:
         """True: requeued; False: ended."""
         now = self._shelf.clock.now()
-        if cancel := kept.open_cancel():
+        known = kept.journal_version == JOURNAL_VERSION
+        if known and (cancel := kept.open_cancel()):
             kept.end_by_store(cancelled_by(cancel), now)
             return False
-        if kept.takeovers >= TAKEOVERS:
-            kept.end_by_store(poisoned(kept.takeovers), now)
-            return False
         lease = self._shelf.leases.get(kept.incarnation or "")
+        state = lease.state if lease else State.LOST.value
+        before = Counted(kept.takeovers, kept.barren)
+        counted = after_loss(before, state, progress=_has_progress(kept))
+        if isinstance(counted, Verdict):
+            if known:
+                kept.end_by_store(counted, now)
+                return False
+            counted = before
+        kept.takeovers, kept.barren = counted.takeovers, counted.barren
         name = lease.registration.name if lease else kept.incarnation or ""
-        kept.takeovers += 1
         kept.release(OrderStatus.QUEUED)
-        fact = OrderRequeued(epoch=kept.epoch, lost=name, message=f"drone {name} was lost; another one takes over")
-        kept.write([told(now, fact)])
+        kept.write([told(now, requeued(kept.epoch, name, state))])
         return True
+
+
+def _has_progress(kept: Kept) -> bool:
+    """Whether anything since the last claim got the order further."""
+    since = takewhile(lambda entry: not isinstance(entry.data, OrderClaimed), reversed(kept.entries))
+    return any(is_progress(entry.data) for entry in since)

@@ -6,10 +6,13 @@ from datetime import timedelta
 
 from mcc.contracts.control import Control, ControlKind, Receipt
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder, Session, WhenBusy, WorkOrder
+from mcc.contracts.journal import OrderWaiting
+from mcc.contracts.order import NewFork, NewOrder, Session, WhenBusy, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import digest, to_json
-from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.contracts.usage import Usage
+from mcc.store.again import ROLLED_BACK, Made, fork_of, retry_of, unfinished_sentence
 from mcc.store.entries import (
     IDEMPOTENCY_HOURS,
     POSITIONS,
@@ -19,9 +22,10 @@ from mcc.store.entries import (
     queued,
     title_of,
 )
-from mcc.store.errors import BadCursor, IdempotencyConflict, SessionBusy, UnknownSession
+from mcc.store.errors import BadCursor, IdempotencyConflict, OrderIsUnfinished, SessionBusy, UnknownSession
 from mcc.store.large import parsed, text_digest
 from mcc.store.ports import Page, Placed
+from mcc.testing.audit import add_note
 from mcc.testing.shelf import Kept, Key, Shelf
 
 
@@ -31,21 +35,51 @@ class MemoryOrders:
 
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         with self._shelf.lock:
-            if idempotency_key is None:
-                return self._place(new)
-            name = (principal, text_digest(idempotency_key))
-            placed = self._known(name, new)
-            if placed is None:
-                placed = self._place(new)
-                steer = placed.receipt.id if placed.receipt else None
-                self._shelf.keys[name] = Key(digest(new), placed.order.id, steer, self._shelf.clock.now())
-            return placed
+            return self._once(new, None, principal, idempotency_key)
 
-    def _known(self, name: tuple[str, str], new: NewOrder) -> Placed | None:
+    def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        with self._shelf.lock:
+            kept = self._shelf.order(order_id)
+            at = self._shelf.clock.now()
+            made = retry_of(self._seen(kept), kept.journal_version, lambda count: kept.entries[:count], at)
+            return self._once(made.new, made, principal, idempotency_key)
+
+    def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        with self._shelf.lock:
+            kept = self._shelf.order(order_id)
+            at = self._shelf.clock.now()
+            made = fork_of(self._seen(kept), kept.journal_version, lambda count: kept.entries[:count], asked, at)
+            return self._once(made.new, made, principal, idempotency_key)
+
+    def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
+        with self._shelf.lock:
+            kept = self._shelf.order(order_id)
+            if kept.status not in FINAL:
+                raise OrderIsUnfinished(unfinished_sentence(order_id, kept.status))
+            self._leave_out(kept, principal)
+            return self._seen(kept)
+
+    def _leave_out(self, kept: Kept, principal: str) -> None:
+        if not kept.left_out:
+            kept.left_out = True
+            add_note(self._shelf, ROLLED_BACK, principal=principal, order_id=kept.id, detail={})
+
+    def _once(self, new: NewOrder, made: Made | None, principal: str, key: str | None) -> Placed:
+        if key is None:
+            return self._place(new, made, principal)
+        name, body = (principal, text_digest(key)), digest(made.asked if made else new)
+        placed = self._known(name, body)
+        if placed is None:
+            placed = self._place(new, made, principal)
+            steer = placed.receipt.id if placed.receipt else None
+            self._shelf.keys[name] = Key(body, placed.order.id, steer, self._shelf.clock.now())
+        return placed
+
+    def _known(self, name: tuple[str, str], body: str) -> Placed | None:
         key = self._shelf.keys.get(name)
         if key is None or key.created_at < self._shelf.clock.now() - timedelta(hours=IDEMPOTENCY_HOURS):
             return None
-        if key.body_digest != digest(new):
+        if key.body_digest != body:
             raise IdempotencyConflict(
                 "this Idempotency-Key was used with another body: take a new key, or send the same body again"
             )
@@ -53,17 +87,18 @@ class MemoryOrders:
         steer = next((control for control in kept.controls if control.id == key.control_id), None)
         return Placed(self._seen(kept), created=False, receipt=_receipt(steer) if steer else None)
 
-    def _place(self, new: NewOrder) -> Placed:
+    def _place(self, new: NewOrder, made: Made | None, principal: str) -> Placed:
         if new.session_id is None:
-            return Placed(self._seen(self._insert(new, self._open_session(new))), created=True)
+            session_id = self._open_session((made and made.title) or title_of(new.prompt))
+            return Placed(self._seen(self._insert(new, session_id, made)), created=True)
         if new.session_id not in self._shelf.sessions:
             raise UnknownSession(f"there is no session {new.session_id}")
         head = self._shelf.head(new.session_id)
         if head is None:
-            return Placed(self._seen(self._insert(new, new.session_id)), created=True)
-        return self._place_behind(new, head)
+            return Placed(self._seen(self._insert(new, new.session_id, made)), created=True)
+        return self._place_behind(new, head, made, principal)
 
-    def _place_behind(self, new: NewOrder, head: Kept) -> Placed:
+    def _place_behind(self, new: NewOrder, head: Kept, made: Made | None, principal: str) -> Placed:
         match new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.id, head.status))
@@ -71,13 +106,14 @@ class MemoryOrders:
                 steer = self._ask(head, ControlKind.STEER, message=new.prompt)
                 return Placed(self._seen(head), created=False, receipt=_receipt(steer))
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
-                self._interrupt(new, head)
-                return Placed(self._seen(self._insert(new, head.session_id)), created=True, interrupted=head.id)
+                self._interrupt(new, head, principal)
+                return Placed(self._seen(self._insert(new, head.session_id, made)), created=True, interrupted=head.id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
-                return Placed(self._seen(self._insert(new, head.session_id)), created=True)
+                return Placed(self._seen(self._insert(new, head.session_id, made)), created=True)
 
-    def _interrupt(self, new: NewOrder, head: Kept) -> None:
-        head.left_out = head.left_out or new.when_busy is WhenBusy.ROLLBACK
+    def _interrupt(self, new: NewOrder, head: Kept, principal: str) -> None:
+        if new.when_busy is WhenBusy.ROLLBACK:
+            self._leave_out(head, principal)
         cancel = head.open_cancel()
         if cancel is None:
             cancel = self._ask(head, ControlKind.CANCEL, reason="another turn of the session took its place")
@@ -97,13 +133,15 @@ class MemoryOrders:
         head.controls.append(control)
         return control
 
-    def _open_session(self, new: NewOrder) -> str:
-        session = Session(id=fresh_id(), title=title_of(new.prompt), created_at=self._shelf.clock.now(), turns=0)
+    def _open_session(self, title: str) -> str:
+        session = Session(id=fresh_id(), title=title, created_at=self._shelf.clock.now(), turns=0)
         self._shelf.sessions[session.id] = session
         return session.id
 
-    def _insert(self, new: NewOrder, session_id: str) -> Kept:
-        shelf, now, order_id = self._shelf, self._shelf.clock.now(), fresh_id()
+    def _insert(self, new: NewOrder, session_id: str, made: Made | None) -> Kept:
+        shelf, now = self._shelf, self._shelf.clock.now()
+        beginning = made.beginning if made else None
+        order_id = beginning.order_id if beginning else fresh_id()
         free = shelf.head(session_id) is None
         kept = Kept(
             id=order_id,
@@ -113,11 +151,21 @@ class MemoryOrders:
             created_at=now,
             status=OrderStatus.QUEUED,
             not_before=new.not_before,
+            origin=made.origin if made else None,
         )
         if free and new.not_before and new.not_before > now:
             kept.status, kept.reason = OrderStatus.WAITING, WaitingReason.NOT_BEFORE
             kept.waits_until = None if new.expires_at else new.not_before + timedelta(hours=WAITING_HOURS)
-        kept.write([queued(new, session_id, kept.session_seq, now)])
+        first = queued(
+            new,
+            session_id,
+            kept.session_seq,
+            now,
+            retry_of=made.retry_of if made else None,
+            forked=made.forked if made else None,
+        )
+        kept.write([first, *(beginning.drafts if beginning else ())])
+        kept.usage = Usage()
         shelf.orders[order_id] = kept
         return kept
 
@@ -155,6 +203,11 @@ class MemoryOrders:
         with self._shelf.lock:
             return self._shelf.order(order_id).record
 
+    def workspace(self, order_id: str) -> str | None:
+        with self._shelf.lock:
+            kept = self._shelf.orders.get(order_id)
+            return kept.spec.workspace if kept else None
+
     def _all_seen(self, found: Sequence[Kept]) -> Sequence[WorkOrder]:
         return [self._seen(kept) for kept in found]
 
@@ -173,7 +226,7 @@ def seen(shelf: Shelf, kept: Kept) -> WorkOrder:
         session_seq=kept.session_seq,
         status=kept.status,
         reason=kept.reason,
-        detail=ended.detail if ended else None,
+        detail=ended.detail if ended else _why_it_waits(kept),
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
         usage=ended.usage if ended else kept.usage,
@@ -185,7 +238,14 @@ def seen(shelf: Shelf, kept: Kept) -> WorkOrder:
         last_seq=kept.last_seq,
         queue_position=_place(shelf, kept),
         blocked_by=_blocking(shelf, kept),
+        origin=kept.origin,
+        left_out=kept.left_out,
     )
+
+
+def _why_it_waits(kept: Kept) -> str | None:
+    last = kept.entries[-1].data if kept.status is OrderStatus.WAITING else None
+    return last.message if isinstance(last, OrderWaiting) else None
 
 
 def _place(shelf: Shelf, kept: Kept) -> int | None:

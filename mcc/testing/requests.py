@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import OrderResumed
+from mcc.contracts.journal import JOURNAL_VERSION, OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, requested, stops_all, told
+from mcc.store.entries import applied, cancelled_by, final_sentence, requested, told
 from mcc.store.errors import OrderIsFinal
+from mcc.store.waiting import Effect, effect_of, said_by, why_refused
 from mcc.testing.shelf import Kept, Shelf
 
 
@@ -21,18 +22,13 @@ class MemoryControls:
                 raise OrderIsFinal(final_sentence(order_id, kept.status))
             number, now = kept.control_seq + 1, self._shelf.clock.now()
             control = requested(order_id, number, kind, asked, now)
-            if kept.status is not OrderStatus.RUNNING:
-                control = control.model_copy(update={"refused": nobody_there(control)})
-            kept.controls.append(control)
-            if kept.status is not OrderStatus.RUNNING and control.open:
-                self._act_at_once(kept, control)
+            effect = _effect(kept, control)
+            kept.controls.append(control.model_copy(update={"refused": why_refused(effect)}))
+            if effect is Effect.ENDS:
+                kept.end_by_store(cancelled_by(control), now)
+            elif effect in (Effect.RESUMES, Effect.WAKES):
+                resume(self._shelf, kept, said_by(control), control if effect is Effect.RESUMES else None)
             return kept.controls[number - 1]
-
-    def _act_at_once(self, kept: Kept, control: Control) -> None:
-        if stops_all(control):
-            kept.end_by_store(cancelled_by(control), self._shelf.clock.now())
-        elif control.kind is ControlKind.RESUME and kept.reason in WAKES:
-            resume(self._shelf, kept, "resumed on request", control)
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
         with self._shelf.lock:
@@ -44,14 +40,24 @@ class MemoryControls:
                     found += _delivered(kept, number, now)
             return found
 
-    def refuse(self, control_id: str, why: str) -> None:
+    def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
         with self._shelf.lock:
-            for kept in self._shelf.orders.values():
-                kept.settle(control_id, refused=why)
+            orders = list(self._shelf.orders.values())
+            heard = [kept for kept in orders if epoch is None or self._shelf.holds(kept.id, epoch)]
+            return any(kept.settle(control_id, refused=why) for kept in heard)
 
     def of_order(self, order_id: str) -> Sequence[Control]:
         with self._shelf.lock:
             return list(self._shelf.order(order_id).controls)
+
+
+def _effect(kept: Kept, control: Control) -> Effect:
+    """An order whose journal this version cannot read is ended by those who can."""
+    if kept.status is OrderStatus.RUNNING:
+        return Effect.STAYS
+    effect = effect_of(control, kept.status, kept.reason, attempt=kept.attempt, before=kept.controls)
+    unknown = kept.journal_version != JOURNAL_VERSION
+    return Effect.STAYS if unknown and effect is Effect.ENDS else effect
 
 
 def _delivered(kept: Kept, number: int, now: object) -> list[Control]:

@@ -5,19 +5,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from threading import RLock
 
+from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import JOURNAL_VERSION, Draft, Entry, fact_of
-from mcc.contracts.order import NewOrder, Outcome, Session
+from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, Session
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import UNFINISHED, OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import Clock
-from mcc.store.entries import ENDED, Verdict, applied_in, ended_by_store, spent, stops_all
+from mcc.store.entries import ENDED, Verdict, applied_in, ended_by_store, ended_unread, folded, spent, stops_all
 from mcc.store.errors import BadEntry, UnknownOrder
 from mcc.store.large import parsed
+from mcc.store.ports import WorkspaceHold
 
 ONCE = {
     "order.finished": "kind",
@@ -46,6 +48,8 @@ class Kept:
     epoch: int = 0
     attempt: int = 0
     takeovers: int = 0
+    barren: int = 0
+    workspace: WorkspaceHold | None = None
     journal_version: int = JOURNAL_VERSION
     incarnation: str | None = None
     claim_token: str | None = None
@@ -53,6 +57,7 @@ class Kept:
     outcome: Outcome | None = None
     record: ChatRecord | None = None
     left_out: bool = False
+    origin: OrderOrigin | None = None
     entries: list[Entry] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
     once: set[tuple[str, str | None]] = field(default_factory=set)
@@ -86,15 +91,18 @@ class Kept:
         for control_id in applied_in([entry]):
             self.settle(control_id, applied_at=entry.at, applied_seq=entry.seq)
 
-    def settle(self, control_id: str, **how: object) -> None:
-        """Change a control that is still open."""
+    def settle(self, control_id: str, **how: object) -> bool:
+        """Change a control that is still open; False: there is none."""
         for index, control in enumerate(self.controls):
             if control.id == control_id and control.open:
                 delivered = {"delivered_at": control.delivered_at or how["applied_at"]} if "applied_at" in how else {}
                 self.controls[index] = control.model_copy(update={**how, **delivered})
+                return True
+        return False
 
-    def fold(self) -> Fold:
-        return Fold.of(self.id, self.entries)
+    def fold(self) -> Fold | None:
+        """None when the journal does not make sense."""
+        return folded(self.id, self.session_id, lambda: self.entries)
 
     def open_cancel(self) -> Control | None:
         return next((control for control in self.controls if stops_all(control)), None)
@@ -103,12 +111,15 @@ class Kept:
         """Nobody holds it from here on, whoever thinks so."""
         self.status = status
         self.epoch += 1
-        self.incarnation = self.claim_token = self.waits_until = None
+        self.incarnation = self.claim_token = self.waits_until = self.workspace = None
 
     def end_by_store(self, verdict: Verdict, at: datetime) -> None:
         fold = self.fold()
-        drafts, outcome = ended_by_store(fold, self.last_seq, verdict, at)
-        self.end(drafts, outcome, fold.record())
+        if fold is None:
+            drafts, outcome = ended_unread(verdict, self.usage, at)
+        else:
+            drafts, outcome = ended_by_store(fold, self.last_seq, verdict, at)
+        self.end(drafts, outcome, fold.record() if fold else None)
         self.epoch += 1
 
     def end(self, drafts: Sequence[Draft], outcome: Outcome, record: ChatRecord | None) -> None:
@@ -116,7 +127,7 @@ class Kept:
         at = drafts[-1].at
         self.status, self.reason, self.outcome, self.record = outcome.status, outcome.reason, outcome, record
         self.finished_at = at
-        self.claim_token = self.waits_until = None
+        self.claim_token = self.waits_until = self.workspace = None
         for control in [one for one in self.controls if one.open]:
             if outcome.status is OrderStatus.CANCELLED and stops_all(control):
                 self.settle(control.id, applied_at=at, applied_seq=self.last_seq)
@@ -155,6 +166,7 @@ class Shelf:
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    audit: list[AuditNote] = field(default_factory=list)
 
     def order(self, order_id: str) -> Kept:
         if order_id not in self.orders:
@@ -172,6 +184,16 @@ class Shelf:
     def is_live(self, incarnation: str | None) -> bool:
         lease = self.leases.get(incarnation or "")
         return lease is not None and lease.state == "live"
+
+    def holds(self, order_id: str, epoch: int) -> Kept | None:
+        """The order, while it runs under this epoch."""
+        kept = self.orders.get(order_id)
+        return kept if kept and kept.status is OrderStatus.RUNNING and kept.epoch == epoch else None
+
+    def is_free(self, wanted: WorkspaceHold, order_id: str) -> bool:
+        """Whether no other running order holds the workspace in a way that does not go together with this."""
+        others = [kept.workspace for kept in self.orders.values() if kept.workspace and kept.id != order_id]
+        return not any(one.key == wanted.key and (one.exclusive or wanted.exclusive) for one in others)
 
     def in_time(self, lease: Lease) -> bool:
         return lease.until > self.clock.uptime() and lease.boot == self.clock.boot()

@@ -6,7 +6,9 @@ from mcc.store.clock import Clock, SystemClock
 from mcc.store.errors import BadCursor, UnknownSession
 from mcc.store.large import text_digest
 from mcc.store.ports import Page
+from mcc.testing.audit import MemoryAudit
 from mcc.testing.claims import MemoryClaims, MemoryJournal
+from mcc.testing.examination import MemoryExaminer, MemoryMender
 from mcc.testing.leases import MemoryLeases, MemorySweeper
 from mcc.testing.orders import MemoryOrders
 from mcc.testing.requests import MemoryControls
@@ -66,6 +68,9 @@ class MemoryStore:
         self.sweeper = MemorySweeper(self.shelf)
         self.controls = MemoryControls(self.shelf)
         self.sessions = MemorySessions(self.shelf)
+        self.audit = MemoryAudit(self.shelf)
+        self.examiner = MemoryExaminer(self.shelf)
+        self.mender = MemoryMender(self.shelf)
 
     def schema_problem(self) -> str | None:
         return None

@@ -177,7 +177,7 @@ def test_turns_of_a_session_run_one_after_the_other(house: House) -> None:
     assert second.started_at >= first.finished_at
 
 
-def test_a_drone_that_is_killed_loses_nothing_and_the_turn_begins_again_elsewhere(house: House) -> None:
+def test_a_drone_that_is_killed_loses_nothing_and_the_turn_goes_on_elsewhere(house: House) -> None:
     order = house.mcc.orders.submit(SLOW, workspace=house.workspace, model=HARBOUR)
     entries: list[Entry] = []
     for entry in house.mcc.orders.watch(order.id):
@@ -187,11 +187,11 @@ def test_a_drone_that_is_killed_loses_nothing_and_the_turn_begins_again_elsewher
     order = house.mcc.orders.get(order.id)
     assert (order.status, order.attempt, order.answer) == (OrderStatus.SUCCEEDED, 2, "That was all.")
     assert [entry.seq for entry in entries] == list(range(1, order.last_seq + 1))
-    started = [entry.record_id for entry in entries if entry.kind == "agent.started"]
-    assert started == [entry.record_id for entry in entries if entry.kind == "agent.finished"]
+    (started,) = [entry.record_id for entry in entries if entry.kind == "agent.started"]
+    assert [entry.record_id for entry in entries if entry.kind == "agent.finished"] == [started]
     assert_tells_what_happened(house, order, SLOW, entries)
     record = house.mcc.orders.record(order.id)
-    assert record.id == started[-1] and record.usage_total.model_calls > record.usage.model_calls == 9
+    assert record.id == started and record.usage_total.model_calls == 9
 
 
 def _attempts(entries: list[Entry]) -> int:

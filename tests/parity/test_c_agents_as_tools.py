@@ -187,6 +187,9 @@ class Silent:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.told.append((f"{source}→{target}", 0.0))
 
+    async def go_ahead(self) -> None:
+        pass
+
 
 async def test_retry_four_times_with_growing_waits_then_fall_back_in_order_all_journaled() -> None:
     waits: list[float] = []

@@ -79,7 +79,7 @@ class World:
         settings = Settings(workspace_roots=(str(self.workspace),), keys=self.keys)
         crew = Crew(settings, Definitions.load(self.prompts), OneModel(self.model, self.models))
         self.journal = MemoryJournal(order.id, watch=lambda entry: (self.entries.append(entry), watch(entry))[-1])
-        return await crew.run(order, attempt=1, journal=self.journal)
+        return await crew.run(order, journal=self.journal)
 
     @property
     def record(self) -> ChatRecord:

@@ -1,12 +1,13 @@
 """This room is for the bridge of a turn: every running agent's helm, and the way of a control to the right one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from drone.agent.controls.helm import Helm
 from drone.agent.controls.mail import Mail
+from drone.agent.controls.standstill import Standstill
 from drone.agent.ports import Journal, JournalError
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import ORDER, ControlApplied, Fact, Origin
@@ -19,6 +20,9 @@ PAUSED = "It is paused already."
 NOT_PAUSED = "It is not paused."
 PAUSED_ABOVE = "It is not paused itself: an agent above it is, or the whole order. Resume that."
 NOTHING_ASKED = "A steer needs a message, or tools to remove."
+
+_TAKING = "a control"
+"""The strand that does what is asked: nothing stands still while a pause is being lifted."""
 
 
 class Receipts(Protocol):
@@ -48,13 +52,17 @@ class Bridge:
     that its agent never read, when that agent ends (`receipts`).
     """
 
-    def __init__(self, journal: Journal, receipts: Receipts | None = None) -> None:
+    def __init__(
+        self, journal: Journal, receipts: Receipts | None = None, standstill: Standstill | None = None
+    ) -> None:
         self.receipts: Receipts = receipts or NoReceipts()
+        self.standstill = standstill or Standstill()
         self._journal = journal
         self._top = Helm(ORDER)
         self._root: Helm | None = None
         self._over = False
         self._helms: dict[str, Helm] = {}
+        self._expected: dict[str, list[Control]] = {}
         self._writing: set[asyncio.Task[int]] = set()
         self._one_at_a_time = asyncio.Lock()
 
@@ -81,16 +89,23 @@ class Bridge:
             del self._helms[origin.record_id]
             self._over = self._over or helm is self._root
             self._return_unread(helm)
-
-    def put(self, mail: Mail) -> None:
-        """Mail for the master."""
-        self._top.mail.put(mail)
+            self._expected.pop(origin.record_id, None)
 
     def restore(self, *, paused: bool, tools_removed: tuple[str, ...]) -> None:
-        """What an earlier attempt was asked for as a whole holds for this one."""
+        """What the order was asked for as a whole, while a drone had it that was lost, holds for this one."""
         self._top.remove(tools_removed)
         if paused:
             self._top.pause()
+
+    def expect(self, record_ids: Iterable[str]) -> None:
+        """Agents that were at work under a lost drone: what is asked of one that is not back yet waits for it."""
+        self._expected = {record_id: self._expected.get(record_id, []) for record_id in record_ids}
+
+    async def arrived(self, record_id: str | None) -> None:
+        """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
+        for control in self._expected.pop(record_id or "", ()):
+            if why := await self.take(control):
+                self.receipts.refused(self._helms[control.record_id or ""].origin, control.id, why)
 
     def end(self, record_id: str, why: str) -> None:
         """Cancel an agent with everything below it; nothing happens when it does not run."""
@@ -103,13 +118,20 @@ class Bridge:
         A message is journaled when the agent reads it, everything else here and now. Tools are gone at once.
         """
         async with self._one_at_a_time:
-            helm = self._addressed(control.record_id)
-            if isinstance(helm, str):
-                return helm
-            if why := _refusal(control, helm):
-                return why
-            await self._do(control, helm)
+            with self.standstill.moving(_TAKING):
+                return await self._take(control)
+
+    async def _take(self, control: Control) -> str | None:
+        if not self._over and control.record_id in self._expected:
+            self._expected[control.record_id].append(control)
             return None
+        helm = self._addressed(control.record_id)
+        if isinstance(helm, str):
+            return helm
+        if why := _refusal(control, helm):
+            return why
+        await self._do(control, helm)
+        return None
 
     async def read(self, helm: Helm) -> Sequence[Mail]:
         """The mail that waits for an agent, and is read now: its entries are committed."""
@@ -180,8 +202,7 @@ class Bridge:
 
     def _return_unread(self, helm: Helm) -> None:
         for mail in helm.mail.take():
-            if mail.control_id is not None:
-                self.receipts.refused(helm.origin, mail.control_id, UNREAD)
+            self.receipts.refused(helm.origin, mail.control_id, UNREAD)
 
 
 def _refusal(control: Control, helm: Helm) -> str | None:

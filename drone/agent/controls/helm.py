@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from drone.agent.controls.mail import Mailbox
+from drone.agent.controls.standstill import Block
 from drone.agent.ports import JournalError
 from drone.agent.report import Ended
 from mcc.contracts.journal import Origin
+from mcc.contracts.status import WaitingReason
 from mcc.definitions.groups import expanded
 
 
@@ -42,6 +44,15 @@ class Helm:
     def paused(self) -> bool:
         """Whether this agent or one above it is paused."""
         return any(helm.held for helm in self._upwards())
+
+    def block(self) -> Block | None:
+        """What a paused agent waits for; None when neither it nor one above it is paused."""
+        held = next((helm for helm in self._upwards() if helm.held), None)
+        if held is None:
+            return None
+        whole = held.origin.parent_id is None
+        what = "the order" if whole else f"{held.origin.agent} (record {held.origin.record_id})"
+        return Block(WaitingReason.PAUSED, f"{what} is paused until someone resumes it")
 
     def pause(self) -> None:
         self._open.clear()

@@ -2,20 +2,16 @@
 
 from dataclasses import dataclass
 
-from drone.agent.spoken import REDIRECTED_BEFORE, STEERED_BEFORE
 from mcc.contracts.control import Control, SteerMode
-from mcc.contracts.journal import AgentStep, ControlApplied, Fact
+from mcc.contracts.journal import ControlApplied
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message. `control_id` names the request that brought it; None: an earlier attempt had read it already.
-
-    `tools_removed` were taken away when the message came in.
-    """
+    """A message. `control_id` names the request that brought it, `tools_removed` what was taken away with it."""
 
     text: str
-    control_id: str | None = None
+    control_id: str
     mode: SteerMode = SteerMode.INJECT
     reason: str | None = None
     tools_removed: tuple[str, ...] = ()
@@ -26,21 +22,13 @@ class Mail:
         assert control.message is not None
         return cls(control.message, control.id, control.mode or SteerMode.INJECT, control.reason, control.remove_tools)
 
-    @classmethod
-    def said_before(cls, steer: ControlApplied) -> "Mail":
-        """A message that an earlier attempt had read."""
-        assert steer.message is not None
-        return cls(steer.message, mode=SteerMode(steer.mode or SteerMode.INJECT))
-
     @property
     def redirects(self) -> bool:
         """Whether the text is the agent's task from now on."""
         return self.mode is SteerMode.REDIRECT
 
-    def read(self) -> Fact:
+    def read(self) -> ControlApplied:
         """The entry that tells of its reading."""
-        if self.control_id is None:
-            return AgentStep(name=REDIRECTED_BEFORE if self.redirects else STEERED_BEFORE, message=self.text)
         return ControlApplied(
             control_id=self.control_id,
             control="steer",

@@ -142,6 +142,10 @@ class Finish:
         self._only_replied = checked.tool == REPLY
         self._sent_to_try = self._sent_to_try or _TRY_FIRST in checked.errors
 
+    def begin_anew(self) -> None:
+        """Every attempt is left again."""
+        self.tried, self._only_replied = 0, False
+
     def not_handed_in(self) -> GateChecked:
         """The entry for a reply that calls no tool: it ends nothing."""
         self.tried += 1

@@ -31,6 +31,7 @@ class Allowance:
         self._characters = 0
         self._room = LAST_TOKENS
         self._calls = 0
+        self._rounds_before = 0
         self._told: set[str] = set()
         self._told_of_tree = set() if told is None else told
         self._left_at_end = budget.seconds_left() - share.wall_seconds
@@ -47,7 +48,7 @@ class Allowance:
         Waits as long as only the calls of other agents that are under way fill a limit of the tree. Raises
         `LimitReached`.
         """
-        budget = self._budget
+        budget, number = self._budget, number - self._rounds_before
         self._check(number)
         while budget.full:
             await budget.settled()
@@ -59,6 +60,13 @@ class Allowance:
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
         budget.hold(reservation)
         return reservation
+
+    def begin_anew(self, rounds: int) -> None:
+        """Nothing is used yet; the next round has the number `rounds` + 1."""
+        self.usage = Usage()
+        self._calls, self._rounds_before = 0, rounds
+        self._told.clear()
+        self._told_of_tree.clear()
 
     def recall(self, reply: ModelReplied) -> None:
         """A reply that was paid for before; the tree's budget knows of it."""
@@ -129,6 +137,7 @@ class Allowance:
         """
         if self._unpriced is not None:
             return self.untold()[0]
+        number -= self._rounds_before
         for use in self._near(number):
             if use.limit not in self._told and not (use.of_tree and use.limit in self._told_of_tree):
                 self._told.add(use.limit)

@@ -51,15 +51,24 @@ class Budget:
         self._waiting: list[asyncio.Future[None]] = []
         self._clock = clock
         self._deadline = clock() + limits.wall_seconds
+        self._stopped_at: float | None = None
 
     def seconds_left(self) -> float:
-        return self._deadline - self._clock()
+        return self._deadline - (self._clock() if self._stopped_at is None else self._stopped_at)
+
+    def stand_still(self, stands: bool) -> None:
+        """No wall clock goes on while the tree stands still."""
+        if self._stopped_at is not None:
+            self._deadline += self._clock() - self._stopped_at
+        self._stopped_at = self._clock() if stands else None
 
     def recall(self, past: Past) -> None:
         """Take off what the turn spent before, and what was reserved for calls that were lost."""
         self._charge(past.usage)
         for lost in past.lost:
-            self._charge(Usage(input_tokens=lost.reserved_tokens, cost_usd=lost.reserved_usd))
+            output = lost.reserved_output_tokens
+            asked = max(0, lost.reserved_tokens - output)
+            self._charge(Usage(input_tokens=asked, output_tokens=output, cost_usd=lost.reserved_usd))
         self.spawned = past.spawned
         self.calls = past.calls
         self._deadline -= past.seconds

@@ -10,6 +10,7 @@ from drone.agent.report import Report
 from drone.agent.run import Run, broken
 from drone.agent.subagents.assignments import Assignment
 from drone.agent.subagents.conversations import Conversation
+from drone.agent.subagents.remembered import Spawner, assignment_in, chain_of
 from drone.agent.subagents.spawning import take_spawn
 from drone.agent.subagents.wanted import CannotHire, Hire, Wanted
 from drone.agent.turn import Task, Turn
@@ -119,11 +120,36 @@ class Children:
 
     async def send(self, caller: Caller, record_id: str, message: str) -> Report:
         """Go on with a child's conversation, under a new record. Raises `CannotContinue`."""
+        if not self.turn.conversations.knows(record_id):
+            await self._remember(caller, record_id)
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
         async with self.turn.places.taken(task.record_id):
             return await self._kept(conversation, task)
+
+    async def _remember(self, caller: Caller, record_id: str) -> None:
+        """Read a conversation back that was held before a drone took over, when it was one of this caller's."""
+        past = self.turn.past
+        chain = chain_of(past, record_id, without=child_record_id(caller.call_id))
+        asked = (
+            assignment_in(past, chain[0], self.offered, self.turn.budget.limits.subagents_per_call) if chain else None
+        )
+        if asked is None or chain[0].origin.parent_id != caller.origin.record_id:
+            return
+        index, wanted = asked
+        agent = self.hire(Wanted(wanted.role, caller.origin.depth + 1, wanted.groups, wanted.model))
+        conversation: Conversation | None = None
+        for place, record in enumerate(chain):
+            spawner = Spawner(record.started.call_id or "", caller.origin, self.turn)
+            task = child_task(spawner, record.started.prompt, record.started.title, 0 if place else index)
+            if conversation is None:
+                conversation = Conversation(agent, task.parent_id, task.record_id, task.title)
+                self.turn.conversations.begin(conversation)
+            else:
+                task = continued(task, conversation)
+                self.turn.conversations.resume(conversation, task.record_id)
+            await self._kept(conversation, task)
 
     async def _kept(self, conversation: Conversation, task: Task) -> Report:
         lived = await run_child(conversation.agent, task, self.turn)

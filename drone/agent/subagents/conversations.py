@@ -54,6 +54,10 @@ class Conversations:
         conversation.turns += 1
         self._by_record[record_id] = conversation
 
+    def knows(self, record_id: str) -> bool:
+        """Whether this record belongs to one of them, whoever may go on with it."""
+        return record_id in self._by_record
+
     def find(self, record_id: str, parent_id: str | None) -> Conversation:
         """The conversation that this record belongs to and this parent may go on with. Raises `CannotContinue`."""
         found = self._by_record.get(record_id)

@@ -50,8 +50,9 @@ class Delegation:
             return Output(f"You may not use {call.name}.", is_error=True, outcome=Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
-            async with self._turn.places.lent(call.origin.record_id):
-                return await self._run(call)
+            with self._turn.standstill.still(call.call_id):
+                async with self._turn.places.lent(call.origin.record_id):
+                    return await self._run(call)
         except CannotSpawn as error:
             return Output(str(error), is_error=True, outcome=Outcome.DENIED)
         except (BadAssignment, CannotHire, CannotContinue) as error:

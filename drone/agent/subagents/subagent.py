@@ -88,7 +88,8 @@ class SubAgentTool:
             return await told(await self.sub.agent.run(prompt, turn), turn.artifacts)
         task = child_task(call, prompt, title_of(prompt))
         try:
-            lived = await _below(self.sub.agent, task, call, call.turn)
+            with call.turn.standstill.still(call.call_id):
+                lived = await _below(self.sub.agent, task, call, call.turn)
         except CannotSpawn as error:
             return Output(str(error), True, Outcome.DENIED)
         return await told(lived.report, call.turn.artifacts)

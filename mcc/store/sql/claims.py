@@ -1,42 +1,41 @@
-"""This room is for holding orders: claiming one, handing it back, ending it."""
+"""This room is for holding orders: claiming one, handing it back, ending it. Those that wait are next door."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.journal import OrderClaimed, OrderHandedBack
-from mcc.contracts.record import RecordStatus
-from mcc.contracts.status import FINAL, OrderStatus, sources_of
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, checked, must_be_read, stops_all, told, unsettled
-from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.ports import Claim, Claimable, Ending
+from mcc.store.errors import ControlsPending, Fenced, WorkspaceNeeded
+from mcc.store.losses import SOLO, is_solo
+from mcc.store.ports import Claim, Claimable, Ending, Parking, Waiting, WorkspaceHold
 from mcc.store.sql.endings import end, end_by_store
 from mcc.store.sql.engine import Database
 from mcc.store.sql.leases import has_lease
 from mcc.store.sql.orders import is_identifier
+from mcc.store.sql.parking import Parker
 from mcc.store.sql.receipts import controls_of
-from mcc.store.sql.rows import State, folded, insert_entries, lock, write
-from mcc.store.sql.tables import DRONES, JOURNAL, ORDERS, STATE
+from mcc.store.sql.rows import State, insert_entries, is_held, lock, write
+from mcc.store.sql.tables import DRONES, ORDERS, STATE
 from mcc.store.sql.views import ORDER, claimable, is_any, is_claimable, work_order
+from mcc.store.sql.workspaces import take
 
 _ORDER = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
-_KINDS = (
-    sa.select(JOURNAL.c.kind, sa.func.count().label("entries"))
-    .where(
-        JOURNAL.c.order_id == sa.bindparam("wanted"),
-        JOURNAL.c.kind.in_(("agent.started", "agent.finished", "tool.started", "tool.finished")),
-    )
-    .group_by(JOURNAL.c.kind)
-)
 _REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.bindparam("wanted"))
+
+
+class _WorkspaceTaken(Exception):
+    """The claim that is under way is undone."""
 
 
 class SqlClaims:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._parker = Parker(database)
         self._claimable = claimable(database.time)
         self._claim = (
             sa.update(STATE)
@@ -45,6 +44,7 @@ class SqlClaims:
                 is_any(STATE.c.status, sources_of("claim")),
                 is_claimable(database.time),
                 has_lease(database.time, sa.bindparam("by")),
+                sa.or_(STATE.c.barren < SOLO, sa.bindparam("alone", type_=sa.Boolean)),
             )
             .values(
                 status=OrderStatus.RUNNING.value,
@@ -59,34 +59,52 @@ class SqlClaims:
             .returning(STATE)
         )
 
-    def claimable(self, queues: Sequence[str], limit: int) -> Sequence[Claimable]:
-        asked = {"queues": list(queues), "most": limit}
+    def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
+        asked = {"queues": list(queues), "most": limit, "besides": list(besides)}
         rows = self._database.read(lambda connection: connection.execute(self._claimable, asked).all())
-        return [Claimable(row.order_id, row.queue, row.priority) for row in rows]
+        return [Claimable(row.order_id, row.queue, row.priority, is_solo(row.barren)) for row in rows]
 
-    def claim(self, order_id: str, *, incarnation: str, claim_token: str, drone: str) -> Claim | None:
+    def claim(
+        self,
+        order_id: str,
+        *,
+        incarnation: str,
+        claim_token: str,
+        drone: str,
+        alone: bool = True,
+        workspace: WorkspaceHold | None = None,
+        unseen: bool = True,
+    ) -> Claim | None:
         if not is_identifier(order_id):
             return None
         at = self._database.clock.now()
-        asked = {"wanted": order_id, "by": incarnation, "token": claim_token, "at": micros(at)}
+        asked = {"wanted": order_id, "by": incarnation, "token": claim_token, "at": micros(at), "alone": alone}
 
         def work(connection: Connection) -> Claim | None:
             row = connection.execute(self._claim, asked).mappings().first()
             if row is None:
                 return _claimed_before(connection, order_id, incarnation, claim_token)
             state = State.of(row)
+            if workspace is not None and not take(connection, order_id, state.epoch, workspace):
+                raise _WorkspaceTaken
             fact = OrderClaimed(attempt=state.attempt, epoch=state.epoch, drone=drone, incarnation=incarnation)
             insert_entries(connection, state, [told(at, fact)], first=state.last_seq)
-            return _claim_of(connection, state)
+            claim = _claim_of(connection, state)
+            if claim.order.workspace is not None and workspace is None and not unseen:
+                raise WorkspaceNeeded(claim.order, begun=claim.attempt > 1)
+            return claim
 
-        return self._database.write(work, repeatable=True)
+        try:
+            return self._database.write(work, repeatable=True)
+        except _WorkspaceTaken:
+            return None
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
         at = self._database.clock.now()
 
         def work(connection: Connection) -> list[str]:
             locked = [(lock(connection, order_id), epoch) for order_id, epoch in sorted(dict(held).items())]
-            still = [state for state, epoch in locked if state and _is_held(state, epoch)]
+            still = [state for state, epoch in locked if state and is_held(state, epoch)]
             for state in still:
                 _hand_back(connection, state, drone, message, at)
             return [state.order_id for state in still]
@@ -102,12 +120,21 @@ class SqlClaims:
                 raise _fenced(ending)
             if _was_finished(state, ending):
                 return state.last_seq
-            if not _is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
+            if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
                 raise _fenced(ending)
             _settled(connection, state, ending)
             return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch).last_seq
 
         return self._database.write(work, repeatable=True)
+
+    def park(self, parking: Parking) -> int:
+        return self._parker.park(parking)
+
+    def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
+        return self._parker.waiting(reason, limit, after)
+
+    def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
+        return self._parker.wake(order_id, reason, message)
 
 
 def _claimed_before(connection: Connection, order_id: str, incarnation: str, token: str) -> Claim | None:
@@ -123,11 +150,8 @@ def _claim_of(connection: Connection, state: State) -> Claim:
     order = work_order(connection.execute(_ORDER, {"wanted": state.order_id}).mappings().one())
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     seen = unsettled(controls, state.control_seq)
-    return Claim(order, epoch=state.epoch, attempt=state.attempt, last_seq=state.last_seq, control_seq=seen)
-
-
-def _is_held(state: State, epoch: int) -> bool:
-    return state.status is OrderStatus.RUNNING and state.epoch == epoch
+    alone = is_solo(state.barren)
+    return Claim(order, state.epoch, state.attempt, state.last_seq, control_seq=seen, alone=alone)
 
 
 def _fenced(ending: Ending) -> Fenced:
@@ -152,14 +176,6 @@ def _hand_back(connection: Connection, state: State, drone: str, message: str, a
     if cancel is not None:
         end_by_store(connection, state, cancelled_by(cancel), at)
         return
-    drafts = []
-    if _has_open(connection, state.order_id):
-        drafts = folded(connection, state).closing(at, RecordStatus.CANCELLED, message)
     back = OrderHandedBack(epoch=state.epoch + 1, drone=drone, message=message)
     release = {"epoch": state.epoch + 1, "incarnation": None, "claim_token": None}
-    write(connection, state, [*drafts, told(at, back)], status=OrderStatus.QUEUED, **release)
-
-
-def _has_open(connection: Connection, order_id: str) -> bool:
-    counted = {row.kind: row.entries for row in connection.execute(_KINDS, {"wanted": order_id})}
-    return any(counted.get(f"{what}.started", 0) != counted.get(f"{what}.finished", 0) for what in ("agent", "tool"))
+    write(connection, state, [told(at, back)], status=OrderStatus.QUEUED, **release)

@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import OrderResumed
-from mcc.contracts.status import FINAL, OrderStatus, sources_of
+from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.status import FINAL, sources_of
 from mcc.store.clock import micros
-from mcc.store.entries import WAKES, applied, cancelled_by, final_sentence, nobody_there, requested, stops_all, told
+from mcc.store.entries import cancelled_by, final_sentence, requested
 from mcc.store.errors import OrderIsFinal
 from mcc.store.sql.endings import end_by_store
 from mcc.store.sql.engine import Database
 from mcc.store.sql.orders import is_identifier, known, unknown_order
-from mcc.store.sql.receipts import IS_OPEN, add_control, control_of, controls_of, settle_applied, settle_refused
-from mcc.store.sql.rows import State, lock, write
+from mcc.store.sql.parking import resume
+from mcc.store.sql.receipts import IS_OPEN, add_control, control_of, controls_of, settle_refused
+from mcc.store.sql.rows import State, is_held, lock
 from mcc.store.sql.tables import CONTROLS
+from mcc.store.waiting import Effect, effect_of, said_by, why_refused
 
 _OPEN = (
     sa.select(CONTROLS)
@@ -55,9 +58,10 @@ class SqlControls:
         self._database.write(lambda connection: connection.execute(_DELIVER, marked), repeatable=True)
         return [one.model_copy(update={"delivered_at": one.delivered_at or at}) for one in found]
 
-    def refuse(self, control_id: str, why: str) -> None:
-        if is_identifier(control_id):
-            self._database.write(lambda connection: settle_refused(connection, control_id, why), repeatable=True)
+    def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
+        if not is_identifier(control_id):
+            return False
+        return self._database.write(partial(_refuse, control_id=control_id, why=why, epoch=epoch), repeatable=True)
 
     def of_order(self, order_id: str) -> Sequence[Control]:
         def controls(connection: Connection) -> Sequence[Control]:
@@ -81,28 +85,35 @@ def _request(
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
     control = requested(order_id, state.control_seq + 1, kind, asked, at)
-    refused = nobody_there(control) if state.status in _NOT_RUN else None
-    control = control.model_copy(update={"refused": refused})
-    add_control(connection, state, control, principal)
-    if state.status in _NOT_RUN and control.open:
-        _act_at_once(connection, state, control, at)
+    effect = _effect(connection, state, control)
+    add_control(connection, state, control.model_copy(update={"refused": why_refused(effect)}), principal)
+    if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
+        _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)
 
 
-def _act_at_once(connection: Connection, state: State, control: Control, at: datetime) -> None:
-    """What needs no drone: a cancel, and a resume of an order that waits for no answer."""
-    counted = lock(connection, state.order_id) or state
-    if stops_all(control):
-        end_by_store(connection, counted, cancelled_by(control), at)
-    elif control.kind is ControlKind.RESUME and state.reason in WAKES:
-        resume(connection, counted, at, "resumed on request", control)
+def _effect(connection: Connection, state: State, control: Control) -> Effect:
+    """An order whose journal this version cannot read is ended by those who can."""
+    if state.status not in _NOT_RUN:
+        return Effect.STAYS
+    before = controls_of(connection, state.order_id) if state.control_seq else []
+    effect = effect_of(control, state.status, state.reason, attempt=state.attempt, before=before)
+    unknown = state.journal_version != JOURNAL_VERSION
+    return Effect.STAYS if unknown and effect is Effect.ENDS else effect
 
 
-def resume(connection: Connection, state: State, at: datetime, message: str, control: Control | None = None) -> State:
-    """A waiting order becomes claimable again, whatever time it waited for."""
-    drafts = [applied(control, at)] if control else []
-    drafts.append(told(at, OrderResumed(message=message)))
-    settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
-    woken = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
-    return write(connection, state, drafts, status=OrderStatus.QUEUED, **woken)
+def _act_at_once(connection: Connection, state: State, control: Control, effect: Effect, at: datetime) -> None:
+    if effect is Effect.ENDS:
+        end_by_store(connection, state, cancelled_by(control), at)
+    else:
+        resume(connection, state, at, said_by(control), control if effect is Effect.RESUMES else None)
+
+
+def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None) -> bool:
+    if epoch is not None:
+        order_id = connection.execute(_ONE, {"wanted": control_id}).mappings().one_or_none()
+        state = lock(connection, order_id["order_id"]) if order_id else None
+        if state is None or not is_held(state, epoch):
+            return False
+    return settle_refused(connection, control_id, why)

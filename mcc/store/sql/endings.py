@@ -12,10 +12,10 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.clock import micros
-from mcc.store.entries import ENDED, Verdict, ended_by_store
+from mcc.store.entries import ENDED, Verdict, ended_by_store, ended_unread
 from mcc.store.large import cut, digests, whole
 from mcc.store.sql.receipts import settle_all, settle_applied, settle_cancels
-from mcc.store.sql.rows import State, folded, keep_blobs, kept_blobs, reason_of, write
+from mcc.store.sql.rows import State, folded, keep_blobs, kept_blobs, reason_of, spent_so_far, write
 from mcc.store.sql.tables import ORDERS, RECORDS
 
 _OUTCOME = (
@@ -30,6 +30,9 @@ _ADD_RECORD = sa.insert(RECORDS)
 def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
     """End an order that no drone runs: close what is open, raise the epoch, keep what there is of its record."""
     fold = folded(connection, state)
+    if fold is None:
+        drafts, outcome = ended_unread(verdict, spent_so_far(connection, state.order_id), at)
+        return end(connection, state, drafts, outcome, None, epoch=state.epoch + 1)
     drafts, outcome = ended_by_store(fold, state.last_seq, verdict, at)
     return end(connection, state, drafts, outcome, fold.record(), epoch=state.epoch + 1)
 

@@ -1,6 +1,8 @@
 """This room is for connections: how SQLite and PostgreSQL are opened, and how a piece of work becomes a transaction."""
 
+import random
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -19,7 +21,10 @@ from mcc.store.sql.failures import ConnectionLost, translated
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 5.0
-"""So long a lock, or a free connection, is waited for."""
+"""So long a lock, a free connection or a new one is waited for."""
+
+UNDONE_PAUSES = (0.01, 0.04, 0.16)
+"""Seconds, at most, before a transaction is tried again that PostgreSQL undid because of another one."""
 
 POSTGRES_SETTINGS = {
     "idle_in_transaction_session_timeout": "5s",
@@ -27,12 +32,12 @@ POSTGRES_SETTINGS = {
     "default_transaction_isolation": "read\\ committed",
 }
 POSTGRES_ARGUMENTS = {
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
+    "keepalives_idle": 3,
+    "keepalives_interval": 1,
     "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
+    "tcp_user_timeout": 6_000,
 }
+"""A server that says nothing at all is given up within about six seconds: half of a lease's time."""
 
 
 class DatabaseTime:
@@ -63,6 +68,21 @@ def _asked(answer: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
     return sa.bindparam(None, callable_=answer, type_=kind, unique=True)
 
 
+class Turn:
+    """A lock that is waited for in vain only so long; entering raises `StoreUnavailable` then."""
+
+    def __init__(self, seconds: float) -> None:
+        self._lock = Lock()
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=self._seconds):
+            raise StoreUnavailable("the database is locked: others of this process wait for it already; try again")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Database:
     """One database seen through a pool of its own. `clock` None: the real one."""
 
@@ -79,19 +99,25 @@ class Database:
         self.engine = _engine(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self.time = DatabaseTime(self.dialect, clock)
-        self._turn: AbstractContextManager[Any] = Lock() if self.dialect == "sqlite" else nullcontext()
+        self._turn: AbstractContextManager[Any] = Turn(patience_seconds) if self.dialect == "sqlite" else nullcontext()
 
     def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
         """`work` in one transaction, done again once when the database was away before the commit.
 
         `repeatable`: `work` recognises what it did before, so it is also done again after a commit of unknown outcome.
+        What the database undid because of another transaction is done again a few times.
         """
-        try:
-            return self._write(work)
-        except ConnectionLost as lost:
-            if lost.committing and not repeatable:
-                raise
-            return self._write(work)
+        undone = iter(UNDONE_PAUSES)
+        lost_before = False
+        while True:
+            try:
+                return self._write(work)
+            except ConnectionLost as lost:
+                pause = next(undone, None) if lost.undone else 0.0
+                if pause is None or (lost_before and not lost.undone) or (lost.committing and not repeatable):
+                    raise
+                lost_before |= not lost.undone
+                time.sleep(pause * random.uniform(0.5, 1.0))
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         done = False
@@ -165,7 +191,12 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
             pool_size=connections,
             max_overflow=connections,
             pool_timeout=patience,
-            connect_args={**POSTGRES_ARGUMENTS, "options": options, "application_name": "mcc"},
+            connect_args={
+                **POSTGRES_ARGUMENTS,
+                "connect_timeout": max(2, round(patience)),
+                "options": options,
+                "application_name": "mcc",
+            },
         )
     except ModuleNotFoundError as error:
         raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error

@@ -10,10 +10,11 @@ from mcc.contracts.shape import to_json
 from mcc.store.clock import moment
 from mcc.store.errors import BadEntry
 from mcc.store.large import parsed
+from mcc.store.losses import Lease
 from mcc.store.sql.engine import Database, DatabaseTime
 from mcc.store.sql.tables import DRONES
 
-LIVE, LOST, LEFT = "live", "lost", "left"
+LIVE, LOST, CUT, LEFT = (state.value for state in (Lease.LIVE, Lease.LOST, Lease.CUT, Lease.LEFT))
 SHOWN_SECONDS = 86_400
 """A drone that was not heard of for so long is not shown any more."""
 
@@ -50,7 +51,11 @@ class SqlLeases:
                 draining=sa.bindparam("leaving"),
             )
         )
-        self._leave = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted")).values(state=LEFT)
+        self._leave = (
+            sa.update(DRONES)
+            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+            .values(state=LEFT)
+        )
         self._seen = (
             sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
             .where(DRONES.c.state != LEFT, DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000)

@@ -2,19 +2,24 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, Receipt
-from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.journal import Entry
+from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.status import OrderStatus
-from mcc.store.errors import BadCursor, BadEntry, UnknownOrder
+from mcc.contracts.status import FINAL, OrderStatus
+from mcc.store.again import Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.errors import BadCursor, BadEntry, OrderIsUnfinished, UnknownOrder
+from mcc.store.large import parsed
 from mcc.store.ports import Page, Placed
 from mcc.store.sql.endings import stored_record
 from mcc.store.sql.engine import Database
-from mcc.store.sql.placing import Accepted, Placing
+from mcc.store.sql.placing import Accepted, Placing, leave_out
+from mcc.store.sql.rows import entries_after, lock
 from mcc.store.sql.tables import LABELS, ORDERS, STATE
 from mcc.store.sql.views import ORDER, Views, is_any
 
@@ -22,6 +27,8 @@ _IDENTIFIER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
+_SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
+_VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
 RACES = 3
 """Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
 
@@ -51,8 +58,46 @@ class SqlOrders:
 
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         database = self._database
-        placing = Placing(new, principal, idempotency_key, database.clock.now(), database.time)
-        accepted = self._raced(placing) if idempotency_key is not None else database.write(placing.place)
+        return self._placed(Placing(new, principal, idempotency_key, database.clock.now(), database.time))
+
+    def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        at, source = self._database.clock.now(), self.get(order_id)
+        made = retry_of(source, self._version(order_id), lambda count: self._first(order_id, count), at)
+        return self._place_made(made, principal, idempotency_key, at)
+
+    def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """What is taken over is committed and never changes, so it is read before the transaction begins."""
+        at, source = self._database.clock.now(), self.get(order_id)
+        made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), asked, at)
+        return self._place_made(made, principal, idempotency_key, at)
+
+    def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+
+        def left_out(connection: Connection) -> None:
+            state = lock(connection, order_id)
+            if state is None:
+                raise unknown_order(order_id)
+            if state.status not in FINAL:
+                raise OrderIsUnfinished(unfinished_sentence(order_id, state.status))
+            leave_out(connection, order_id, at, principal)
+
+        self._database.write(left_out, repeatable=True)
+        return self.get(order_id)
+
+    def _version(self, order_id: str) -> int:
+        return int(self._database.read(lambda connection: connection.scalar(_VERSION, {"wanted": order_id})) or 0)
+
+    def _first(self, order_id: str, count: int) -> Sequence[Entry]:
+        return self._database.read(lambda connection: entries_after(connection, order_id, limit=count))
+
+    def _place_made(self, made: Made, principal: str, key: str | None, at: datetime) -> Placed:
+        return self._placed(Placing(made.new, principal, key, at, self._database.time, made))
+
+    def _placed(self, placing: Placing) -> Placed:
+        accepted = self._raced(placing) if placing.key is not None else self._database.write(placing.place)
         receipt = receipt_of(accepted.steer) if accepted.steer else None
         return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
 
@@ -114,3 +159,10 @@ class SqlOrders:
             return stored_record(connection, order_id)
 
         return self._database.read(stored)
+
+    def workspace(self, order_id: str) -> str | None:
+        if not is_identifier(order_id):
+            return None
+        spec = self._database.read(lambda connection: connection.scalar(_SPEC, {"wanted": order_id}))
+        named = parsed(spec).get("workspace") if spec else None
+        return None if named is None else str(named)

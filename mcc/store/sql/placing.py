@@ -13,6 +13,7 @@ from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
+from mcc.store.again import ROLLED_BACK, Made
 from mcc.store.clock import micros
 from mcc.store.entries import (
     IDEMPOTENCY_HOURS,
@@ -25,6 +26,7 @@ from mcc.store.entries import (
 )
 from mcc.store.errors import IdempotencyConflict, SessionBusy, UnknownSession
 from mcc.store.large import text_digest
+from mcc.store.sql.audit import add_note
 from mcc.store.sql.endings import end_by_store
 from mcc.store.sql.engine import DatabaseTime
 from mcc.store.sql.receipts import add_control, controls_of
@@ -45,7 +47,9 @@ _UNFINISHED = (
 )
 _KEY = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_digest == sa.bindparam("wanted"))
 _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
-_LEAVE_OUT = sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted")).values(left_out=True)
+_LEAVE_OUT = (
+    sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
+)
 _ADD_SESSION, _ADD_ORDER, _ADD_STATE = sa.insert(SESSIONS), sa.insert(ORDERS), sa.insert(STATE)
 _ADD_LABEL, _ADD_KEY = sa.insert(LABELS), sa.insert(KEYS)
 
@@ -62,13 +66,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """One request for an order; `place` is the whole of it, inside a transaction."""
+    """One request for an order; `place` is the whole of it, inside a transaction. `made`: it comes of another order."""
 
     new: NewOrder
     principal: str
     key: str | None
     at: datetime
     time: DatabaseTime
+    made: Made | None = None
 
     def place(self, connection: Connection) -> Accepted:
         if self.key is not None and (known := self._known(connection)):
@@ -87,18 +92,22 @@ class Placing:
         row = connection.execute(_KEY, {"of": self.principal, "wanted": text_digest(self.key or "")}).first()
         if row is None:
             return None
-        if row.body_digest != digest(self.new):
+        if row.body_digest != self._body_digest:
             raise IdempotencyConflict(
                 "this Idempotency-Key was used with another body: take a new key, or send the same body again"
             )
         steer = next((one for one in controls_of(connection, row.order_id) if one.id == row.control_id), None)
         return Accepted(row.order_id, created=False, steer=steer)
 
+    @property
+    def _body_digest(self) -> str:
+        return digest(self.made.asked if self.made else self.new)
+
     def _keep_key(self, connection: Connection, accepted: Accepted) -> None:
         row = {
             "principal": self.principal,
             "key_digest": text_digest(self.key or ""),
-            "body_digest": digest(self.new),
+            "body_digest": self._body_digest,
             "order_id": accepted.order_id,
             "control_id": accepted.steer.id if accepted.steer else None,
             "created_at": micros(self.at),
@@ -109,7 +118,7 @@ class Placing:
         session_id = fresh_id()
         row = {
             "id": session_id,
-            "title_json": text_json(title_of(self.new.prompt)),
+            "title_json": text_json((self.made and self.made.title) or title_of(self.new.prompt)),
             "principal": self.principal,
             "created_at": micros(self.at),
             "turns": 0,
@@ -145,7 +154,7 @@ class Placing:
     def _interrupt(self, connection: Connection, head: State) -> bool:
         """True when the head ended at once, because no drone runs it."""
         if self.new.when_busy is WhenBusy.ROLLBACK:
-            connection.execute(_LEAVE_OUT, {"wanted": head.order_id})
+            leave_out(connection, head.order_id, self.at, self.principal)
         asked = any(stops_all(control) for control in controls_of(connection, head.order_id))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
         if not asked:
@@ -168,7 +177,18 @@ class Placing:
         )
 
     def _insert(self, connection: Connection, session_id: str, turn: int, before: Sequence[str]) -> Accepted:
-        new, order_id = self.new, fresh_id()
+        new, made = self.new, self.made
+        beginning = made.beginning if made else None
+        order_id = beginning.order_id if beginning else fresh_id()
+        first = queued(
+            new,
+            session_id,
+            turn,
+            self.at,
+            retry_of=made.retry_of if made else None,
+            forked=made.forked if made else None,
+        )
+        drafts = [first, *(beginning.drafts if beginning else ())]
         cold = {
             "id": order_id,
             "session_id": session_id,
@@ -176,16 +196,18 @@ class Placing:
             "principal": self.principal,
             "spec_json": to_json(new).decode(),
             "created_at": micros(self.at),
+            "origin_json": to_json(made.origin).decode() if made else None,
         }
+        hot = self._state(connection, order_id, session_id, turn, waits=not before)
         connection.execute(_ADD_ORDER, cold)
-        connection.execute(_ADD_STATE, self._state(connection, order_id, session_id, turn, waits=not before))
+        connection.execute(_ADD_STATE, {**hot, "last_seq": len(drafts)})
         connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": order_id})
         if new.labels:
             rows = [{"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels)]
             connection.execute(_ADD_LABEL, rows)
         state = lock(connection, order_id)
         assert state is not None
-        insert_entries(connection, state, [queued(new, session_id, turn, self.at)], first=1)
+        insert_entries(connection, state, drafts, first=1)
         return Accepted(order_id, created=True)
 
     def _state(
@@ -206,5 +228,10 @@ class Placing:
             "expires_at": micros(new.expires_at) if new.expires_at else None,
             "waits_until": waiting_expiry(new, due) if waiting and due is not None else None,
             "journal_version": JOURNAL_VERSION,
-            "last_seq": 1,
         }
+
+
+def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:
+    """Take a turn out of its session's context; noted once."""
+    if connection.execute(_LEAVE_OUT, {"wanted": order_id}).rowcount:
+        add_note(connection, at, ROLLED_BACK, principal=principal, order_id=order_id, detail={})

@@ -91,8 +91,9 @@ def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tup
         connection.execute(_APPLY, rows)
 
 
-def settle_refused(connection: Connection, control_id: str, why: str) -> None:
-    connection.execute(_REFUSE, {"wanted": control_id, "why": text_json(why)})
+def settle_refused(connection: Connection, control_id: str, why: str) -> bool:
+    """False: it was not open (any more)."""
+    return connection.execute(_REFUSE, {"wanted": control_id, "why": text_json(why)}).rowcount == 1
 
 
 def settle_all(connection: Connection, order_id: str, why: str) -> None:

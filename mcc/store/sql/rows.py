@@ -13,10 +13,12 @@ from mcc.contracts.shape import to_json, unchecked
 from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros, moment
+from mcc.store.entries import folded as fold_of
 from mcc.store.entries import spent
 from mcc.store.errors import BadEntry
 from mcc.store.large import cut, digests, parsed, whole
 from mcc.store.sql.tables import BLOBS, JOURNAL, STATE
+from mcc.store.sql.workspaces import release
 
 USAGE = tuple(Usage.model_fields)
 ENTRY_COLUMNS = (
@@ -38,6 +40,7 @@ _BLOB = sa.text(
     " ON CONFLICT (digest) DO NOTHING"
 )
 _ENTRY = sa.insert(JOURNAL)
+_SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
 _LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
 _LOCK = _LOCKED.with_for_update()
 _LOCK_FREE = _LOCKED.with_for_update(skip_locked=True)
@@ -73,6 +76,8 @@ class State:
     control_seq: int
     attempt: int
     takeovers: int
+    barren: int
+    journal_version: int
     incarnation: str | None
     claim_token: str | None
     not_before: int | None
@@ -89,6 +94,10 @@ def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State 
     statement = _LOCK_FREE if skip else _LOCK
     row = connection.execute(statement, {"wanted": order_id}).mappings().first()
     return State.of(row) if row else None
+
+
+def is_held(state: State, epoch: int) -> bool:
+    return state.status is OrderStatus.RUNNING and state.epoch == epoch
 
 
 def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
@@ -148,7 +157,8 @@ def write(
 ) -> State:
     """Number and insert `drafts`, and change the locked row; answers the row as it is then.
 
-    `changes` are columns of the row. The caller holds the lock, so nothing can have moved.
+    `changes` are columns of the row. The caller holds the lock, so nothing can have moved. An order that stops running
+    frees its workspace.
     """
     new_seq = state.last_seq + len(drafts)
     values = {**changes, "last_seq": new_seq, **_usage_changes(spent_in(drafts))}
@@ -157,6 +167,8 @@ def write(
     connection.execute(sa.update(STATE).where(STATE.c.order_id == state.order_id).values(values))
     kept = {name: value for name, value in changes.items() if name in State.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
+    if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
+        release(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
     return changed
 
@@ -197,12 +209,15 @@ def entries_after(connection: Connection, order_id: str, after: int = 0, limit: 
     ]
 
 
-def folded(connection: Connection, state: State) -> Fold:
-    """The journal so far; read under the lock, so that nothing is missing."""
-    fold = Fold(state.order_id, state.session_id)
-    for entry in entries_after(connection, state.order_id):
-        fold.add(entry)
-    return fold
+def folded(connection: Connection, state: State) -> Fold | None:
+    """The journal so far; read under the lock, so that nothing is missing. None when it does not make sense."""
+    return fold_of(state.order_id, state.session_id, lambda: entries_after(connection, state.order_id))
+
+
+def spent_so_far(connection: Connection, order_id: str) -> Usage:
+    """As the row counts it."""
+    row = connection.execute(_SPENT, {"wanted": order_id}).mappings().one()
+    return Usage.model_validate(dict(row))
 
 
 def reason_of(reason: Reason | None) -> str | None:

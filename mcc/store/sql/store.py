@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from mcc.store.clock import Clock
+from mcc.store.sql.audit import SqlAudit
 from mcc.store.sql.claims import SqlClaims
 from mcc.store.sql.controls import SqlControls
 from mcc.store.sql.engine import PATIENCE_SECONDS, Database
+from mcc.store.sql.examine import SqlExaminer, SqlMender
 from mcc.store.sql.journal import SqlJournal
 from mcc.store.sql.leases import SqlLeases
 from mcc.store.sql.orders import SqlOrders
@@ -29,6 +31,9 @@ class SqlStore:
     sweeper: SqlSweeper
     controls: SqlControls
     sessions: SqlSessions
+    audit: SqlAudit
+    examiner: SqlExaminer
+    mender: SqlMender
 
     def schema_problem(self) -> str | None:
         return problem_of(self.database)
@@ -67,4 +72,7 @@ def open_store(
         sweeper=SqlSweeper(database, beats),
         controls=SqlControls(database),
         sessions=SqlSessions(database),
+        audit=SqlAudit(database),
+        examiner=SqlExaminer(database),
+        mender=SqlMender(database),
     )

@@ -1,23 +1,27 @@
 """This room is for the sweep: orders of lost drones go back in the queue, expired ones end, due ones go on."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import OrderRequeued
-from mcc.contracts.status import OrderStatus, WaitingReason, sources_of
+from mcc.contracts.journal import JOURNAL_VERSION, ModelReplied, ToolFinished, fact_of
+from mcc.contracts.status import OrderStatus, sources_of
 from mcc.store.clock import micros
-from mcc.store.entries import TAKEOVERS, cancelled_by, expired, poisoned, stops_all, told
+from mcc.store.entries import Verdict, cancelled_by, expired, stops_all, told
+from mcc.store.errors import StoreUnavailable
+from mcc.store.large import digests, whole
+from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
 from mcc.store.ports import Swept
-from mcc.store.sql.controls import resume
 from mcc.store.sql.endings import end_by_store
-from mcc.store.sql.engine import Database
-from mcc.store.sql.leases import LIVE, LOST, in_time
+from mcc.store.sql.engine import Database, DatabaseTime
+from mcc.store.sql.leases import CUT, LIVE, LOST, in_time
+from mcc.store.sql.parking import resume
 from mcc.store.sql.receipts import controls_of
-from mcc.store.sql.rows import State, lock, write
-from mcc.store.sql.tables import DRONES, STATE
+from mcc.store.sql.rows import State, kept_blobs, lock, write
+from mcc.store.sql.tables import DRONES, JOURNAL, STATE
 from mcc.store.sql.views import is_any
 
 _BEAT = sa.text(
@@ -25,6 +29,14 @@ _BEAT = sa.text(
     " ON CONFLICT (name) DO UPDATE SET beat_at = excluded.beat_at"
 )
 _HOLDER = sa.select(DRONES.c.state, DRONES.c.name).where(DRONES.c.incarnation == sa.bindparam("wanted"))
+_UNDER_CLAIM = (
+    JOURNAL.c.order_id == sa.bindparam("wanted"),
+    JOURNAL.c.epoch == sa.bindparam("under"),
+    JOURNAL.c.kind == sa.bindparam("kind"),
+)
+_ANY = sa.select(JOURNAL.c.seq).where(*_UNDER_CLAIM).limit(1)
+_DATA = sa.select(JOURNAL.c.kind, JOURNAL.c.data_json, JOURNAL.c.large_json).where(*_UNDER_CLAIM)
+_LONG_SECONDS = 1e9
 MOST = 500
 """Orders of one kind that one sweep looks after; the next sweep comes soon."""
 
@@ -36,12 +48,7 @@ class SqlSweeper:
         time = database.time
         self._now = sa.select(time.now)
         self._overdue = sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, ~in_time(time))
-        self._lose = (
-            sa.update(DRONES)
-            .where(DRONES.c.state == LIVE, ~in_time(time))
-            .values(state=LOST)
-            .returning(DRONES.c.incarnation)
-        )
+        self._lose = _lose(time)
         live = sa.select(DRONES.c.incarnation).where(
             DRONES.c.incarnation == STATE.c.incarnation, DRONES.c.state == LIVE
         )
@@ -52,32 +59,51 @@ class SqlSweeper:
                 STATE.c.expires_at <= time.now,
                 sa.and_(is_any(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
             ),
+            STATE.c.journal_version == JOURNAL_VERSION,
         )
-        self._due = _some(
-            is_any(STATE.c.status, sources_of("resume")),
-            STATE.c.reason == WaitingReason.NOT_BEFORE.value,
-            STATE.c.not_before <= time.now,
-        )
+        self._due = _some(is_any(STATE.c.status, sources_of("resume")), STATE.c.not_before <= time.now)
 
     def beat(self, sweeper: str) -> None:
         row = {"name": sweeper, "at": micros(self._beats.clock.now())}
         self._beats.write(lambda connection: connection.execute(_BEAT, row), repeatable=True)
 
-    def sweep(self, *, may_expire: bool) -> Swept:
-        lost = self._declare_lost() if may_expire else ()
+    def sweep(self, *, may_expire: bool, steady_seconds: float = math.inf) -> Swept:
+        declared = self._declare_lost(steady_seconds) if may_expire else ()
         orphaned, late, due = self._database.read(self._found)
-        ended = [order_id for order_id in late if self._locked(order_id, _expire)]
-        resumed = [order_id for order_id in due if self._locked(order_id, _resume)]
+        troubled: dict[str, str] = {}
+        ended = [state.order_id for state in self._each(late, _expire, troubled)]
+        resumed = [state.order_id for state in self._each(due, _resume, troubled)]
         requeued: list[str] = []
-        for order_id in orphaned:
-            if state := self._locked(order_id, _take_back):
-                (requeued if state.status is OrderStatus.QUEUED else ended).append(order_id)
-        return Swept(tuple(lost), tuple(requeued), tuple(ended), tuple(resumed))
+        for state in self._each(orphaned, _take_back, troubled):
+            (requeued if state.status is OrderStatus.QUEUED else ended).append(state.order_id)
+        lost = tuple(incarnation for incarnation, _ in declared)
+        cut = tuple(incarnation for incarnation, state in declared if state == CUT)
+        return Swept(lost, tuple(requeued), tuple(ended), tuple(resumed), cut, troubled)
 
-    def _declare_lost(self) -> Sequence[str]:
+    def _declare_lost(self, steady_seconds: float) -> Sequence[tuple[str, str]]:
         if not self._database.read(lambda connection: connection.execute(self._overdue).first()):
             return ()
-        return self._database.write(lambda connection: connection.execute(self._lose).scalars().all(), repeatable=True)
+        asked = {"steady": round(min(steady_seconds, _LONG_SECONDS) * 1_000_000)}
+        rows = self._database.write(lambda connection: connection.execute(self._lose, asked).all(), repeatable=True)
+        return [(row.incarnation, row.state) for row in rows]
+
+    def _each(
+        self,
+        order_ids: Iterable[str],
+        act: Callable[[Connection, State, datetime, int], State | None],
+        troubled: dict[str, str],
+    ) -> Iterable[State]:
+        """The orders with which something was done, each in a transaction of its own."""
+        for order_id in order_ids:
+            try:
+                state = self._locked(order_id, act)
+            except StoreUnavailable:
+                raise
+            except Exception as problem:
+                troubled[order_id] = f"{type(problem).__name__}: {problem}"
+            else:
+                if state is not None:
+                    yield state
 
     def _found(self, connection: Connection) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         return (
@@ -87,7 +113,7 @@ class SqlSweeper:
         )
 
     def _locked(self, order_id: str, act: Callable[[Connection, State, datetime, int], State | None]) -> State | None:
-        """`act` on the locked row, each order in a transaction of its own; None when there was nothing left to do."""
+        """`act` on the locked row; None when there was nothing left to do."""
 
         def work(connection: Connection) -> State | None:
             state = lock(connection, order_id, skip=True)
@@ -117,8 +143,7 @@ def _expire(connection: Connection, state: State, at: datetime, now: int) -> Sta
 
 
 def _resume(connection: Connection, state: State, at: datetime, now: int) -> State | None:
-    waits = state.status is OrderStatus.WAITING and state.reason == WaitingReason.NOT_BEFORE.value
-    if not waits or state.not_before is None or state.not_before > now:
+    if state.status is not OrderStatus.WAITING or state.not_before is None or state.not_before > now:
         return None
     return resume(connection, state, at, "its time has come")
 
@@ -128,15 +153,42 @@ def _take_back(connection: Connection, state: State, at: datetime, now: int) -> 
     holder = connection.execute(_HOLDER, {"wanted": state.incarnation}).first()
     if state.status not in sources_of("requeue") or (holder and holder.state == LIVE):
         return None
+    lease = holder.state if holder else LOST
+    known = state.journal_version == JOURNAL_VERSION
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     cancel = next((control for control in controls if stops_all(control)), None)
-    if cancel is not None:
+    if cancel is not None and known:
         return end_by_store(connection, state, cancelled_by(cancel), at)
-    if state.takeovers >= TAKEOVERS:
-        return end_by_store(connection, state, poisoned(state.takeovers), at)
-    name = holder.name if holder else state.incarnation
-    fact = OrderRequeued(
-        epoch=state.epoch + 1, lost=name or "", message=f"drone {name} was lost; another one takes over"
+    before = Counted(state.takeovers, state.barren)
+    counted = after_loss(before, lease, progress=_has_progress(connection, state))
+    if isinstance(counted, Verdict):
+        if known:
+            return end_by_store(connection, state, counted, at)
+        counted = before
+    fact = requeued(state.epoch + 1, (holder.name if holder else state.incarnation) or "", lease)
+    release = {"epoch": fact.epoch, "incarnation": None, "claim_token": None}
+    counts = {"takeovers": counted.takeovers, "barren": counted.barren}
+    return write(connection, state, [told(at, fact)], status=OrderStatus.QUEUED, **release, **counts)
+
+
+def _has_progress(connection: Connection, state: State) -> bool:
+    """Whether anything under this claim got the order further."""
+    asked = {"wanted": state.order_id, "under": state.epoch}
+    if connection.execute(_ANY, {**asked, "kind": ModelReplied.kind}).first() is not None:
+        return True
+    rows = connection.execute(_DATA, {**asked, "kind": ToolFinished.kind}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return any(is_progress(fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows)
+
+
+def _lose(time: DatabaseTime) -> sa.Update:
+    """Parameter `steady`: for how many microseconds the sweeper has been there."""
+    seen = DRONES.c.heartbeat_at >= time.now - sa.bindparam("steady", type_=sa.BigInteger)
+    doubt = round(DOUBT_SECONDS * 1_000_000)
+    undoubted = sa.or_(DRONES.c.boot != time.boot, DRONES.c.lease_until <= time.uptime - doubt)
+    return (
+        sa.update(DRONES)
+        .where(DRONES.c.state == LIVE, ~in_time(time), sa.or_(seen, undoubted))
+        .values(state=sa.case((seen, LOST), else_=CUT))
+        .returning(DRONES.c.incarnation, DRONES.c.state)
     )
-    release = {"epoch": state.epoch + 1, "takeovers": state.takeovers + 1, "incarnation": None, "claim_token": None}
-    return write(connection, state, [told(at, fact)], status=OrderStatus.QUEUED, **release)

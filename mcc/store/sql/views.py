@@ -6,16 +6,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import JOURNAL_VERSION
-from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.journal import JOURNAL_VERSION, OrderWaiting
+from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, WorkOrder
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment
 from mcc.store.entries import POSITIONS
-from mcc.store.large import parsed
+from mcc.store.large import digests, parsed, whole
 from mcc.store.sql.engine import DatabaseTime
-from mcc.store.sql.rows import USAGE
-from mcc.store.sql.tables import DRONES, ORDERS, STATE
+from mcc.store.sql.rows import USAGE, kept_blobs
+from mcc.store.sql.tables import DRONES, JOURNAL, ORDERS, STATE
 
 COLUMNS = (
     ORDERS.c.id,
@@ -23,6 +23,8 @@ COLUMNS = (
     ORDERS.c.session_seq,
     ORDERS.c.spec_json,
     ORDERS.c.outcome_json,
+    ORDERS.c.origin_json,
+    ORDERS.c.left_out,
     ORDERS.c.created_at,
     ORDERS.c.finished_at,
     STATE.c.status,
@@ -38,6 +40,12 @@ ORDER = sa.select(*COLUMNS).select_from(
     ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id).outerjoin(DRONES, DRONES.c.incarnation == STATE.c.incarnation)
 )
 
+
+_WHY = (
+    sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
+    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
+    .where(JOURNAL.c.order_id.in_(sa.bindparam("ids", expanding=True)), JOURNAL.c.kind == sa.bindparam("waiting"))
+)
 
 HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
 
@@ -79,10 +87,11 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
 
 
 def claimable(time: DatabaseTime) -> sa.Select[Any]:
-    """Best first; parameters `queues` and `most`."""
+    """Best first; parameters `queues`, `most`, and `besides`, ids to leave out."""
+    left_out = STATE.c.order_id.in_(sa.bindparam("besides", (), expanding=True))
     return (
-        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority)
-        .where(STATE.c.queue.in_(sa.bindparam("queues", expanding=True)), is_claimable(time))
+        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.barren)
+        .where(STATE.c.queue.in_(sa.bindparam("queues", expanding=True)), is_claimable(time), ~left_out)
         .order_by(STATE.c.priority, STATE.c.order_id)
         .limit(sa.bindparam("most"))
     )
@@ -105,13 +114,13 @@ class Views:
         )
 
     def whole(self, connection: Connection, rows: Sequence[sa.RowMapping]) -> list[WorkOrder]:
-        """The orders of these rows of `ORDER`, with their places in the queue or what blocks them."""
-        waiting = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
-        if not waiting:
-            return [work_order(row) for row in rows]
-        places = self._places(connection, {row["queue"] for row in waiting})
-        blocked = self._blocked(connection, [row["id"] for row in waiting])
-        return [work_order(row, places.get(row["id"]), blocked.get(row["id"])) for row in rows]
+        """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
+        queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
+        waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
+        places = self._places(connection, {row["queue"] for row in queued})
+        blocked = self._blocked(connection, [row["id"] for row in queued]) if queued else {}
+        details = _details(connection, waiting) if waiting else {}
+        return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
 
     def _places(self, connection: Connection, queues: set[str]) -> dict[str, int]:
         places: dict[str, int] = {}
@@ -125,8 +134,17 @@ class Views:
         return {row.order_id: row.id for row in rows}
 
 
-def work_order(row: sa.RowMapping, place: int | None = None, blocked_by: str | None = None) -> WorkOrder:
-    """One row of `ORDER` as callers see it."""
+def _details(connection: Connection, ids: list[str]) -> dict[str, str]:
+    """What the newest entries of waiting orders say about it."""
+    rows = connection.execute(_WHY, {"ids": ids, "waiting": OrderWaiting.kind}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in rows}
+
+
+def work_order(
+    row: sa.RowMapping, place: int | None = None, blocked_by: str | None = None, detail: str | None = None
+) -> WorkOrder:
+    """One row of `ORDER` as callers see it; `detail` says why one waits that has not ended."""
     spec = NewOrder.model_validate(parsed(row["spec_json"]))
     status = OrderStatus(row["status"])
     asked = {name: value for name, value in spec if name not in ("session_id",)}
@@ -138,7 +156,7 @@ def work_order(row: sa.RowMapping, place: int | None = None, blocked_by: str | N
         session_seq=row["session_seq"],
         status=status,
         reason=_reason(status, row["reason"]),
-        detail=ended.detail if ended else None,
+        detail=ended.detail if ended else detail,
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
         usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
@@ -150,6 +168,8 @@ def work_order(row: sa.RowMapping, place: int | None = None, blocked_by: str | N
         last_seq=row["last_seq"],
         queue_position=place,
         blocked_by=blocked_by,
+        origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
+        left_out=row["left_out"],
     )
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import call_id, derived_id, root_record_id
+from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
     ORDER,
     AgentFinished,
@@ -47,8 +47,7 @@ class Held:
 
     @property
     def origin(self) -> Origin:
-        first = root_record_id(self.order_id)
-        return Origin(record_id=first if self.attempt == 1 else derived_id(first, self.attempt), agent="master")
+        return Origin(record_id=root_record_id(self.order_id), agent="master")
 
     def batch(self, *facts: Fact, origin: Origin | None = None) -> Batch:
         at = self.scene.clock.now()
@@ -77,10 +76,10 @@ class Held:
         for draft in fold.closing(at, RecordStatus.CANCELLED, "closed"):
             drafts.append(draft)
             fold.add(draft.numbered(self.order_id, seq := seq + 1))
-        ended = OrderFinished.model_validate({"status": status, "reason": reason, "usage": fold.usage})
+        ended = OrderFinished.model_validate({"status": status, "reason": reason, "usage": fold.spent})
         drafts.append(Draft(at=at, origin=ORDER, data=ended))
         outcome = Outcome.model_validate(
-            {"status": status, "reason": reason, "answer": "the answer", "usage": fold.usage}
+            {"status": status, "reason": reason, "answer": "the answer", "usage": fold.spent}
         )
         record = fold.record()
         return Ending(self.order_id, self.epoch, self.last_seq, self.control_seq, drafts, outcome, record)

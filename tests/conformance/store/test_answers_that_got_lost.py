@@ -9,9 +9,9 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.journal import AgentStep
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Appended
+from mcc.store.ports import Appended, Parking, WorkspaceHold
 from mcc.store.sql import SqlStore, open_store
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import Scene, ended, started
@@ -73,6 +73,26 @@ def test_an_order_ends_once(sql_scene: Scene, committed: bool) -> None:
         held.finish(OrderStatus.SUCCEEDED, ended())
     assert sql_scene.kinds(held.order_id)[-1] == "order.finished"
     assert sql_scene.status(held.order_id) is OrderStatus.SUCCEEDED
+
+
+@both
+def test_an_order_is_parked_once(sql_scene: Scene, committed: bool) -> None:
+    held = sql_scene.running()
+    with losing(sql_scene, committed=committed):
+        parking = Parking(held.order_id, held.epoch, held.last_seq, 0, WaitingReason.PAUSED, "m")
+        assert sql_scene.store.claims.park(parking) == 3
+    assert sql_scene.kinds(held.order_id) == ["order.queued", "order.claimed", "order.waiting"]
+
+
+@both
+def test_a_claim_with_a_workspace_is_made_once(sql_scene: Scene, committed: bool) -> None:
+    order, drone = sql_scene.place(), sql_scene.drone()
+    hold = WorkspaceHold("key", exclusive=True)
+    with losing(sql_scene, committed=committed):
+        claim = sql_scene.store.claims.claim(
+            order.id, incarnation=drone, claim_token="t", drone="d", alone=True, workspace=hold
+        )
+    assert claim and claim.epoch == 1
 
 
 @both

@@ -73,11 +73,46 @@ def test_cancelling_what_a_lost_drone_left_open_closes_it(scene: Scene) -> None:
     assert record == scene.fold(held.order_id).record() and record and record.status == "cancelled"
 
 
-def test_a_record_of_an_order_that_no_drone_runs_cannot_be_addressed(scene: Scene) -> None:
+def test_a_record_of_an_order_that_no_drone_has_begun_cannot_be_addressed(scene: Scene) -> None:
     order = scene.place()
     control = ask(scene, order.id, record_id="01890000-0000-7000-8000-000000000000")
     assert control.refused and scene.status(order.id) is OrderStatus.QUEUED
     assert scene.hold(order.id).control_seq == 1
+
+
+@pytest.mark.parametrize("kind", list(ControlKind))
+def test_what_is_asked_of_one_agent_between_two_holders_is_left_to_the_next(scene: Scene, kind: ControlKind) -> None:
+    held = scene.running()
+    held.write(started())
+    scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")
+    record = "01890000-0000-7000-8000-000000000000"
+    control = ask(scene, held.order_id, kind, record_id=record, message="m")
+    assert control.open and control.delivered_at is None and scene.status(held.order_id) is OrderStatus.QUEUED
+    heir = scene.hold(held.order_id, token="next")
+    assert [one.id for one in scene.store.controls.pending({held.order_id: heir.control_seq})] == [control.id]
+
+
+def test_a_pause_of_an_order_that_is_queued_or_waits_is_left_to_the_next_holder(scene: Scene) -> None:
+    queued = scene.place()
+    later = scene.place(not_before=scene.clock.now() + timedelta(hours=1))
+    for order in (queued, later):
+        control = ask(scene, order.id, ControlKind.PAUSE)
+        assert control.open and scene.status(order.id) is order.status
+    assert scene.hold(queued.id).control_seq == 0
+
+
+def test_a_former_holder_refuses_nothing(scene: Scene) -> None:
+    held = scene.running()
+    control = ask(scene, held.order_id, ControlKind.STEER, message="m")
+    scene.lose()
+    assert not scene.store.controls.refuse(control.id, "the zombie says no", epoch=held.epoch)
+    heir = scene.hold(held.order_id, token="next")
+    assert not scene.store.controls.refuse(control.id, "the zombie says no", epoch=held.epoch)
+    assert scene.store.controls.of_order(held.order_id)[0].open
+    assert scene.store.controls.refuse(control.id, "it has ended", epoch=heir.epoch)
+    assert not scene.store.controls.refuse(control.id, "again", epoch=heir.epoch)
+    assert not scene.store.controls.refuse("01890000-0000-7000-8000-000000000000", "unknown", epoch=heir.epoch)
+    assert scene.store.controls.of_order(held.order_id)[0].refused == "it has ended"
 
 
 def test_how_a_steer_is_meant_and_what_it_takes_away_is_kept(scene: Scene) -> None:

@@ -92,20 +92,20 @@ def test_a_drone_whose_lease_ran_out_claims_nothing(scene: Scene) -> None:
     assert scene.claim(order.id, drone) is not None
 
 
-def test_orders_are_handed_back_with_what_was_open_closed(scene: Scene) -> None:
+def test_orders_are_handed_back_and_what_is_open_stays_open(scene: Scene) -> None:
     held = scene.running()
     record = held.origin.record_id or ""
     held.write(started(), replied(), called(record))
-    answer = scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="drone-1", message="stopping")
+    answer = scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="drone-1", message="going home")
     assert list(answer) == [held.order_id]
-    assert scene.kinds(held.order_id)[-3:] == ["tool.finished", "agent.finished", "order.handed_back"]
-    fold = scene.fold(held.order_id)
-    shown = fold.record()
-    assert shown and shown.status is RecordStatus.CANCELLED
+    assert scene.kinds(held.order_id)[-2:] == ["tool.started", "order.handed_back"]
+    shown = scene.fold(held.order_id).record()
+    assert shown and shown.status is RecordStatus.RUNNING
     order = scene.store.orders.get(held.order_id)
     assert (order.status, order.drone, order.queue_position) == (OrderStatus.QUEUED, None, 1)
     again = scene.hold(held.order_id, token="next")
     assert (again.epoch, again.attempt) == (3, 2)
+    assert not again.write(returned(record), ended()).culprits, "its next holder goes on with it"
 
 
 def test_only_what_is_still_held_is_handed_back(scene: Scene) -> None:
@@ -245,12 +245,35 @@ def test_a_control_that_was_settled_without_the_holder_does_not_keep_it_from_end
     assert scene.status(order.id) is OrderStatus.SUCCEEDED
 
 
-def test_versions_that_this_code_does_not_know_are_left_alone(sql_scene: Scene) -> None:
-    order = sql_scene.place()
-    database = sql_scene.store.database  # type: ignore[attr-defined]
-    database.write(lambda one: one.exec_driver_sql("UPDATE order_state SET journal_version = 99"))
-    assert sql_scene.store.claims.claimable(["default"], 10) == []
-    assert sql_scene.claim(order.id, sql_scene.drone()) is None
+def of_another_version(scene: Scene, order_id: str) -> None:
+    if scene.kind == "memory":
+        scene.store.shelf.orders[order_id].journal_version = 99  # type: ignore[attr-defined]
+    else:
+        statement = f"UPDATE order_state SET journal_version = 99 WHERE order_id = '{order_id}'"
+        scene.store.database.write(lambda one: one.exec_driver_sql(statement))  # type: ignore[attr-defined]
+
+
+def test_versions_that_this_code_does_not_know_are_left_alone(scene: Scene) -> None:
+    order = scene.place()
+    of_another_version(scene, order.id)
+    assert scene.store.claims.claimable(["default"], 10) == []
+    assert scene.claim(order.id, scene.drone()) is None
+    scene.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="x")
+    assert scene.status(order.id) is OrderStatus.QUEUED, "a drone that knows its journal will see to the cancel"
+    assert scene.kinds(order.id) == ["order.queued"]
+
+
+def test_an_order_of_another_version_is_taken_back_but_not_ended_here(scene: Scene) -> None:
+    expiring = scene.place(expires_at=scene.clock.now() + timedelta(seconds=1))
+    held = [scene.running(str(number)) for number in range(2)]
+    scene.store.controls.request(held[1].order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    for order_id in (expiring.id, *(one.order_id for one in held)):
+        of_another_version(scene, order_id)
+    scene.lose()
+    assert {scene.status(one.order_id) for one in held} == {OrderStatus.QUEUED}
+    assert scene.status(expiring.id) is OrderStatus.QUEUED
+    assert not held[0].write(started()).culprits
+    assert held[0].write(started()).fenced == {held[0].order_id}
 
 
 def test_a_locked_row_makes_the_store_unavailable_and_loses_nothing(database_url: str, clock: FakeClock) -> None:

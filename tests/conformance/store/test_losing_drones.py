@@ -1,14 +1,16 @@
 """Leases are one row per incarnation; a lost one's orders go on elsewhere, and it never comes back."""
 
+from datetime import timedelta
+
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Capability, DroneStatus
 from mcc.contracts.journal import AgentStep, OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.entries import TAKEOVERS
+from mcc.store.losses import TAKEOVERS
 from mcc.store.ports import Swept
-from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, started
+from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
 
 def test_a_drone_is_shown_as_it_registered(scene: Scene) -> None:
@@ -137,10 +139,11 @@ def test_a_cancelled_order_that_is_handed_back_ends(scene: Scene) -> None:
 def test_an_order_that_loses_too_many_drones_is_poison(scene: Scene) -> None:
     order = scene.place()
     for number in range(TAKEOVERS):
-        scene.hold(order.id, token=str(number))
+        held = scene.hold(order.id, token=str(number))
+        held.write(*([started()] if number == 0 else []), replied(round_number=number + 1))
         scene.lose()
         assert scene.status(order.id) is OrderStatus.QUEUED
-    scene.hold(order.id, token="last").write(started())
+    scene.hold(order.id, token="last").write(replied(round_number=TAKEOVERS + 1))
     scene.lose()
     found = scene.store.orders.get(order.id)
     assert (found.status, found.reason, found.attempt) == (OrderStatus.FAILED, FailureReason.POISON, TAKEOVERS + 1)
@@ -185,3 +188,41 @@ def test_a_beat_is_one_small_write(scene: Scene) -> None:
     scene.store.sweeper.beat("mcc-1")
     scene.store.sweeper.beat("mcc-2")
     assert scene.store.schema_problem() is None
+
+
+def test_a_drone_that_was_declared_lost_cannot_say_that_it_left(scene: Scene) -> None:
+    incarnation = scene.drone()
+    scene.clock.advance(LEASE_SECONDS + 1)
+    scene.store.sweeper.sweep(may_expire=True)
+    scene.store.leases.leave(incarnation)
+    assert [drone.incarnation for drone in scene.store.leases.drones()] == [incarnation]
+
+
+def test_an_order_whose_journal_makes_no_sense_ends_all_the_same_and_stops_no_sweep(scene: Scene) -> None:
+    broken, sound = scene.running(), scene.running()
+    broken.write(ended())
+    for held in (broken, sound):
+        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    scene.clock.advance(LEASE_SECONDS + 1)
+    swept = scene.store.sweeper.sweep(may_expire=True)
+    assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.troubled
+    assert scene.status(broken.order_id) is OrderStatus.CANCELLED
+    assert scene.kinds(broken.order_id)[-3:] == ["agent.finished", "control.applied", "order.finished"]
+    assert scene.store.orders.record(broken.order_id) is None
+    assert not any(one.open for one in scene.store.controls.of_order(broken.order_id))
+
+
+def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(sql_scene: Scene) -> None:
+    orders = [sql_scene.place(expires_at=sql_scene.clock.now() + timedelta(seconds=1)) for _ in range(2)]
+    statement = (
+        "INSERT INTO chat_records (order_id, position, record_id, record_json)"
+        f" SELECT id, 0, 'r', '{{}}' FROM orders WHERE id = '{orders[0].id}'"
+    )
+    kind = "INSERT INTO journal (order_id, seq, epoch, at, kind, depth, data_json) VALUES ('{}', 2, 0, 0, 'x', 0, '')"
+    database = sql_scene.store.database  # type: ignore[attr-defined]
+    database.write(lambda one: one.exec_driver_sql(statement))
+    database.write(lambda one: one.exec_driver_sql(kind.format(orders[0].id)))
+    sql_scene.clock.advance(2)
+    swept = sql_scene.store.sweeper.sweep(may_expire=True)
+    assert list(swept.troubled) == [orders[0].id] and list(swept.ended) == [orders[1].id]
+    assert sql_scene.status(orders[0].id) is OrderStatus.QUEUED

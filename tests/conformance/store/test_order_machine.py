@@ -1,5 +1,6 @@
 """Whatever happens in whatever order: one holder, one running turn per session, one end, a journal without a gap."""
 
+import math
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -23,14 +24,15 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import OrderClaimed, Origin
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.status import FINAL, OrderStatus, may_move
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, may_move
 from mcc.store.entries import stops_all
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.ports import Batch, Claim, Store
+from mcc.store.ports import Batch, Claim, Parking, Store
 from mcc.store.sql import open_store
 from mcc.testing import FakeClock, MemoryStore
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
 
+ENDED_WELL = (OrderStatus.SUCCEEDED, OrderStatus.CANCELLED)
 SETTINGS = settings(
     max_examples=70,
     stateful_step_count=50,
@@ -58,7 +60,7 @@ class OrderMachine(RuleBasedStateMachine):
         self.lost: set[str] = set()
         self.holder: dict[tuple[str, int], str] = {}
         self.tokens = 0
-        self.begun: set[tuple[str, int]] = set()
+        self.begun: set[str] = set()
         self.token: dict[tuple[str, int], str] = {}
         return self.scene.drone()
 
@@ -137,9 +139,9 @@ class OrderMachine(RuleBasedStateMachine):
     def step(self, held: Held, far: int) -> None:
         """A holder, or one that was, writes; whether it may is the store's to say."""
         valid, root = self._is_held(held), held.origin
-        if (held.order_id, held.attempt) not in self.begun:
+        if held.order_id not in self.begun:
             answer = held.write(started())
-            self.begun |= {(held.order_id, held.attempt)} if valid else set()
+            self.begun |= {held.order_id} if valid else set()
         else:
             record = child_record_id(f"{root.record_id}/{held.last_seq}")
             child = Origin(record_id=record, parent_id=root.record_id, agent="explore", depth=1)
@@ -156,6 +158,28 @@ class OrderMachine(RuleBasedStateMachine):
         valid = self._is_held(held)
         answer = self.scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m")
         assert list(answer) == ([held.order_id] if valid else [])
+
+    @rule(held=holds, reason=st.sampled_from(list(WaitingReason)), seconds=st.sampled_from([None, 5, 60]))
+    def park(self, held: Held, reason: WaitingReason, seconds: int | None) -> None:
+        """Lays the order aside, after it has read what was asked."""
+        valid, parked_before = self._is_held(held), self._was_parked(held)
+        for control in self.scene.store.controls.pending({held.order_id: held.control_seq}):
+            held.control_seq = max(held.control_seq, control.number)
+        until = self.clock.now() + timedelta(seconds=seconds) if seconds else None
+        asked = Parking(held.order_id, held.epoch, held.last_seq, held.control_seq, reason, "m", until)
+        try:
+            assert self.scene.store.claims.park(asked) == held.last_seq + 1
+            assert valid or parked_before
+        except Fenced:
+            assert not valid and not parked_before
+        except ControlsPending:
+            assert valid and self.scene.store.controls.pending({held.order_id: 0})
+
+    @rule(order=orders, reason=st.sampled_from(list(WaitingReason)))
+    def wake(self, order: str, reason: WaitingReason) -> None:
+        before = self.scene.store.orders.get(order)
+        woken = self.scene.store.claims.wake(order, reason, "m")
+        assert woken == (before.status is OrderStatus.WAITING and before.reason is reason)
 
     @rule(order=orders, node=st.booleans(), kind=st.sampled_from(list(ControlKind)))
     def ask(self, order: str, node: bool, kind: ControlKind) -> None:
@@ -188,10 +212,11 @@ class OrderMachine(RuleBasedStateMachine):
         except ControlsPending:
             assert not honest or self.scene.store.controls.of_order(held.order_id)[-1].number > held.control_seq
 
-    @rule(may_expire=st.booleans())
-    def sweep(self, may_expire: bool) -> None:
-        swept = self.scene.store.sweeper.sweep(may_expire=may_expire)
+    @rule(may_expire=st.booleans(), steady=st.sampled_from([math.inf, math.inf, 3.0]))
+    def sweep(self, may_expire: bool, steady: float) -> None:
+        swept = self.scene.store.sweeper.sweep(may_expire=may_expire, steady_seconds=steady)
         assert may_expire or not swept.lost
+        assert set(swept.cut) <= set(swept.lost) and not swept.troubled
         self.lost |= set(swept.lost)
 
     def _is_held(self, held: Held) -> bool:
@@ -200,9 +225,13 @@ class OrderMachine(RuleBasedStateMachine):
         for entry in self.scene.store.journal.read(held.order_id, limit=100_000):
             if isinstance(entry.data, OrderClaimed):
                 last = entry.data.epoch
-            elif entry.kind in ("order.requeued", "order.handed_back", "order.finished"):
+            elif entry.kind in ("order.requeued", "order.handed_back", "order.waiting", "order.finished"):
                 last = 0
         return last == held.epoch
+
+    def _was_parked(self, held: Held) -> bool:
+        following = self.scene.store.journal.read(held.order_id, after=held.last_seq, limit=1)
+        return [entry.kind for entry in following] == ["order.waiting"]
 
     def _lives(self, drone: str) -> bool:
         return any(one.incarnation == drone and one.status != "silent" for one in self.scene.store.leases.drones())
@@ -227,6 +256,7 @@ class OrderMachine(RuleBasedStateMachine):
             if order.status in (OrderStatus.RUNNING, OrderStatus.WAITING):
                 assert order.session_id not in busy, "two turns of one session at once"
                 busy[order.session_id] = order.id
+            assert (order.reason is None) == (order.status in (OrderStatus.QUEUED, OrderStatus.RUNNING, *ENDED_WELL))
             self._moved(order)
             self._told(order)
 

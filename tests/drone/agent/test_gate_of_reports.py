@@ -3,7 +3,7 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.controls.mail import Mail
+from drone.agent.controls.steering import Steering
 from drone.agent.gates.gate import ATTEMPTS, Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolResults, UserMessage
@@ -183,9 +183,9 @@ async def test_the_reason_of_the_failure_is_that_of_the_result_and_not_of_a_chec
 
 
 async def test_mail_that_came_during_the_last_reply_is_read_before_the_result_counts() -> None:
-    def author(ask: object) -> Said:
+    async def author(ask: object) -> Said:
         if len(bench.model.asks) == 1:
-            bench.turn.bridge.put(Mail("Look at the tests as well.", "control-1"))
+            await Steering(bench.turn).steer("Look at the tests as well.")
         return submit()
 
     bench = Bench([])

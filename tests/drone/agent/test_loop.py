@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent, NoTools
-from drone.agent.controls.mail import Mail
+from drone.agent.controls.steering import Steering
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, Fenced, ModelError, Output, Unwritable, WantedCall
@@ -451,16 +451,16 @@ async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
     assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (0.05) is reached")
 
 
-def steered(world: World, *texts: str) -> None:
+async def steered(world: World, *texts: str) -> None:
     for text in texts:
-        world.turn.bridge.put(Mail(text, f"control-{text}"))
+        await Steering(world.turn).steer(text)
 
 
 async def test_a_steer_is_read_before_the_next_round_and_is_an_entry_before_the_model_is_asked() -> None:
     @tool()
     async def look() -> str:
         """Look around; meanwhile somebody speaks."""
-        steered(world, "Mind the dog.")
+        await steered(world, "Mind the dog.")
         return "a garden"
 
     world = World(ScriptedModel([Line(calls=(call("look"),)), "I mind it."]), FunctionTools([look]))
@@ -476,7 +476,7 @@ async def test_a_steer_is_read_before_the_next_round_and_is_an_entry_before_the_
 async def test_a_steer_during_the_last_reply_is_answered_as_well() -> None:
     async def author(ask: Ask) -> Line:
         if len(world.model.asks) == 1:
-            steered(world, "And in French?")
+            await steered(world, "And in French?")
             return Line(text="Good day.")
         return Line(text="Bonjour.")
 
@@ -485,14 +485,6 @@ async def test_a_steer_during_the_last_reply_is_answered_as_well() -> None:
     assert report.text == "Bonjour."
     said = world.model.asks[1].messages
     assert [type(message).__name__ for message in said] == ["UserMessage", "AssistantMessage", "UserMessage"]
-
-
-async def test_what_an_earlier_attempt_had_read_is_said_again_without_a_second_receipt() -> None:
-    world = World(ScriptedModel(["Done."]))
-    world.turn.bridge.put(Mail("Mind the dog."))
-    await world.run()
-    assert world.model.asks[0].messages[-1] == UserMessage("Mind the dog.")
-    assert "control.applied" not in world.kinds() and "agent.step" in world.kinds()
 
 
 async def test_a_tool_set_that_can_no_longer_be_asked_ends_the_run_with_a_report_and_its_entries() -> None:

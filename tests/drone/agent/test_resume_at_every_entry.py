@@ -18,14 +18,15 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.ids import root_record_id
+from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
 
 ORDER = "order"
-LIMITS = Limits(concurrency=3, total_tokens=100_000_000)
+NORTH = child_record_id(call_id(root_record_id(ORDER), 1, 0))
+LIMITS = Limits(concurrency=3, total_tokens=100_000_000, output_tokens=100_000_000)
 
 
 class Stepping(MemoryJournal):
@@ -48,6 +49,7 @@ class Drone:
     left: list[Entry] = field(default_factory=list)
     texts: Mapping[str, str] = field(default_factory=dict)
     idempotent: bool = True
+    version: str = ""
 
     def __post_init__(self) -> None:
         self.journal = Stepping(self.left)
@@ -66,16 +68,21 @@ class Drone:
             self.looked.append(at)
             return f"{at} is green"
 
+        @tool()
+        async def fly() -> str:
+            """Fly away."""
+            return "gone"
+
         definition = AgentDefinition(
             name=name,
-            prompt=f"You are {name}.",
+            prompt=f"You are {name}{self.version}.",
             result="report" if name == "held" else "text",
             rules=(Rule(cel="size(receipts) > 1", message="Look twice."),) if name == "held" else (),
         )
         hiring = Delegation(
             self.turn, {"free": "Free.", "held": "Held."}, lambda wanted: self._hired(wanted), depth=depth
         )
-        own = FunctionTools([look])
+        own = FunctionTools([look, fly] if self.version else [look])
         return Agent(
             definition,
             model=self.model,
@@ -93,7 +100,7 @@ class Drone:
         assert record is not None
         return record
 
-    def asked(self) -> dict[object, object]:
+    def asked(self) -> dict[tuple[str, int], tuple[object, ...]]:
         """What each agent was asked in each round."""
         return {_whose(ask): _words(ask) for ask in self.model.asks}
 
@@ -102,7 +109,8 @@ def play(task: str, replies: int) -> Said:
     if task == "go":
         return _master(replies)
     if task == "north":
-        return [_look("n1"), _look("n2", "n3"), _delegate(("free", "deep")), "North is done."][replies]
+        first: list[Said] = [_look("n1"), _look("n2", "n3"), _delegate(("free", "deep")), "North is done."]
+        return [*first, _look("n4"), "North went on.", "North went on again."][replies]
     if task == "south":
         report = Line(calls=(call("submit_result", status="completed", summary="South is done."),))
         return [_look("s1"), report, Line(text="It is done."), _look("s2"), report][replies]
@@ -116,6 +124,8 @@ def _master(replies: int) -> Said:
             text="Three go out.", calls=(*_delegate(("free", "north"), ("held", "south")).calls, call("look", at="m"))
         ),
         Line(calls=(call("subagents_run", agents=crowd, mode="chain"),)),
+        Line(calls=(call("subagent_send", record_id=NORTH, message="Go on."),)),
+        Line(calls=(call("subagent_send", record_id=NORTH, message="And on."),)),
         "All is done.",
     ]
     return lines[replies]
@@ -134,9 +144,14 @@ def _whose(ask: Ask) -> tuple[str, int]:
     return prompt, sum(isinstance(message, AssistantMessage) for message in ask.messages)
 
 
-def _words(ask: Ask) -> object:
+def _words(ask: Ask) -> tuple[object, ...]:
     tools = [(spec.name, spec.description, spec.parameters) for spec in ask.tools]
     return ask.system, [_said(message) for message in ask.messages], tools, ask.max_output_tokens, ask.thinking
+
+
+def _set_up(words: tuple[object, ...]) -> tuple[object, object]:
+    system, _, tools, *_ = words
+    return system, tools
 
 
 def _said(message: Message) -> object:
@@ -180,6 +195,21 @@ async def test_after_every_commit_another_drone_asks_what_would_have_been_asked_
         for whose, words in second.asked().items():
             assert words == expected[whose], (commit, whose)
         assert _shape(second.record) == whole, commit
+
+
+async def test_a_drone_of_another_version_asks_with_the_prompts_and_tools_that_the_agents_began_with() -> None:
+    first = await undisturbed()
+    expected = first.asked()
+    for commit in first.journal.commits[:-1:3]:
+        left = first.journal.entries[:commit]
+        begun = {entry.data.prompt for entry in left if entry.kind == "agent.started"}
+        second = Drone(left, first.journal.texts, version=" of tomorrow")
+        await second.run()
+        for whose, words in second.asked().items():
+            if whose[0] == "north" and whose[1] >= 4:
+                continue  # continued in a record of its own, which may begin with the new version
+            same = _set_up(words) == _set_up(expected[whose])
+            assert same is (whose[0] in begun), (commit, whose)
 
 
 async def test_no_reply_that_was_committed_is_asked_for_again_and_no_finished_call_runs_again() -> None:

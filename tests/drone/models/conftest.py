@@ -35,6 +35,9 @@ class Ear:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.fallbacks.append((source, target, error))
 
+    async def go_ahead(self) -> None:
+        pass
+
     def heard(self, kind: str = "model.delta") -> str:
         return "".join(text for told, text in self.deltas if told == kind)
 

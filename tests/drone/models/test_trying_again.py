@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
+from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
 from drone.models.fallback import REST_SECONDS, Fallback
 from drone.models.retry import Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
@@ -104,12 +104,25 @@ async def test_a_wait_of_more_than_two_minutes_is_not_waited_for(bench: Any, clo
     limited = ModelError("Tomorrow.", retryable=True, status=429, retry_after=86_400.0)
     error = await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=100_000.0))
     assert (error.retry_after, error.retryable, clock.slept) == (86_400.0, True, [])
+    assert isinstance(error, AskLater) and error.seconds == 86_400.0
+    assert str(error) == "Tomorrow. It wants to be asked again in 86400 s."
 
 
 async def test_no_wait_reaches_past_the_deadline(bench: Any, clock: Clock) -> None:
     limited = ModelError("Slow down.", retryable=True, retry_after=60.0)
-    await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=59.0))
-    assert clock.slept == []
+    error = await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=59.0))
+    assert clock.slept == [] and isinstance(error, AskLater)
+
+
+async def test_who_was_asked_often_enough_is_not_asked_later(bench: Any, clock: Clock) -> None:
+    limited = ModelError("Slow down.", retryable=True, status=429, retry_after=1.0)
+    error = await bench.refused(retrying(scripted(*[limited] * 4), clock), bench.asking(seconds=600.0))
+    assert not isinstance(error, AskLater) and str(error) == "Slow down. (tried 4 times)"
+
+
+async def test_what_is_wrong_is_not_asked_later_whatever_it_says(bench: Any, clock: Clock) -> None:
+    wrong = ModelError("No.", status=400, retry_after=3600.0)
+    assert await bench.refused(retrying(scripted(wrong), clock)) is wrong
 
 
 async def test_every_try_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
@@ -181,6 +194,26 @@ async def test_the_next_model_is_asked_where_the_first_gives_no_reply(bench: Any
 async def test_the_error_of_the_last_model_stands(bench: Any, clock: Clock) -> None:
     model, _, _ = pair(clock, [WRONG], [BUSY])
     assert await bench.refused(model) is BUSY
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (AskLater("In an hour.", 3600), WRONG),
+        (AskLater("Tomorrow.", 86_400), AskLater("In an hour.", 3600)),
+        (WRONG, AskLater("In an hour.", 3600)),
+    ],
+)
+async def test_who_wants_to_be_asked_soonest_stands_for_all(
+    bench: Any, clock: Clock, first: Said, second: Said
+) -> None:
+    model, _, _ = pair(clock, [first], [second])
+    assert str(await bench.refused(model)) == "In an hour."
+
+
+async def test_a_fallback_answers_for_a_model_that_wants_to_be_asked_later(bench: Any, clock: Clock) -> None:
+    model, _, _ = pair(clock, [AskLater("In an hour.", 3600)], ["Hi"])
+    assert (await model.ask(bench.asking(), bench.ear)).text == "Hi"
 
 
 async def test_a_model_that_is_down_rests_for_a_while(bench: Any, clock: Clock) -> None:

@@ -65,7 +65,7 @@ class Played:
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
     async def to_its_end(self) -> ChatRecord:
-        outcome = await self._crew.run(self.order, attempt=1, journal=self.journal, bridge=self._bridge)
+        outcome = await self._crew.run(self.order, journal=self.journal, bridge=self._bridge)
         assert outcome.status is OrderStatus.SUCCEEDED
         record = self.journal.fold.record()
         assert record is not None

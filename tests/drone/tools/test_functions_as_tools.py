@@ -177,6 +177,18 @@ async def test_exceptions_become_error_results(
     assert (output.content, output.is_error, output.outcome) == (expected, True, outcome)
 
 
+async def test_a_full_disk_is_a_result_that_the_model_is_told(use: Use) -> None:
+    @tool
+    def save(text: str) -> int:
+        """Save it."""
+        with open("/dev/full", "w") as full:
+            return full.write(text)
+
+    said = await use(save, {"text": "x" * 100_000})
+    assert said.outcome is Outcome.ERROR
+    assert "No space left" in said.text
+
+
 async def test_the_message_of_an_exception_is_bounded_and_has_no_traceback(use: Use) -> None:
     def fail() -> str:
         """Fail."""

@@ -62,7 +62,14 @@ class Trust:
 class Bench:
     """A store, a drone that is registered there, and a runner with a crew of fakes. Use inside `async with`."""
 
-    def __init__(self, store: Store | None = None, *, unwind_seconds: float = 5.0, crew: Crew | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        unwind_seconds: float = 5.0,
+        park_after_seconds: float = 20.0,
+        crew: Crew | None = None,
+    ) -> None:
         self.store: Store = store or MemoryStore()
         self.trust = Trust(fresh_id())
         self.ears = Ears()
@@ -79,7 +86,9 @@ class Bench:
             self.runs,
             self.writer,
             self.teller,
+            workspaces=workspaces and workspaces(self),
             unwind_seconds=unwind_seconds,
+            park_after_seconds=park_after_seconds,
         )
         self._loops: list[asyncio.Task[None]] = []
 

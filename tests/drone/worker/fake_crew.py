@@ -5,9 +5,12 @@ at once.
 """
 
 import asyncio
+from pathlib import Path
 
 from drone.agent.controls.bridge import Bridge
+from drone.agent.past import Past
 from drone.agent.ports import Journal
+from drone.sandbox.custody import Custody
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
@@ -31,13 +34,15 @@ def started(prompt: str) -> AgentStarted:
 
 class FakeCrew:
     sandbox = "off: nothing runs here"
+    custody: Custody | None = None
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
+    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
-        await journal.write(origin, started(order.prompt))
+        if past.root is None:
+            await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")
         journal.delta(origin, "model.delta", 1, 1, 4, "ing")
         self.journal = journal
@@ -73,6 +78,9 @@ class FakeCrew:
 
     def models(self) -> tuple[Capability, ...]:
         return (Capability(name="fake"),)
+
+    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+        return order.prompt.startswith("write")
 
     async def close(self) -> None:
         pass

@@ -82,7 +82,7 @@ def test_draining_lets_a_short_turn_end_and_hands_a_long_one_back(tmp_path: Path
         wait_for(staffed.store, long, OrderStatus.RUNNING)
     assert staffed.store.orders.get(short).status is OrderStatus.SUCCEEDED
     assert staffed.store.orders.get(long).status is OrderStatus.QUEUED
-    assert [entry.kind for entry in staffed.store.journal.read(long)][-2:] == ["agent.finished", "order.handed_back"]
+    assert [entry.kind for entry in staffed.store.journal.read(long)][-2:] == ["agent.started", "order.handed_back"]
     assert list(staffed.store.leases.drones()) == []
 
 

@@ -1,10 +1,20 @@
 from drone.worker.poll import Poll
 from drone.worker.slots import Slots
+from mcc.testing import FakeClock, MemoryStore
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 
 
 def poll(bench: Bench, slots: Slots, started: list[str], queues: tuple[str, ...] = ("default",)) -> Poll:
-    return Poll(bench.store, bench.offload, slots, queues, started.append, poll_seconds=60, connected=lambda: True)
+    return Poll(
+        bench.store,
+        bench.offload,
+        slots,
+        queues,
+        started.append,
+        poll_seconds=60,
+        connected=lambda: True,
+        incarnation=lambda: bench.trust.incarnation,
+    )
 
 
 async def test_a_drone_alone_takes_what_fits_in_its_free_slots() -> None:
@@ -42,3 +52,50 @@ async def test_the_more_urgent_orders_come_first() -> None:
         started: list[str] = []
         await poll(bench, Slots(1), started).once()
         assert started == [urgent.id]
+
+
+def barren(bench: Bench, clock: FakeClock) -> str:
+    """An order under which two drones were lost before it came any further."""
+    order_id = bench.place("p").id
+    for number in range(2):
+        victim = a_registration(name=f"v{number}")
+        bench.store.leases.register(victim, lease_seconds=2)
+        claim = bench.store.claims.claim(
+            order_id, incarnation=victim.incarnation, claim_token=f"t{number}", drone=victim.name
+        )
+        assert claim is not None
+        clock.advance(3)
+        assert list(bench.store.sweeper.sweep(may_expire=True).requeued) == [order_id]
+    return order_id
+
+
+async def test_an_order_that_may_kill_drones_gets_one_that_holds_no_other() -> None:
+    clock = FakeClock()
+    async with Bench(MemoryStore(clock)) as bench:
+        suspect = barren(bench, clock)
+        slots, started = Slots(4), []
+        assert slots.take()
+        assert await poll(bench, slots, started).once() == 0
+        assert not slots.take()  # it empties itself
+        slots.release()
+        assert await poll(bench, slots, started).once() == 1
+        assert started == [suspect] and slots.alone and not slots.take()
+        slots.release()
+        assert slots.take() is False and not slots.alone
+        bench.store.claims.claim(
+            suspect, incarnation=bench.trust.incarnation or "", claim_token="t", drone="d1", alone=True
+        )
+        bench.place("another")
+        assert await poll(bench, slots, started).once() == 1
+        assert slots.take()
+
+
+async def test_only_one_of_several_drones_empties_itself() -> None:
+    clock = FakeClock()
+    async with Bench(MemoryStore(clock)) as bench:
+        barren(bench, clock)
+        bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
+        slots, started = Slots(4), []
+        assert slots.take()
+        assert await poll(bench, slots, started).once() == 0
+        assert slots.take()

@@ -15,3 +15,24 @@ def test_a_drone_remembers_how_often_it_was_full() -> None:
         slots.take()
         slots.release()
     assert slots.fillings == 3
+
+
+def test_an_order_that_is_alone_has_all_slots() -> None:
+    slots = Slots(2)
+    assert slots.take()
+    assert not slots.take(alone=True)
+    slots.release()
+    assert slots.take(alone=True) and slots.alone
+    assert not slots.take() and slots.free == 0
+    slots.release()
+    assert slots.take() and not slots.alone
+
+
+def test_a_drone_that_is_kept_clear_takes_only_what_must_be_alone() -> None:
+    slots = Slots(2)
+    slots.keep_clear(True)
+    assert not slots.take() and slots.free == 0
+    assert slots.take(alone=True)
+    slots.release()
+    slots.keep_clear(False)
+    assert slots.take()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from drone.agent.controls import bridge
 from drone.agent.controls.bridge import Bridge
+from drone.agent.past import Past
 from drone.agent.ports import Journal
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.wanted import Wanted
@@ -58,8 +59,8 @@ class TreeCrew(FakeCrew):
         super().__init__()
         self._tree = tree
 
-    async def run(self, order: WorkOrder, *, attempt: int, journal: Journal, bridge: Bridge) -> Outcome:
-        self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge)
+    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome:
+        self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge, past)
         task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))
 
@@ -111,9 +112,15 @@ class Steered:
 
 
 @asynccontextmanager
-async def steered(store: Store | None = None, order: WorkOrder | None = None) -> AsyncIterator[Steered]:
-    tree = a_tree()
-    async with Bench(store, crew=TreeCrew(tree)) as bench:
+async def steered(
+    store: Store | None = None,
+    order: WorkOrder | None = None,
+    *,
+    tree: SteeredTree | None = None,
+    park_after_seconds: float = 20.0,
+) -> AsyncIterator[Steered]:
+    tree = tree or a_tree()
+    async with Bench(store, park_after_seconds=park_after_seconds, crew=TreeCrew(tree)) as bench:
         yield Steered(bench, tree, order or bench.place("look"))
 
 
@@ -156,7 +163,7 @@ async def test_a_cancel_of_the_whole_order_beats_what_came_before_it_in_the_batc
         assert run.now(steer).refused is not None
 
 
-async def test_a_pause_and_what_was_taken_away_and_said_hold_for_the_next_attempt() -> None:
+async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order_and_of_its_agents() -> None:
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.STEER, record_id=first.child("north").id, message="Count.")
@@ -174,17 +181,17 @@ async def test_a_pause_and_what_was_taken_away_and_said_hold_for_the_next_attemp
         assert list(first.bench.store.sweeper.sweep(may_expire=True).requeued) == [first.order.id]
 
         async with steered(first.bench.store, first.order) as second:
-            await until(lambda: second.bench.kinds(second.order.id)[-2:] == ["agent.finished", "agent.started"])
+            await until(lambda: second.order.id in second.bench.runs.listening())
             assert second.record().status is RecordStatus.WAITING and not second.tree.calls
             assert (await second.ask(ControlKind.RESUME)).applied_seq is not None
             order = await second.end("north", "south")
             assert (order.status, order.attempt) == (OrderStatus.SUCCEEDED, 2)
             said = second.tree.said_to(MASTER)
             assert len(said) == 2 and said[1].endswith("this is your task from now on:\n\nLook east.")
-            assert "write" not in [*second.tree.offered_to(MASTER), *second.tree.offered_to("north")]
+            assert "write" not in second.tree.offered_to(MASTER) and set(second.tree.calls) == {MASTER}
 
 
-async def test_a_message_to_the_order_that_nobody_had_read_is_read_by_the_next_attempt() -> None:
+async def test_a_message_that_a_lost_drone_had_not_read_is_read_by_the_one_that_takes_over() -> None:
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         steer = await first.ask(ControlKind.STEER, message="Mind the gulls.")
@@ -197,6 +204,26 @@ async def test_a_message_to_the_order_that_nobody_had_read_is_read_by_the_next_a
 
         async with steered(store, first.order) as second:
             await second.tree.until_asked("north", "south")
+            await second.end("north", "south")
             assert second.tree.said_to(MASTER)[-1] == "Mind the gulls."
             assert second.now(steer).applied_seq is not None
-            await second.end("north", "south")
+
+
+async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is() -> None:
+    async with steered() as first:
+        await first.tree.until_asked("north", "south")
+        store, north = first.bench.store, first.child("north").id
+        for run in first.bench.runs:
+            run.halt(Stop.HAND_BACK)
+        await first.working
+        assert list(store.claims.hand_back(first.bench.runs.to_hand_back(), drone="d1", message="bye"))
+        steer = first.request(ControlKind.STEER, record_id=north, message="Mind the gulls.")
+        cancel = first.request(ControlKind.CANCEL, record_id=first.child("south").id, reason="enough")
+
+        async with steered(store, first.order) as second:
+            await second.tree.until_asked("north")
+            order = await second.end("north", "south")
+            assert order.status is OrderStatus.SUCCEEDED
+            assert second.tree.said_to("north")[-1] == "Mind the gulls."
+            assert second.now(steer).applied_seq is not None and second.now(cancel).applied_seq is not None
+            assert [child.status for child in second.record().subagent_history] == ["completed", "cancelled"]

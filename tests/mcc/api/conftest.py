@@ -23,6 +23,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 class RecordedNudges:
+    trouble = ""
+
     def __init__(self) -> None:
         self.sent: list[tuple[str, str, int]] = []
 

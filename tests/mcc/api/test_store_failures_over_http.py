@@ -41,6 +41,8 @@ async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path)
 class HungNudges:
     """A broker that never answers, until the test lets it."""
 
+    trouble = ""
+
     def __init__(self) -> None:
         self.let_go = threading.Event()
         self.asked = threading.Event()

@@ -62,9 +62,12 @@ def commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 ALL = sorted(commands(typer.main.get_command(app)))
 
 
+ORDER_VERBS = ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer", "retry", "fork", "rollback"]
+
+
 def test_every_promised_command_is_there() -> None:
     names = {" ".join(path) for path in ALL}
-    spoken = {f"orders {verb}" for verb in ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer"]}
+    spoken = {f"orders {verb}" for verb in ORDER_VERBS}
     listed = {"up", "serve", "run", "db upgrade", "sessions list", "sessions show", "drones", "models"}
     agents = {"agents list", "agents show", "agents check"}
     assert names >= spoken | listed | agents | {"config show", "doctor"}
@@ -390,6 +393,42 @@ def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
     assert (shown["title"], [order["prompt"] for order in shown["orders"]]) == ("Notes", ["one"])
     assert session_id in service.mcc("sessions", "list").stdout
     assert "one" in service.mcc("sessions", "show", session_id).stdout
+
+
+def test_an_order_is_retried_forked_and_rolled_back(service: Service) -> None:
+    order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+    assert service.mcc("orders", "watch", order_id).returncode == 0
+    retried = service.mcc("orders", "retry", order_id)
+    assert retried.returncode == 0 and retried.stderr.startswith("placed as turn 2 of session ")
+    shown = service.mcc("orders", "show", retried.stdout.strip())
+    assert re.search(rf"made from +retry of {order_id}", shown.stdout)
+    forked = service.mcc("orders", "fork", order_id, "something else", "--after", "2")
+    assert forked.returncode == 0
+    assert f"Begins with entries 1 to 2 of order {order_id}. No agent had begun by then" in forked.stderr
+    assert "fork of" in service.mcc("orders", "show", forked.stdout.strip()).stdout
+    whole = json.loads(service.mcc("orders", "fork", order_id, "--json").stdout)
+    assert whole["origin"]["after"] == 3
+    beyond = service.mcc("orders", "fork", order_id, "--after", "99")
+    assert beyond.returncode == 2 and "there is no entry 99" in beyond.stderr
+    assert service.mcc("orders", "watch", retried.stdout.strip()).returncode == 0
+    rolled_back = service.mcc("orders", "rollback", order_id)
+    assert rolled_back.returncode == 0 and rolled_back.stdout.startswith("turn 1 of session ")
+    assert json.loads(service.mcc("orders", "rollback", order_id, "--json").stdout)["left_out"] is True
+    session = json.loads(service.mcc("orders", "show", order_id, "--json").stdout)["session_id"]
+    assert "succeeded, rolled back" in service.mcc("sessions", "show", session).stdout
+    assert re.search(r"rolled back +yes", service.mcc("orders", "show", order_id).stdout)
+
+
+def test_an_order_that_has_not_ended_is_neither_retried_nor_rolled_back(service: Service) -> None:
+    service.worker.idle.set()
+    try:
+        order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+        told = [service.mcc("orders", what, order_id) for what in ("retry", "rollback")]
+        service.mcc("orders", "cancel", order_id)
+    finally:
+        service.worker.idle.clear()
+    assert [one.returncode for one in told] == [1, 1]
+    assert all("cancel it first" in one.stderr for one in told)
 
 
 @pytest.mark.parametrize("what", ["drones", "agents", "models"])

@@ -62,6 +62,40 @@ async def test_the_same_calls_can_be_awaited(served: Served, store: MemoryStore)
         assert (await mcc.orders.list(status="running")).items[0].id == order.id
 
 
+def test_an_order_is_retried_forked_and_rolled_back(served: Served, store: MemoryStore) -> None:
+    with MCC(served.url, token=served.token) as mcc:
+        order = mcc.orders.submit("Explain")
+        with pytest.raises(Conflict):
+            mcc.orders.retry(order.id)
+        with pytest.raises(Conflict):
+            mcc.orders.roll_back(order.id)
+        held = HandDrone(store).claim(order.id)
+        held.start()
+        held.finish()
+        again = mcc.orders.retry(order.id, idempotency_key="k")
+        assert again.origin is not None and (again.origin.kind, again.origin.order_id) == ("retry", order.id)
+        assert mcc.orders.retry(order.id, idempotency_key="k").id == again.id != mcc.orders.retry(order.id).id
+        fork = mcc.orders.fork(order.id, after=3, prompt="And then?")
+        assert fork.origin is not None and (fork.origin.kind, fork.origin.after) == ("fork", 3)
+        assert mcc.orders.record(fork.id).forked_from == mcc.orders.record(order.id).id
+        with pytest.raises(Invalid, match="there is no entry 99"):
+            mcc.orders.fork(order.id, after=99)
+        assert mcc.orders.roll_back(order.id).left_out
+        assert [one.left_out for one in mcc.sessions.get(order.session_id).orders] == [True, False, False]
+
+
+async def test_retry_fork_and_rollback_can_be_awaited(served: Served, store: MemoryStore) -> None:
+    async with AsyncMCC(served.url, token=served.token) as mcc:
+        order = await mcc.orders.submit("Explain")
+        held = HandDrone(store).claim(order.id)
+        held.start()
+        held.finish()
+        assert (await mcc.orders.retry(order.id)).session_seq == 2
+        fork = await mcc.orders.fork(order.id, after=3, idempotency_key="f")
+        assert (await mcc.orders.fork(order.id, after=3, idempotency_key="f")).id == fork.id
+        assert (await mcc.orders.roll_back(order.id)).left_out
+
+
 def test_what_the_service_refuses_is_an_error_of_its_kind(served: Served, store: MemoryStore) -> None:
     with MCC(served.url, token=served.token) as mcc:
         with pytest.raises(NotFound):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.journal import (
@@ -20,6 +21,7 @@ from mcc.contracts.journal import (
     DocumentChanged,
     Entry,
     Fact,
+    Forked,
     GateChecked,
     ModelFellBack,
     ModelReplied,
@@ -41,7 +43,17 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
-from mcc.contracts.order import NewOrder, NewSession, OrderKind, Rule, Session, WhenBusy, WorkOrder
+from mcc.contracts.order import (
+    NewFork,
+    NewOrder,
+    NewSession,
+    OrderKind,
+    OrderOrigin,
+    Rule,
+    Session,
+    WhenBusy,
+    WorkOrder,
+)
 from mcc.contracts.order import Outcome as OrderOutcome
 from mcc.contracts.record import (
     ChatRecord,
@@ -106,6 +118,8 @@ FACTS: tuple[Fact, ...] = (
         model="fast",
         workspace="/srv/häuser",
         not_before=LATER,
+        retry_of=ORDER_ID,
+        forked=Forked(order_id=ORDER_ID, after=9, until=7),
     ),
     OrderClaimed(attempt=1, epoch=1, drone="drone-1", incarnation=INCARNATION),
     OrderRequeued(epoch=2, lost=INCARNATION, message="The drone was lost."),
@@ -117,6 +131,7 @@ FACTS: tuple[Fact, ...] = (
         title="Look around",
         call_id=CALL,
         continues=ROOT,
+        forked_from="another-record",
         prompt="Find the entry points.",
         model=CHOICE,
         tools=("list_files", "read_file"),
@@ -135,7 +150,14 @@ FACTS: tuple[Fact, ...] = (
         cause="limit",
         limit="rounds",
     ),
-    ModelStarted(round=1, attempt=2, model="openai/qwen3-coder", reserved_tokens=4_000, reserved_usd=0.02),
+    ModelStarted(
+        round=1,
+        attempt=2,
+        model="openai/qwen3-coder",
+        reserved_tokens=4_000,
+        reserved_output_tokens=500,
+        reserved_usd=0.02,
+    ),
     ModelReplied(
         round=1,
         attempt=2,
@@ -237,6 +259,8 @@ WORK_ORDER = WorkOrder(
     last_seq=42,
     queue_position=3,
     blocked_by=DOCUMENT_ID,
+    origin=OrderOrigin(kind="fork", order_id=SESSION_ID, after=9, note="Begins with entries 1 to 9."),
+    left_out=True,
 )
 
 
@@ -247,6 +271,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
         session_id=SESSION_ID,
         parent_id=None if children else ROOT,
         call_id=None if children else CALL,
+        forked_from="another-record" if children else None,
         agent="master" if children else "explore",
         title="Explain",
         depth=0 if children else 1,
@@ -367,6 +392,10 @@ OTHERS: Mapping[str, BaseModel] = {
     "chat-record": record((record(),)),
     "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late."),
     "control": CONTROL,
+    "new-fork": NewFork(after=9, prompt="Look at the tests."),
+    "audit-note": AuditNote(
+        id="note-1", at=AT, principal="operator", kind="order.rolled_back", order_id=ORDER_ID, detail={"why": "asked"}
+    ),
     "receipt": Receipt(id="control-1", requested_at=AT, order_id=ORDER_ID),
     "agent-definition": DEFINITION,
     "registration": REGISTRATION,

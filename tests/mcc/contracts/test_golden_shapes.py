@@ -90,7 +90,7 @@ def test_no_part_of_a_sample_can_be_changed(name: str) -> None:
                 setattr(part, field, None)
 
 
-FREE = {"arguments", "result", "result_schema", "permission"}
+FREE = {"arguments", "detail", "result", "result_schema", "permission"}
 """Keys under which anything may stand."""
 
 

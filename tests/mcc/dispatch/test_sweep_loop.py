@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -12,7 +12,7 @@ from mcc.dispatch.errors import DispatchUnavailable
 from mcc.dispatch.hints import Told
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store
+from mcc.store.ports import Store, Swept
 from mcc.testing import FakeClock, MemoryStore
 
 
@@ -101,8 +101,47 @@ def test_a_machine_that_slept_gives_the_others_time_to_wake_up() -> None:
     scene.clock.advance(3_600)
     scene.loop.once()
     assert scene.store.orders.get(order).status is OrderStatus.RUNNING
-    scene.beats(4)
+    scene.beats(5)
     assert scene.store.orders.get(order).status is OrderStatus.QUEUED
+
+
+def test_a_break_of_two_seconds_begins_the_count_anew() -> None:
+    scene = Scene()
+    order = scene.a_running_order(lease_seconds=5)
+    scene.beats(4)
+    scene.clock.advance(2.5)
+    scene.loop.once()
+    assert scene.store.orders.get(order).status is OrderStatus.RUNNING, "the others may have been cut off as well"
+
+
+def test_a_drone_that_dies_while_all_is_well_counts_as_lost() -> None:
+    scene = Scene()
+    swept = lost_after(scene, [lambda: scene.beats(1)] * 10)
+    assert len(swept.lost) == 1 and not swept.cut
+
+
+def test_a_drone_that_dies_while_the_database_is_away_does_not() -> None:
+    scene = Scene()
+    swept = lost_after(scene, [lambda: scene.clock.advance(20), *[lambda: scene.beats(1)] * 10])
+    assert len(swept.lost) == 1 and swept.cut == swept.lost
+
+
+def lost_after(scene: Scene, acts: list[Callable[[], None]]) -> Swept:
+    """The sweep that finds a drone lost, whose last heartbeat comes after four steady seconds."""
+    seen: list[Swept] = []
+    sweep = scene.store.sweeper.sweep
+
+    def watched(*, may_expire: bool, steady_seconds: float) -> Swept:
+        seen.append(sweep(may_expire=may_expire, steady_seconds=steady_seconds))
+        return seen[-1]
+
+    scene.store.sweeper.sweep = watched  # type: ignore[method-assign, assignment]
+    scene.beats(4)
+    scene.a_running_order(lease_seconds=5)
+    for act in acts:
+        act()
+    [found] = [swept for swept in seen if swept.lost]
+    return found
 
 
 def test_without_redis_the_sweep_goes_on() -> None:

@@ -7,9 +7,15 @@ import pytest
 from psycopg import errors
 from sqlalchemy import exc
 
-from mcc.store.errors import BadEntry, Fenced, StoreUnavailable
+from mcc.store.errors import BadEntry, Fenced, StoreFull, StoreUnavailable
 from mcc.store.sql import open_store
 from mcc.store.sql.failures import ConnectionLost, translated
+
+
+def coded(words: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(words)
+    error.sqlite_errorcode = code
+    return error
 
 
 def wrapped(kind: type[exc.DBAPIError], error: Exception, *, lost: bool = False) -> exc.DBAPIError:
@@ -20,7 +26,9 @@ def wrapped(kind: type[exc.DBAPIError], error: Exception, *, lost: bool = False)
     ("error", "own", "words"),
     [
         (wrapped(exc.OperationalError, sqlite3.OperationalError("database is locked")), StoreUnavailable, "locked"),
-        (wrapped(exc.OperationalError, sqlite3.OperationalError("database or disk is full")), StoreUnavailable, "free"),
+        (wrapped(exc.OperationalError, sqlite3.OperationalError("database or disk is full")), StoreFull, "free"),
+        (wrapped(exc.OperationalError, coded("disk I/O error", sqlite3.SQLITE_IOERR_SHMSIZE)), StoreFull, "free"),
+        (coded("disk I/O error", sqlite3.SQLITE_IOERR_SHMSIZE), StoreFull, "free"),
         (wrapped(exc.OperationalError, sqlite3.OperationalError("disk I/O error")), StoreUnavailable, "disk I/O"),
         (wrapped(exc.OperationalError, sqlite3.OperationalError("no such table: orders")), StoreUnavailable, "mcc db"),
         (wrapped(exc.OperationalError, sqlite3.OperationalError("no such column: x")), StoreUnavailable, "mcc db"),
@@ -33,7 +41,7 @@ def wrapped(kind: type[exc.DBAPIError], error: Exception, *, lost: bool = False)
         (wrapped(exc.OperationalError, errors.SerializationFailure("again")), ConnectionLost, "again"),
         (wrapped(exc.OperationalError, errors.LockNotAvailable("lock timeout")), StoreUnavailable, "lock timeout"),
         (wrapped(exc.OperationalError, errors.QueryCanceled("statement timeout")), StoreUnavailable, "timeout"),
-        (wrapped(exc.OperationalError, errors.DiskFull("no space")), StoreUnavailable, "free"),
+        (wrapped(exc.OperationalError, errors.DiskFull("no space")), StoreFull, "free"),
         (wrapped(exc.OperationalError, errors.TooManyConnections("too many")), StoreUnavailable, "too many"),
         (wrapped(exc.InternalError, errors.ReadOnlySqlTransaction("read-only")), StoreUnavailable, "read-only"),
         (wrapped(exc.InternalError, errors.IdleInTransactionSessionTimeout("idle"), lost=True), ConnectionLost, "idle"),
@@ -64,6 +72,12 @@ def test_a_commit_of_unknown_outcome_is_told_apart() -> None:
         assert isinstance(told, ConnectionLost) and told.committing is committing
 
 
+def test_what_was_undone_because_of_another_was_certainly_not_committed() -> None:
+    undone = wrapped(exc.OperationalError, errors.SerializationFailure("could not serialize access"))
+    told = translated(undone, committing=True)
+    assert isinstance(told, ConnectionLost) and told.undone and not told.committing
+
+
 def test_a_password_is_never_told() -> None:
     store = open_store("postgresql://me:s3cret@127.0.0.1:1/nowhere")
     with pytest.raises(StoreUnavailable) as caught:
@@ -76,7 +90,7 @@ def test_a_full_disk_is_told_and_nothing_is_half_written() -> None:
     store = open_store("sqlite://")
     pages = store.database.read(lambda one: one.exec_driver_sql("PRAGMA page_count").scalar())
     store.database.read(lambda one: one.exec_driver_sql(f"PRAGMA max_page_count={pages}").scalar())
-    with pytest.raises(StoreUnavailable, match="free some space"):
+    with pytest.raises(StoreFull, match="free some space"):
         for _ in range(1_000):
             store.texts.keep("x" * 100_000)
     store.database.read(lambda one: one.exec_driver_sql("PRAGMA max_page_count=1000000").scalar())

@@ -72,6 +72,9 @@ class Recorded:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         raise AssertionError("the offline model never falls back")
 
+    async def go_ahead(self) -> None:
+        pass
+
     def text(self, kind: DeltaKind) -> str:
         return "".join(text for told, text in self.deltas if told == kind)
 

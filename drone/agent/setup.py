@@ -1,0 +1,87 @@
+"""This room is for the set-up of an agent: what its model is asked with in every round, kept for whoever takes over."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from drone.agent.messages import ToolSpec
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.limits import Limits
+from mcc.contracts.record import ModelChoice
+from mcc.contracts.shape import to_json
+
+
+def kept_setup(
+    system: str,
+    specs: Sequence[ToolSpec],
+    model: ModelChoice,
+    limits: Limits,
+    definition: AgentDefinition,
+    owed: object,
+) -> str:
+    """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks."""
+    tools = [
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.parameters,
+            "group": spec.group,
+            "idempotent": spec.idempotent,
+            "seconds": spec.seconds,
+        }
+        for spec in specs
+    ]
+    return to_json(
+        {
+            "system": system,
+            "tools": tools,
+            "model": model,
+            "limits": limits,
+            "definition": definition.model_copy(update={"prompt": ""}),
+            "gate": owed,
+        }
+    ).decode()
+
+
+@dataclass(slots=True)
+class SetUp:
+    """The system prompt and the tools that a run began with. `withheld`: tools that came with a later version."""
+
+    system: str
+    specs: tuple[ToolSpec, ...]
+    withheld: frozenset[str] = field(default=frozenset())
+
+    @classmethod
+    def read(cls, text: str, there: Sequence[ToolSpec]) -> "SetUp":
+        """What `kept_setup` made, on a drone that has the tools `there` now. Raises ValueError.
+
+        A tool that is no longer there is told as it was: whoever calls it is answered that it cannot be used.
+        """
+        kept = json.loads(text)
+        if not isinstance(kept, Mapping):
+            raise ValueError("the set-up is no JSON object")
+        live = {spec.name: spec for spec in there}
+        try:
+            specs = tuple(_merged(tool, live.get(tool["name"])) for tool in kept["tools"])
+            system = str(kept["system"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the set-up lacks {error}") from error
+        return cls(system, specs, frozenset(live) - {spec.name for spec in specs})
+
+    def now(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """The tools of the next round: those from the beginning, and what the tool set has added since."""
+        known = {spec.name for spec in self.specs} | self.withheld
+        return (*self.specs, *(spec for spec in there if spec.name not in known))
+
+
+def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
+    """What the model was told, with what the runtime knows of the tool now."""
+    parameters = kept["parameters"]
+    if not isinstance(parameters, Mapping):
+        raise ValueError("a tool's parameters are no JSON object")
+    name, description = str(kept["name"]), str(kept["description"])
+    if live is None:
+        return ToolSpec(name, description, parameters, group=str(kept.get("group", "")))
+    if (live.description, to_json(live.parameters)) == (description, to_json(parameters)):
+        return live
+    return replace(live, description=description, parameters=parameters, encoded={})

@@ -1,0 +1,210 @@
+"""This room is for the custody of child processes: they go on while their drone may act, and never outlive it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from drone.sandbox import reaper
+from drone.sandbox.reaper import Process, boot_seconds, signal_all
+
+_TRUST_SECONDS = 0.05
+_END_SECONDS = 2.0
+
+
+class TermOver(Exception):
+    """What was to be started is no longer wanted: the lease was lost in between."""
+
+
+class Custody:
+    """Looks after child processes, each of which leads its own group. Safe for several threads.
+
+    As long as nobody guards it, children are simply let run. Once `guard` was called, a process of its own (see
+    `drone.sandbox.reaper`) stops them while the guard's time is over, lets them go on when there is time again, and
+    kills them when this process is gone or stopped.
+    """
+
+    def __init__(self) -> None:
+        self._until: Callable[[], float] | None = None
+        self._margin_seconds = 1.0
+        self._record: Path | None = None
+        self._clock: Callable[[], float] = boot_seconds
+        self._term = 0
+        self._watched: dict[int, Process] = {}
+        self._lock = threading.Lock()
+        self._busy = threading.Event()
+        self._closed = False
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+
+    def guard(
+        self,
+        until: Callable[[], float],
+        *,
+        margin_seconds: float,
+        record: Path | None = None,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
+        """From now on effects may go on until `until()`, in seconds since boot; asked often.
+
+        A drone that is silent for half of `margin_seconds` past that moment is taken for gone. `record` is a file that
+        names the children for whoever finds this process dead (`left_behind`).
+        """
+        self._until, self._margin_seconds, self._clock, self._record = until, margin_seconds, clock, record
+        if record is not None:
+            record.parent.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def term(self) -> int:
+        """Counts lost leases; what was begun in one term is not started in the next."""
+        return self._term
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a child may be started now."""
+        return self._until is None or self._clock() < self._until()
+
+    async def cleared(self, term: int) -> None:
+        """Return when a child of this term may be started. Raises `TermOver`."""
+        while not self.trusted and term == self._term:  # noqa: ASYNC110 - trust runs out by the clock, no event tells
+            await asyncio.sleep(_TRUST_SECONDS)
+        if term != self._term:
+            raise TermOver
+
+    def watch(self, pid: int) -> None:
+        """Look after this child, which has not been reaped yet, until `release`."""
+        process = Process.of(pid)
+        if self._until is None or process is None:
+            return
+        with self._lock:
+            self._watched[pid] = process
+            self._write_down(f"+ {process.pid} {process.started}\n")
+            self._tell(f"{self._pulse()}+ {process.pid} {process.started}\n")
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._keep_alive, name="custody", daemon=True)
+                self._thread.start()
+        self._busy.set()
+
+    def release(self, pid: int) -> None:
+        """It has ended."""
+        with self._lock:
+            if self._watched.pop(pid, None) is None:
+                return
+            self._tell(f"- {pid}\n")
+            if self._watched:
+                self._write_down(f"- {pid}\n")
+            else:
+                self._busy.clear()
+                self._write_down(None)
+
+    def end_term(self) -> None:
+        """The lease is lost: whatever runs is killed, whatever was about to start does not."""
+        with self._lock:
+            self._term += 1
+            left = list(self._watched.values())
+        signal_all(left, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill what still runs, and let the reaper go."""
+        with self._lock:
+            self._closed = True
+            left, self._watched = list(self._watched.values()), {}
+            self._write_down(None)
+            gone, self._reaper = self._reaper, None
+        self._busy.set()
+        signal_all(left, signal.SIGKILL)
+        if gone is not None:
+            _dismiss(gone)
+
+    def _keep_alive(self) -> None:
+        while not self._closed:
+            self._busy.wait()
+            with self._lock:
+                if self._watched and not self._closed:
+                    self._tell(self._pulse())
+            threading.Event().wait(self._margin_seconds / 4)
+
+    def _pulse(self) -> str:
+        return f"= {self._until() if self._until else 0.0!r}\n"
+
+    def _tell(self, lines: str) -> None:
+        """Say it to the reaper. One that is gone, or does not listen, is replaced and told everything."""
+        if self._closed or self._said(lines):
+            return
+        if self._reaper is not None:
+            _dismiss(self._reaper, at_once=True)
+        everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
+        self._reaper = _hired(self._margin_seconds / 2)
+        if not self._said(self._pulse() + everything):
+            signal_all(self._watched.values(), signal.SIGKILL)
+
+    def _said(self, lines: str) -> bool:
+        if self._reaper is None or self._reaper.stdin is None:
+            return False
+        try:
+            return os.write(self._reaper.stdin.fileno(), lines.encode()) == len(lines)
+        except (OSError, ValueError):
+            return False
+
+    def _write_down(self, line: str | None) -> None:
+        """Add to the record; None empties it. It is a help for others: what cannot be written is not missed here."""
+        if self._record is None:
+            return
+        with contextlib.suppress(OSError):
+            if line is None:
+                self._record.unlink(missing_ok=True)
+            else:
+                with self._record.open("a") as file:
+                    file.write(line)
+
+
+def left_behind(record: Path) -> list[Process]:
+    """The children that a record names and that were not released."""
+    try:
+        lines = record.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    left: dict[int, Process] = {}
+    for line in lines:
+        match line.split():
+            case ["+", pid, started] if pid.isdigit() and started.isdigit():
+                left[int(pid)] = Process(int(pid), int(started))
+            case ["-", pid] if pid.isdigit():
+                left.pop(int(pid), None)
+    return list(left.values())
+
+
+def _hired(silent_seconds: float) -> "subprocess.Popen[bytes] | None":
+    environment: Mapping[str, str] = {}
+    try:
+        hired = subprocess.Popen(
+            (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+            cwd="/",
+        )
+    except OSError:
+        return None
+    assert hired.stdin is not None
+    os.set_blocking(hired.stdin.fileno(), False)
+    return hired
+
+
+def _dismiss(gone: "subprocess.Popen[bytes]", *, at_once: bool = False) -> None:
+    """Close its pipe, on which it ends by itself; one that does not is killed."""
+    assert gone.stdin is not None
+    with contextlib.suppress(OSError):
+        gone.stdin.close()
+    try:
+        gone.wait(0 if at_once else _END_SECONDS)
+    except subprocess.TimeoutExpired:
+        gone.kill()
+        gone.wait()

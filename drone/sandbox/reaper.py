@@ -1,0 +1,219 @@
+"""This room is for the reaper: a process beside a drone that holds back, and ends, what the drone started.
+
+It is run by its path (`python -I -S reaper.py SILENT_SECONDS`) with the drone's keep-alive pipe as standard input, in a
+session of its own, and needs nothing but the standard library. One command a line:
+
+    = UNTIL               still here; effects may go on until UNTIL (seconds since boot)
+    + PID STARTED         look after this process, its group and what descends from it
+    - PID                 it has ended
+    !                     end them all now
+
+Past UNTIL all of them are stopped (SIGSTOP), and they go on when a later UNTIL comes. When it is past and the pipe is
+silent, or the pipe is closed, they are killed: nobody is left who could answer for them.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+_PASSES = 20
+_LOOK_SECONDS = 1.0
+_OVERDUE_SECONDS = 0.05
+_PIECE = 65_536
+
+
+def boot_seconds() -> float:
+    """Seconds since boot, time asleep included where the system can say so."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process by number and start (clock ticks since boot): within one boot no other has both."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Process | None":
+        """None when there is none."""
+        found = _stat(pid)
+        return None if found is None else cls(pid, found.started)
+
+    @property
+    def there(self) -> bool:
+        """Whether it runs or is stopped; a zombie has ended."""
+        found = _stat(self.pid)
+        return found is not None and found.started == self.started and found.state not in "ZX"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal holds it."""
+        found = _stat(self.pid)
+        return found is not None and found.started == self.started and found.state in "Tt"
+
+    def kill(self) -> None:
+        if self.there:
+            _signal(self.pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    parent: int
+    group: int
+    started: int
+    state: str
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return _Stat(int(fields[1]), int(fields[2]), int(fields[19]), chr(fields[0][0])) if len(fields) > 19 else None
+
+
+def tree_of(leaders: Iterable[Process]) -> set[int]:
+    """The living members of these processes' groups, and all that descends from them.
+
+    A leader that is gone still names its group, unless its number belongs to another process by now.
+    """
+    stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None and stat.state not in "ZX"}
+    groups = {one.pid for one in leaders if one.pid not in stats or stats[one.pid].started == one.started}
+    found = {pid for pid, stat in stats.items() if stat.group in groups}
+    while more := {pid for pid, stat in stats.items() if stat.parent in found} - found:
+        found |= more
+    return found
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def signal_all(leaders: Iterable[Process], number: signal.Signals) -> None:
+    """Send a signal to whole trees, again until no new process turns up in them."""
+    leaders, done = list(leaders), set[int]()
+    for _ in range(_PASSES):
+        new = tree_of(leaders) - done if leaders else set()
+        if not new:
+            return
+        for pid in new:
+            _signal(pid, number)
+        done |= new
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+class Verdict(Enum):
+    """What is to be done with everything that is looked after."""
+
+    RUN = auto()
+    STOP = auto()
+    KILL = auto()
+
+
+def verdict(now: float, until: float, heard: float, silent_seconds: float) -> Verdict:
+    """`until`: effects may go on until then; `heard`: when the last command came. All in seconds since boot."""
+    if now < until:
+        return Verdict.RUN
+    return Verdict.STOP if now - heard < silent_seconds else Verdict.KILL
+
+
+class Reaper:
+    """What is looked after, and how it stands."""
+
+    def __init__(self, silent_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
+        self._silent_seconds = silent_seconds
+        self._clock = clock
+        self._until = float("-inf")
+        self._heard = clock()
+        self._held: set[int] = set()
+        self.watched: dict[int, Process] = {}
+
+    def hear(self, lines: Iterable[str]) -> None:
+        """Take commands in; one that cannot be read is passed over."""
+        for line in lines:
+            self._heard = self._clock()
+            with contextlib.suppress(ValueError):
+                self._obey(*line.split())
+
+    def _obey(self, command: str = "", *words: str) -> None:
+        match command, [float(word) for word in words]:
+            case "=", [until]:
+                self._until = until
+            case "+", [pid, started]:
+                self.watched[int(pid)] = Process(int(pid), int(started))
+            case "-", [pid]:
+                self.watched.pop(int(pid), None)
+                self._held.discard(int(pid))
+            case "!", []:
+                self.end()
+
+    def look(self) -> None:
+        """Do what the moment asks for."""
+        if not self.watched:
+            return
+        match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
+            case Verdict.RUN:
+                self._let_go_on()
+            case Verdict.STOP:
+                self._hold_back()
+            case Verdict.KILL:
+                self.end()
+
+    def _hold_back(self) -> None:
+        new = [one for pid, one in self.watched.items() if pid not in self._held]
+        signal_all(new, signal.SIGSTOP)
+        self._held.update(one.pid for one in new)
+
+    def _let_go_on(self) -> None:
+        signal_all([self.watched[pid] for pid in self._held], signal.SIGCONT)
+        self._held.clear()
+
+    def end(self) -> None:
+        """Kill everything that is looked after."""
+        signal_all(self.watched.values(), signal.SIGKILL)
+        self.watched.clear()
+        self._held.clear()
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until the next look when nothing is heard; None = for ever."""
+        if not self.watched:
+            return None
+        left = self._until - self._clock()
+        return min(left, _LOOK_SECONDS) if left > 0 else _OVERDUE_SECONDS
+
+
+def serve(pipe: int, reaper: Reaper) -> None:
+    """Obey until the pipe is closed, then kill what is left."""
+    rest = b""
+    while True:
+        if select.select([pipe], [], [], reaper.patience)[0]:
+            piece = os.read(pipe, _PIECE)
+            if not piece:
+                break
+            *lines, rest = (rest + piece).split(b"\n")
+            reaper.hear(line.decode("ascii", "replace") for line in lines)
+        reaper.look()
+    reaper.end()
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    serve(0, Reaper(float(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

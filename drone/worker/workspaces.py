@@ -1,0 +1,278 @@
+"""This room is for the workspaces of orders: whether this drone sees one, and how an order holds it while it runs."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from drone.agent.ports import Fenced as Lost
+from drone.sandbox.host_lock import Holder, HostLock, Overtaken
+from drone.sandbox.marker import workspace_key
+from drone.sandbox.reaper import Process
+from drone.worker.writer import patiently
+from mcc.contracts.control import ControlKind
+from mcc.contracts.drones import Registration
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import WaitingReason
+from mcc.dispatch.sweep import boot_seconds
+from mcc.store.entries import stops_all
+from mcc.store.errors import ControlsPending, Fenced
+from mcc.store.offload import Offload
+from mcc.store.ports import Claim, Parking, Store, Waiting, WorkspaceHold
+
+log = structlog.get_logger("drone.workspaces")
+
+LEFT_SECONDS = 5.0
+"""An order that other drones may see is left to them for so long before it is laid aside."""
+
+GRACE_SECONDS = 3.0
+"""Another process of this machine that is still in the workspace has so long to notice that it has lost it."""
+
+LOOK_SECONDS = 0.1
+WAITING = 200
+"""Waiting orders that are looked at in one round."""
+
+BUSY = "Another process of this machine is still at work in its workspace"
+UNREAD = "this cannot be done while no drone sees its workspace"
+
+
+class Verdict(Enum):
+    """What a drone does with an order that names a workspace."""
+
+    HERE = auto()  # it is seen: claim it
+    INVALID = auto()  # nobody can ever have seen it: claim it, and the crew says what is wrong
+    ELSEWHERE = auto()  # another drone of this machine sees it: leave it
+    PERHAPS = auto()  # drones elsewhere may see it: leave it for a while, then lay it aside
+    NOBODY = auto()  # it had begun, and nobody sees it now: lay it aside
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one drone knows of a path: `exists` as a directory here; `covered` by its own roots."""
+
+    path: Path
+    exists: bool
+    covered: bool
+
+    @property
+    def seen(self) -> bool:
+        return self.exists and self.covered
+
+
+def sight_of(path: str, roots: Iterable[Path]) -> Sight:
+    """Blocks."""
+    real = Path(os.path.realpath(path))
+    return Sight(real, os.path.isabs(path) and real.is_dir(), _is_under(real, roots))
+
+
+def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registration]) -> Verdict:
+    """`begun`: some drone has worked on it before. `others` are the live drones beside this one, which is on `host`.
+
+    Drones of one machine see the same files; what those of another one see, only they can tell.
+    """
+    if sight.seen:
+        return Verdict.HERE
+    covering = [one for one in others if _is_under(sight.path, map(Path, one.workspace_roots))]
+    if sight.exists and any(one.host == host for one in covering):
+        return Verdict.ELSEWHERE
+    if any(one.host != host for one in covering):
+        return Verdict.PERHAPS
+    return Verdict.NOBODY if begun else Verdict.INVALID
+
+
+def _is_under(path: Path, roots: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(os.path.realpath(root)) for root in roots)
+
+
+class Writes(Protocol):
+    """Who knows what an order's agents can do."""
+
+    def may_write(self, order: WorkOrder, workspace: Path) -> bool: ...
+
+
+class Lease(Protocol):
+    @property
+    def incarnation(self) -> str | None: ...
+
+    @property
+    def trusted(self) -> bool: ...
+
+
+class Busy(Exception):
+    """The workspace cannot be had now; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to claim an order that names a workspace. `waits`: it is claimed only to be laid aside, for this reason."""
+
+    hold: WorkspaceHold | None = None
+    waits: str | None = None
+
+
+class Workspaces:
+    """The workspaces of this drone's orders. `directory` is for locks on this machine. Use on one event loop only."""
+
+    def __init__(
+        self,
+        store: Store,
+        offload: Offload,
+        crew: Writes,
+        lease: Lease,
+        roots: Sequence[Path],
+        directory: Path,
+        *,
+        host: str | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        left_seconds: float = LEFT_SECONDS,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
+        self._store = store
+        self._offload = offload
+        self._crew = crew
+        self._lease = lease
+        self._roots = tuple(roots)
+        self._directory = directory
+        self._host = socket.gethostname() if host is None else host
+        self._grace_seconds = grace_seconds
+        self._left_seconds = left_seconds
+        self._clock = clock
+        self._me = Process.of(os.getpid())
+        self._left: dict[str, float] = {}
+        self._after = ""
+
+    @property
+    def children(self) -> Path:
+        """Where this process keeps the record of its children."""
+        assert self._me is not None
+        return self._directory / "children" / f"{self._me.pid}-{self._me.started}"
+
+    async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
+        """How this drone claims an order that names a workspace; None: not now."""
+        assert order.workspace is not None
+        sight = await asyncio.to_thread(sight_of, order.workspace, self._roots)
+        others = () if sight.seen else await self._others()
+        match verdict(sight, begun=begun, host=self._host, others=others):
+            case Verdict.HERE:
+                self._left.pop(order.id, None)
+                return Plan(await asyncio.to_thread(self._hold, order, sight.path))
+            case Verdict.INVALID:
+                return Plan()
+            case Verdict.PERHAPS if self._was_left_long(order.id):
+                return Plan(waits=f"It waits for a drone that sees {order.workspace}")
+            case Verdict.NOBODY:
+                return Plan(waits=f"No drone sees {order.workspace} any more; it goes on as soon as one does")
+            case _:
+                return None
+
+    def _hold(self, order: WorkOrder, path: Path) -> WorkspaceHold:
+        return WorkspaceHold(workspace_key(path), exclusive=self._crew.may_write(order, path))
+
+    def _was_left_long(self, order_id: str) -> bool:
+        """Whether this drone left the order to others a while ago; they had their chance."""
+        now = self._clock()
+        self._left = {one: at for one, at in self._left.items() if now - at < 10 * self._left_seconds}
+        return now - self._left.setdefault(order_id, now) >= self._left_seconds
+
+    async def _others(self) -> Sequence[Registration]:
+        found = await patiently(self._offload, self._store.leases.registrations)
+        return [one for one in found if one.incarnation != self._lease.incarnation]
+
+    async def lay_aside(self, claim: Claim, message: str, *, drone: str) -> int | None:
+        """An order that was claimed for nothing else waits for its workspace. What was asked of it is seen to.
+
+        Answers the number of the entry that says so, None when it does not wait.
+        """
+        seen = claim.control_seq
+        while True:
+            try:
+                seq = await patiently(self._offload, partial(self._store.claims.park, _parking(claim, message, seen)))
+                log.info("order waits for its workspace", order_id=claim.order.id, workspace=claim.order.workspace)
+                return seq
+            except Fenced as problem:
+                log.warning("another drone holds the order", order_id=claim.order.id, problem=str(problem))
+                return None
+            except ControlsPending:
+                controls = await patiently(self._offload, partial(self._store.controls.of_order, claim.order.id))
+            if any(control.open and stops_all(control) for control in controls):
+                held = [(claim.order.id, claim.epoch)]
+                said = "it is cancelled"
+                await patiently(self._offload, partial(self._store.claims.hand_back, held, drone=drone, message=said))
+                return None
+            for control in controls:
+                if control.open and control.kind is ControlKind.RESUME:
+                    await patiently(self._offload, partial(self._store.controls.refuse, control.id, UNREAD))
+            seen = max((control.number for control in controls), default=seen)
+
+    async def wake(self) -> Sequence[str]:
+        """Queue the orders again that wait for a workspace which is seen here; answers their ids.
+
+        Raises `StoreUnavailable`.
+        """
+        if not self._roots:
+            return ()
+        waiting = await self._offload(
+            partial(self._store.claims.waiting, WaitingReason.WORKSPACE, WAITING, after=self._after)
+        )
+        self._after = waiting[-1].order_id if len(waiting) == WAITING else ""
+        seen = await asyncio.to_thread(lambda: [one for one in waiting if self._is_seen(one)]) if waiting else ()
+        said = "its workspace is seen again"
+        return [
+            one.order_id
+            for one in seen
+            if await self._offload(partial(self._store.claims.wake, one.order_id, WaitingReason.WORKSPACE, said))
+        ]
+
+    def _is_seen(self, waiting: Waiting) -> bool:
+        return waiting.workspace is not None and sight_of(waiting.workspace, self._roots).seen
+
+    @asynccontextmanager
+    async def entered(self, claim: Claim, hold: WorkspaceHold, incarnation: str) -> AsyncIterator[None]:
+        """Work in the workspace of a claimed order, with nobody of this machine in there who lost it.
+
+        Raises `Busy`, and `drone.agent.ports.Fenced` when the order is another's by now.
+        """
+        me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children)
+        lock = HostLock(self._directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
+        try:
+            await self._take(lock)
+            yield
+        finally:
+            lock.release()
+
+    def _live(self) -> set[str]:
+        return {one.incarnation for one in self._store.leases.registrations()}
+
+    async def _take(self, lock: HostLock) -> None:
+        give_up = self._clock() + self._grace_seconds
+        ended = False
+        try:
+            while not await patiently(self._offload, lock.take):
+                if self._clock() >= give_up:
+                    if ended or not self._lease.trusted or not await patiently(self._offload, lock.end_others):
+                        raise Busy(BUSY)
+                    ended, give_up = True, self._clock() + self._grace_seconds
+                await asyncio.sleep(LOOK_SECONDS)
+        except Overtaken as problem:
+            raise Lost(str(problem)) from problem
+        except OSError as problem:
+            log.warning("a workspace is not locked on this machine", problem=str(problem))
+
+
+def _parking(claim: Claim, message: str, seen: int) -> Parking:
+    return Parking(
+        order_id=claim.order.id,
+        epoch=claim.epoch,
+        last_seq=claim.last_seq,
+        control_seq=seen,
+        reason=WaitingReason.WORKSPACE,
+        message=message,
+    )

@@ -1,0 +1,84 @@
+"""This room is for orders that wait: what keeps one from being parked, and what a control does to one nobody runs."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.status import OrderStatus, Reason, WaitingReason
+from mcc.store.entries import WAITING_HOURS, stops_all
+from mcc.store.ports import Parking
+
+WAKES = frozenset(
+    {
+        WaitingReason.PAUSED,
+        WaitingReason.NOT_BEFORE,
+        WaitingReason.RATE_LIMIT,
+        WaitingReason.WORKSPACE,
+        WaitingReason.DISK,
+    }
+)
+"""What a `resume` ends; an approval or a question needs its answer."""
+
+
+class Effect(Enum):
+    """What a control does to an order that no drone runs."""
+
+    REFUSED = auto()  # it has no agents yet
+    ENDS = auto()
+    RESUMES = auto()  # it is applied at once, and the order goes on
+    WAKES = auto()  # it stays open for the next holder, and the order goes on
+    STAYS = auto()  # it stays open for the next holder
+
+
+def effect_of(
+    control: Control, status: OrderStatus, reason: Reason | str | None, *, attempt: int, before: Sequence[Control] = ()
+) -> Effect:
+    """`attempt` counts the claims of the order so far, `before` are its earlier controls.
+
+    A pause is lifted by the holder alone, who has the agents; all else that is waited for ends without one.
+    """
+    if control.record_id and attempt == 0:
+        return Effect.REFUSED
+    if stops_all(control):
+        return Effect.ENDS
+    if status is not OrderStatus.WAITING or not _wakes(control, reason):
+        return Effect.STAYS
+    paused = reason == WaitingReason.PAUSED or any(one.open and one.kind is ControlKind.PAUSE for one in before)
+    return Effect.WAKES if paused or control.record_id else Effect.RESUMES
+
+
+def why_refused(effect: Effect) -> str | None:
+    if effect is not Effect.REFUSED:
+        return None
+    return "no drone has begun this order yet, so none of its records can be addressed"
+
+
+def said_by(control: Control) -> str:
+    """What is told of an order that goes on because of this control."""
+    if control.kind is ControlKind.CANCEL:
+        return "woken to cancel one of its agents"
+    return "resumed on request" if control.record_id is None else "woken to resume one of its agents"
+
+
+def keeps_from_waiting(control: Control, parking: Parking) -> bool:
+    """True when the holder must see to this control before the order may wait.
+
+    It is new to the holder, or asks to end or to resume the whole order and is not settled: nothing would come of it
+    any more.
+    """
+    if not control.open:
+        return False
+    whole = control.record_id is None and (stops_all(control) or _wakes(control, parking.reason))
+    return control.number > parking.control_seq or whole
+
+
+def waits_until(due: int, *, expires: bool) -> int | None:
+    """Microseconds at which an order that waits from, or until, `due` expires; None when it names a time itself."""
+    return None if expires else due + WAITING_HOURS * 3_600_000_000
+
+
+def _wakes(control: Control, reason: Reason | str | None) -> bool:
+    """A cancelled agent may have been the one that all others waited for."""
+    if control.kind is ControlKind.CANCEL:
+        return control.record_id is not None
+    return control.kind is ControlKind.RESUME and reason in WAKES

@@ -1,0 +1,38 @@
+"""The audit: what was done about orders beside their journals, on every store."""
+
+import pytest
+
+from mcc.store.errors import BadEntry
+from tests.conformance.store.scene import Scene
+
+
+def test_a_note_comes_back_as_it_was_made(scene: Scene) -> None:
+    order = scene.place()
+    detail = {"sentence": "half a pair \ud83d and NUL \x00", "orders": 3, "nested": {"list": [1, None, True]}}
+    made = scene.store.audit.note("doctor.nudged", principal="ann", order_id=order.id, detail=detail)
+    (note,) = scene.store.audit.of_order(order.id)
+    assert (note.id, note.kind, note.principal, note.order_id) == (made, "doctor.nudged", "ann", order.id)
+    assert note.detail == detail and note.at == scene.clock.now()
+
+
+def test_notes_of_an_order_are_told_oldest_first_and_those_of_others_are_left_out(scene: Scene) -> None:
+    one, other = scene.place(), scene.place()
+    for kind in ("first", "second", "third"):
+        scene.store.audit.note(kind, principal="ann", order_id=one.id, detail={})
+    scene.store.audit.note("fourth", principal="ann", order_id=other.id, detail={})
+    scene.store.audit.note("of no order", principal="ann", order_id=None, detail={})
+    assert [note.kind for note in scene.store.audit.of_order(one.id)] == ["first", "second", "third"]
+    assert [note.kind for note in scene.store.audit.of_order("\0 unheard of")] == []
+
+
+def test_the_list_is_told_newest_first_and_no_longer_than_asked_for(scene: Scene) -> None:
+    for number in range(5):
+        scene.store.audit.note(f"kind {number}", principal="ann", order_id=None, detail={"number": number})
+    assert [note.kind for note in scene.store.audit.list(3)] == ["kind 4", "kind 3", "kind 2"]
+    assert [note.order_id for note in scene.store.audit.list()] == [None] * 5
+
+
+def test_a_detail_that_is_not_json_is_refused_and_nothing_is_noted(scene: Scene) -> None:
+    with pytest.raises(BadEntry):
+        scene.store.audit.note("kind", principal="ann", detail={"what": object()})
+    assert scene.store.audit.list() == []

@@ -1,0 +1,184 @@
+"""Two processes on one database do what excludes each other at the same moment: the row decides, once."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal
+from mcc.store.ports import Appended, Claim, Parking, Swept
+from mcc.store.sql import open_store
+from mcc.testing import FakeClock
+from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, at_once, started
+
+ROUNDS = 8
+
+
+@pytest.fixture
+def scenes(database_url: str, clock: FakeClock) -> Iterator[tuple[Scene, Scene]]:
+    """Two stores with connections of their own."""
+    one, other = (Scene(open_store(database_url, clock=clock), clock, "sql") for _ in range(2))
+    yield one, other
+    for scene in (one, other):
+        scene.store.close()
+
+
+def often(act: Callable[[], None]) -> None:
+    for _ in range(ROUNDS):
+        act()
+
+
+def park(scene: Scene, held: Held) -> int:
+    reason = WaitingReason.PAUSED
+    parking = Parking(held.order_id, held.epoch, held.last_seq, held.control_seq, reason, "m")
+    return scene.store.claims.park(parking)
+
+
+def ask(scene: Scene, held: Held, kind: ControlKind) -> Control:
+    return scene.store.controls.request(held.order_id, kind, NewControl(), principal="x")
+
+
+def test_two_claims(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        order, drones = one.place(), [one.drone(), one.drone()]
+        answers = at_once(lambda: one.claim(order.id, drones[0], "a"), lambda: other.claim(order.id, drones[1], "b"))
+        assert [isinstance(answer, Claim) for answer in answers].count(True) == 1, answers
+        assert one.kinds(order.id) == ["order.queued", "order.claimed"]
+
+    often(once)
+
+
+def test_a_parking_and_an_append(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        batch = held.batch(AgentStep(name="n", message="m"))
+        parked, appended = at_once(lambda: park(one, held), lambda: other.store.journal.append([batch]))
+        assert isinstance(appended, Appended)
+        assert isinstance(parked, Fenced) == (not appended.fenced), (parked, appended)
+        assert one.fold(held.order_id).last_seq == one.store.orders.get(held.order_id).last_seq == 3
+
+    often(once)
+
+
+def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        ending = held.ending()
+        parked, ended = at_once(lambda: park(one, held), lambda: other.store.claims.finish(ending))
+        assert isinstance(parked, Fenced) != isinstance(ended, Fenced), (parked, ended)
+        assert one.kinds(held.order_id)[2:] == (["order.finished"] if isinstance(ended, int) else ["order.waiting"])
+
+    often(once)
+
+
+@pytest.mark.parametrize("kind", [ControlKind.CANCEL, ControlKind.RESUME, ControlKind.STEER])
+def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind) -> None:
+    """Either the holder is told to read, or the control finds an order that waits; it is never just forgotten."""
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        parked, asked = at_once(lambda: park(one, held), lambda: ask(other, held, kind))
+        assert isinstance(asked, Control)
+        status = one.status(held.order_id)
+        if isinstance(parked, ControlsPending):
+            assert status is OrderStatus.RUNNING and asked.open
+        else:
+            woken = {ControlKind.CANCEL: OrderStatus.CANCELLED, ControlKind.RESUME: OrderStatus.QUEUED}
+            assert isinstance(parked, int) and status is woken.get(kind, OrderStatus.WAITING), parked
+        one.fold(held.order_id)
+
+    often(once)
+
+
+def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        one.clock.advance(LEASE_SECONDS + 1)
+        parked, swept = at_once(lambda: park(one, held), lambda: other.store.sweeper.sweep(may_expire=True))
+        assert isinstance(swept, Swept)
+        assert isinstance(parked, Fenced) == (held.order_id in swept.requeued), (parked, swept)
+        assert one.kinds(held.order_id)[2:] in (["order.waiting"], ["order.requeued"])
+
+    often(once)
+
+
+def test_a_wake_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        park(one, held)
+        woken, asked = at_once(
+            lambda: one.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m"),
+            lambda: ask(other, held, ControlKind.CANCEL),
+        )
+        assert isinstance(woken, bool) and isinstance(asked, Control) and asked.applied_seq
+        assert one.status(held.order_id) is OrderStatus.CANCELLED
+        assert one.kinds(held.order_id).count("order.resumed") == int(woken)
+
+    often(once)
+
+
+def test_two_wakes(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        park(one, held)
+        woken = at_once(
+            *(lambda scene=scene: scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m") for scene in scenes)
+        )
+        assert sorted(map(bool, woken)) == [False, True], woken
+        assert other.kinds(held.order_id)[-1] == "order.resumed"
+
+    often(once)
+
+
+def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
+    one, other = scenes
+
+    def once() -> None:
+        held = one.running()
+        held.write(started())
+        ending = held.ending()
+        ended, back, asked = at_once(
+            lambda: one.store.claims.finish(ending),
+            lambda: other.store.claims.hand_back([(held.order_id, held.epoch)], drone="d", message="m"),
+            lambda: ask(other, held, ControlKind.CANCEL),
+        )
+        assert isinstance(ended, int | Fenced | ControlsPending), ended
+        assert not isinstance(back, Exception), back
+        assert isinstance(asked, Control | OrderIsFinal), asked
+        assert one.status(held.order_id) in FINAL
+        assert one.kinds(held.order_id).count("order.finished") == 1
+        assert not any(control.open for control in one.store.controls.of_order(held.order_id))
+
+    often(once)
+
+
+def test_a_claim_and_the_loss_of_who_claims(scenes: tuple[Scene, Scene]) -> None:
+    """Whatever comes first, the order does not stay with a drone that is lost."""
+    one, other = scenes
+
+    def once() -> None:
+        order, drone = one.place(), one.drone()
+        one.clock.advance(LEASE_SECONDS + 1)
+        one.store.leases.renew(drone, lease_seconds=0.0001, active=0)
+        at_once(lambda: one.claim(order.id, drone), lambda: other.store.sweeper.sweep(may_expire=True))
+        other.clock.advance(1)
+        other.store.sweeper.sweep(may_expire=True)
+        assert one.status(order.id) is OrderStatus.QUEUED
+        one.fold(order.id)
+
+    often(once)

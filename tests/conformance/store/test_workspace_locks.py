@@ -1,0 +1,148 @@
+"""One order writes in a workspace, or several read there; the lock lasts as long as the order runs under its claim."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.store.ports import Claim, Parking, WorkspaceHold
+from tests.conformance.store.scene import Held, Scene, at_once
+
+WRITER, READER = WorkspaceHold("key", exclusive=True), WorkspaceHold("key", exclusive=False)
+
+
+def claim(
+    scene: Scene, order_id: str, hold: WorkspaceHold | None, token: str = "token", drone: str = ""
+) -> Claim | None:
+    incarnation = drone or scene.drone()
+    return scene.store.claims.claim(
+        order_id, incarnation=incarnation, claim_token=token, drone="d", alone=True, workspace=hold
+    )
+
+
+def held(scene: Scene, hold: WorkspaceHold | None) -> Held:
+    order = scene.place()
+    made = claim(scene, order.id, hold)
+    assert made
+    return Held(scene, order.id, made.epoch, made.attempt, made.last_seq, made.control_seq)
+
+
+def is_free(scene: Scene, hold: WorkspaceHold) -> bool:
+    """Whether another order gets it; if so it is finished at once."""
+    order = scene.place()
+    made = claim(scene, order.id, hold)
+    if made is None:
+        return False
+    Held(scene, order.id, made.epoch, made.attempt, made.last_seq, made.control_seq).finish()
+    return True
+
+
+def test_one_writes_or_several_read(scene: Scene) -> None:
+    reader = held(scene, READER)
+    assert is_free(scene, READER) and not is_free(scene, WRITER)
+    reader.finish()
+    held(scene, WRITER)
+    assert not is_free(scene, READER) and not is_free(scene, WRITER)
+
+
+def test_other_workspaces_and_none_do_not_matter(scene: Scene) -> None:
+    held(scene, WRITER)
+    held(scene, None)
+    assert is_free(scene, WorkspaceHold("another", exclusive=True))
+
+
+def test_a_claim_that_does_not_get_its_workspace_changes_nothing(scene: Scene) -> None:
+    held(scene, WRITER)
+    order = scene.place()
+    assert claim(scene, order.id, READER) is None
+    found = scene.store.orders.get(order.id)
+    assert (found.status, found.attempt, found.last_seq) == (OrderStatus.QUEUED, 0, 1)
+    assert scene.kinds(order.id) == ["order.queued"]
+    assert claim(scene, order.id, None) is not None
+
+
+def test_the_same_token_again_gives_the_same_claim_and_one_lock(scene: Scene) -> None:
+    order, drone = scene.place(), scene.drone()
+    first = claim(scene, order.id, WRITER, drone=drone)
+    assert first and claim(scene, order.id, WRITER, drone=drone) == first
+    Held(scene, order.id, first.epoch, first.attempt, first.last_seq, 0).finish()
+    assert is_free(scene, WRITER)
+
+
+def test_orders_whose_workspace_is_taken_need_not_hide_those_behind_them(scene: Scene) -> None:
+    held(scene, WRITER)
+    busy, free = [scene.place() for _ in range(3)], scene.place()
+    claims = scene.store.claims
+    assert [one.order_id for one in claims.claimable(["default"], 1)] == [busy[0].id]
+    besides = {one.id for one in busy}
+    assert [one.order_id for one in claims.claimable(["default"], 1, besides=besides)] == [free.id]
+    assert len(claims.claimable(["default"], 10, besides={"nonsense"})) == 4
+
+
+def park(one: Held) -> None:
+    reason, message = WaitingReason.RATE_LIMIT, "later"
+    one.scene.store.claims.park(Parking(one.order_id, one.epoch, one.last_seq, one.control_seq, reason, message))
+
+
+def hand_back(one: Held) -> None:
+    one.scene.store.claims.hand_back([(one.order_id, one.epoch)], drone="d", message="m")
+
+
+def hand_back_cancelled(one: Held) -> None:
+    one.scene.store.controls.request(one.order_id, ControlKind.CANCEL, NewControl(), principal="x")
+    hand_back(one)
+
+
+def lose(one: Held) -> None:
+    one.scene.lose()
+
+
+@pytest.mark.parametrize("end", [Held.finish, park, hand_back, hand_back_cancelled, lose])
+def test_whatever_ends_the_holding_frees_the_workspace(scene: Scene, end: Callable[[Held], object]) -> None:
+    one = held(scene, WRITER)
+    end(one)
+    assert is_free(scene, WRITER)
+    assert locks(scene) == 0
+
+
+def locks(scene: Scene) -> int:
+    if scene.kind == "memory":
+        return sum(kept.workspace is not None for kept in scene.store.shelf.orders.values())  # type: ignore[attr-defined]
+    database = scene.store.database  # type: ignore[attr-defined]
+    return int(database.read(lambda one: one.exec_driver_sql("SELECT count(*) FROM workspace_locks").scalar()))
+
+
+def test_who_takes_an_order_over_takes_its_workspace_too(scene: Scene) -> None:
+    one = held(scene, WRITER)
+    scene.lose()
+    assert claim(scene, one.order_id, WRITER, token="next")
+    assert not is_free(scene, READER)
+
+
+@pytest.mark.parametrize("hold", [WRITER, READER])
+def test_of_many_that_claim_at_once_as_many_win_as_go_together(scene: Scene, hold: WorkspaceHold) -> None:
+    pairs = [(scene.place().id, scene.drone(f"drone-{number}")) for number in range(6)]
+    answers = at_once(*(lambda pair=pair: claim(scene, pair[0], hold, drone=pair[1]) for pair in pairs))
+    assert not any(isinstance(answer, Exception) for answer in answers), answers
+    assert sum(isinstance(answer, Claim) for answer in answers) == (1 if hold.exclusive else 6)
+
+
+def test_readers_and_a_writer_at_once_leave_readers_or_the_writer(scene: Scene) -> None:
+    for number in range(4):
+        key = f"key-{number}"
+        holds = [WorkspaceHold(key, exclusive=index == 0) for index in range(4)]
+        pairs = [(scene.place().id, hold, scene.drone()) for hold in holds]
+        answers = at_once(*(lambda one=one: claim(scene, one[0], one[1], drone=one[2]) for one in pairs))
+        won = [isinstance(answer, Claim) for answer in answers]
+        assert won in ([True, False, False, False], [False, True, True, True]), answers
+
+
+def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(sql_scene: Scene) -> None:
+    one = held(sql_scene, WRITER)
+    database = sql_scene.store.database  # type: ignore[attr-defined]
+    statement = "UPDATE workspace_locks SET epoch = epoch - 1"
+    database.write(lambda connection: connection.exec_driver_sql(statement))
+    assert is_free(sql_scene, WRITER)
+    one.finish()
+    assert locks(sql_scene) == 0

@@ -1,0 +1,45 @@
+"""A log that cannot be written ends no process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcc.local.logfile import LogFile
+from tests.faults.disks import small_disk
+
+CODE = """
+import logging, sys, structlog
+from {module} import set_up
+set_up()
+for number in range(200):
+    structlog.get_logger("x").warning("told", number=number, more="x" * 500)
+    logging.getLogger("y").error("told %d", number)
+"""
+SET_UP = {"mcc": "mcc.api.logs", "drone": "tests.drone.worker.test_logs"}
+
+
+def set_up() -> None:
+    from drone.worker.logs import set_up as of_drone
+
+    of_drone("info")
+
+
+@pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-"], ids=["full", "closed"])
+@pytest.mark.parametrize("who", ["mcc", "drone"])
+def test_a_log_that_is_full_or_closed_is_no_reason_to_end(who: str, where: str) -> None:
+    code = CODE.format(module=SET_UP[who])
+    done = subprocess.run(["sh", "-c", f'exec "$0" -c "$1" {where}', sys.executable, code], check=False, timeout=60)
+    assert done.returncode == 0
+
+
+def test_the_log_of_a_child_on_a_full_disk_keeps_its_supervisor(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        log = LogFile(disk.path / "child.log", largest=1_000)
+        log.note("x" * 5_000)
+        disk.fill_up()
+        log.note("y" * 5_000)
+        log.bound()
+        assert log.path.stat().st_size == 0
+        assert not log.older.exists()

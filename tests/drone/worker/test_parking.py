@@ -1,0 +1,363 @@
+"""Orders that only wait: laid aside without a slot, woken by what unblocks them, taken up where they were."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+import pytest
+
+from drone.agent.controls.standstill import Block
+from drone.agent.messages import ToolSpec
+from drone.agent.past import Past
+from drone.agent.ports import Ask, AskLater, Call, Output
+from drone.models.scripted import Line, Said, call
+from drone.worker.parking import ASKED_MEANWHILE
+from mcc.contracts.control import ControlKind
+from mcc.contracts.journal import Entry, ModelStarted, OrderWaiting
+from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.store.ports import Store
+from mcc.testing import FakeClock, MemoryStore
+from tests.drone.agent.steered_tree import MASTER, SteeredTree
+from tests.drone.worker.test_steering_of_orders import Steered, a_tree, steered, until
+
+GRACE = 0.02
+
+
+def a_drone(
+    store: Store | None = None, order: WorkOrder | None = None, tree: SteeredTree | None = None
+) -> AbstractAsyncContextManager[Steered]:
+    return steered(store, order, tree=tree, park_after_seconds=GRACE)
+
+
+async def laid_aside(run: Steered) -> WorkOrder:
+    """The order, once the drone has let it go; nothing of it is ended."""
+    async with asyncio.timeout(10):
+        assert await run.working is None
+    assert len(run.bench.runs) == 0
+    return run.bench.store.orders.get(run.order.id)
+
+
+def waits(run: Steered) -> OrderWaiting:
+    """What its last entry says it waits for."""
+    last = run.bench.journal(run.order.id)[-1].data
+    assert isinstance(last, OrderWaiting)
+    return last
+
+
+def whole(run: Steered) -> None:
+    """Each agent began once, ended once and was asked each round once."""
+    entries = run.bench.journal(run.order.id)
+    for kind in ("agent.started", "agent.finished", "model.replied"):
+        told = [(entry.record_id, getattr(entry.data, "round", None)) for entry in entries if entry.kind == kind]
+        assert len(told) == len(set(told)), kind
+    assert Past.of(entries).lost == []
+
+
+async def both_rest(run: Steered, *paused: str) -> WorkOrder:
+    """Each of these children is paused and answers what it was asked; the order is laid aside."""
+    await run.tree.until_asked("north", "south")
+    for prompt in paused:
+        await run.ask(ControlKind.PAUSE, record_id=run.child(prompt).id)
+    run.tree.let_go("north", "south")
+    return await laid_aside(run)
+
+
+async def test_a_paused_order_waits_without_a_slot_and_goes_on_on_another_drone_when_it_is_resumed() -> None:
+    async with a_drone() as first:
+        await first.tree.until_asked("north", "south")
+        await first.ask(ControlKind.PAUSE, reason="lunch")
+        first.tree.let_go("north", "south")
+        order = await laid_aside(first)
+        assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.PAUSED)
+        assert order.detail == waits(first).message == "the order is paused until someone resumes it"
+        assert "agent.finished" not in first.bench.kinds(order.id)
+        assert first.record().status is RecordStatus.WAITING
+        assert first.bench.ears.hints[-1].status == "waiting"
+        assert first.bench.store.claims.claimable(["default"], 10) == []
+        resume = first.request(ControlKind.RESUME)
+        store = first.bench.store
+
+    async with a_drone(store, order) as second:
+        ended = await second.end("north", "south")
+        assert (ended.status, ended.answer, ended.attempt) == (OrderStatus.SUCCEEDED, "Both looked.", 2)
+        assert second.tree.calls == [MASTER]
+        assert second.now(resume).applied_seq is not None
+        whole(second)
+
+
+async def test_an_order_runs_on_with_the_child_that_is_resumed_and_waits_again_with_the_other() -> None:
+    async with a_drone() as first:
+        order = await both_rest(first, "north", "south")
+        assert order.reason is WaitingReason.PAUSED
+        north, south = first.child("north").id, first.child("south").id
+        assert north in waits(first).message and south in waits(first).message
+        resumed = first.request(ControlKind.RESUME, record_id=north)
+        store = first.bench.store
+        assert store.orders.get(order.id).status is OrderStatus.QUEUED
+
+    async with a_drone(store, order) as second:
+        order = await laid_aside(second)
+        assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.PAUSED)
+        assert second.now(resumed).applied_seq is not None
+        assert (second.child("north").status, second.child("south").status) == ("completed", "waiting")
+        assert north not in waits(second).message and south in waits(second).message
+        second.request(ControlKind.RESUME, record_id=south)
+
+    async with a_drone(store, order) as third:
+        ended = await third.end("north", "south")
+        assert (ended.status, ended.attempt) == (OrderStatus.SUCCEEDED, 3)
+        assert third.tree.calls == [MASTER]
+        whole(third)
+
+
+async def test_a_child_of_a_waiting_order_is_cancelled_and_the_order_waits_for_the_other() -> None:
+    async with a_drone() as first:
+        order = await both_rest(first, "north", "south")
+        first.request(ControlKind.CANCEL, record_id=first.child("north").id, reason="fog")
+        store, south = first.bench.store, first.child("south").id
+
+    async with a_drone(store, order) as second:
+        order = await laid_aside(second)
+        assert order.reason is WaitingReason.PAUSED and south in waits(second).message
+        assert second.child("north").status is RecordStatus.CANCELLED
+        second.request(ControlKind.RESUME, record_id=south)
+
+    async with a_drone(store, order) as third:
+        assert (await third.end("north", "south")).status is OrderStatus.SUCCEEDED
+
+
+async def test_a_child_is_cancelled_in_an_order_that_stays_paused_as_a_whole() -> None:
+    async with a_drone() as first:
+        await first.tree.until_asked("north", "south")
+        await first.ask(ControlKind.PAUSE)
+        first.tree.let_go("north", "south")
+        order = await laid_aside(first)
+        cancel = first.request(ControlKind.CANCEL, record_id=first.child("north").id)
+        store = first.bench.store
+
+    async with a_drone(store, order) as second:
+        order = await laid_aside(second)
+        assert order.reason is WaitingReason.PAUSED and second.now(cancel).applied_seq is not None
+        assert second.child("north").status is RecordStatus.CANCELLED and second.tree.calls == []
+        second.request(ControlKind.RESUME)
+
+    async with a_drone(store, order) as third:
+        assert (await third.end("north", "south")).status is OrderStatus.SUCCEEDED
+
+
+async def test_an_order_that_was_asked_something_at_the_last_moment_is_handed_back_instead() -> None:
+    async with a_drone() as first:
+        await first.tree.until_asked("north", "south")
+        await first.ask(ControlKind.PAUSE)
+        first.request(ControlKind.RESUME)
+        first.tree.let_go("north", "south")
+        order = await laid_aside(first)
+        assert order.status is OrderStatus.QUEUED
+        last = first.bench.journal(order.id)[-1]
+        assert (last.kind, getattr(last.data, "message", None)) == ("order.handed_back", ASKED_MEANWHILE)
+        assert first.bench.ears.hints[-1].status == "queued"
+        store = first.bench.store
+
+    async with a_drone(store, order) as second:
+        assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
+        whole(second)
+
+
+async def test_an_order_that_was_cancelled_at_the_last_moment_is_cancelled() -> None:
+    async with a_drone() as run:
+        await run.tree.until_asked("north", "south")
+        await run.ask(ControlKind.PAUSE)
+        cancel = run.request(ControlKind.CANCEL, reason="enough")
+        run.tree.let_go("north", "south")
+        order = await laid_aside(run)
+        assert (order.status, order.detail) == (OrderStatus.CANCELLED, "enough")
+        assert run.now(cancel).applied_seq is not None
+
+
+async def test_an_order_that_is_resumed_within_its_grace_never_waits() -> None:
+    async with steered(park_after_seconds=3600) as run:
+        await run.tree.until_asked("north", "south")
+        await run.ask(ControlKind.PAUSE)
+        run.tree.let_go("north", "south")
+        await until(lambda: bool(run.tree.turn.standstill.stands))
+        await run.ask(ControlKind.RESUME)
+        assert (await run.end()).attempt == 1
+        assert "order.waiting" not in run.bench.kinds(run.order.id)
+
+
+async def test_a_drone_that_lost_its_order_meanwhile_lays_nothing_aside() -> None:
+    async with a_drone() as run:
+        await run.tree.until_asked("north", "south")
+        await run.ask(ControlKind.PAUSE)
+        run.bench.store.leases.leave(run.bench.trust.incarnation or "")
+        assert run.bench.store.sweeper.sweep(may_expire=True).requeued
+        run.tree.let_go("north", "south")
+        assert (await laid_aside(run)).status is OrderStatus.QUEUED
+        assert "order.waiting" not in run.bench.kinds(run.order.id)
+
+
+class Refused:
+    """Makes a provider want to be asked `seconds` later, by each of these children once."""
+
+    def __init__(self, tree: SteeredTree, seconds: float, *prompts: str) -> None:
+        self._tree = tree
+        self._seconds = seconds
+        self._prompts = set(prompts)
+        tree.model._author = self
+
+    async def __call__(self, ask: Ask) -> Said:
+        said = await self._tree._author(ask)
+        prompt = self._tree.calls[-1]
+        if prompt not in self._prompts:
+            return said
+        self._prompts.remove(prompt)
+        return AskLater(f"{prompt} is busy.", self._seconds, status=429)
+
+
+def refused_tree(*prompts: str, seconds: float = 3600) -> SteeredTree:
+    tree = a_tree()
+    tree.let_go("north", "south")
+    Refused(tree, seconds, *prompts)
+    return tree
+
+
+def questions(tree: SteeredTree, prompt: str) -> list[object]:
+    """What the child's model was asked, as it was said."""
+    asks = [ask for ask in tree.model.asks if getattr(ask.messages[0], "text", "") == prompt]
+    return [
+        (ask.system, [message.text for message in ask.messages if hasattr(message, "text")], ask.max_output_tokens)
+        for ask in asks
+    ]
+
+
+async def test_a_refused_order_waits_until_its_provider_wants_to_be_asked_and_then_asks_the_same() -> None:
+    clock = FakeClock(now())
+    async with a_drone(MemoryStore(clock), tree=refused_tree("north")) as first:
+        order = await laid_aside(first)
+        assert (order.status, order.reason, order.detail) == ("waiting", WaitingReason.RATE_LIMIT, "north is busy")
+        due = waits(first).until
+        assert due is not None and timedelta(minutes=59) < due - clock.now() < timedelta(minutes=61)
+        store = first.bench.store
+        asked = questions(first.tree, "north")
+        assert not store.sweeper.sweep(may_expire=True).resumed
+        clock.advance(3700)
+        assert list(store.sweeper.sweep(may_expire=True).resumed) == [order.id]
+
+    async with a_drone(store, order) as second:
+        ended = await second.end("north", "south")
+        assert (ended.status, ended.usage.model_calls) == (OrderStatus.SUCCEEDED, 4)
+        assert questions(second.tree, "north") == asked
+        assert sorted(second.tree.calls) == [MASTER, "north"]
+        tries = [entry.data.attempt for entry in _of(second, "north") if isinstance(entry.data, ModelStarted)]
+        assert tries == [1, 2]
+        whole(second)
+
+
+async def test_a_refused_order_hears_a_message_when_it_goes_on_and_asks_at_once_when_it_is_resumed() -> None:
+    async with a_drone(tree=refused_tree("north", "south")) as first:
+        order = await laid_aside(first)
+        store = first.bench.store
+        steer = first.request(ControlKind.STEER, message="Hurry.")
+        assert store.orders.get(order.id).status is OrderStatus.WAITING and first.now(steer).open
+        first.request(ControlKind.RESUME)
+        assert store.orders.get(order.id).status is OrderStatus.QUEUED
+
+    async with a_drone(store, order) as second:
+        assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
+        assert second.tree.said_to(MASTER)[-1] == "Hurry." and second.now(steer).applied_seq is not None
+
+
+async def test_an_order_whose_other_agents_work_does_not_wait_for_the_refused_one_alone() -> None:
+    tree = refused_tree("north")
+    tree.hold("south")
+    async with a_drone(tree=tree) as run:
+        await tree.until_asked("south")
+        await until(lambda: "model.retried" in run.bench.kinds(run.order.id))
+        assert not tree.turn.standstill.stands and not run.working.done()
+        tree.let_go("south")
+        assert (await laid_aside(run)).reason is WaitingReason.RATE_LIMIT
+        assert run.child("south").status is RecordStatus.COMPLETED
+
+
+async def test_an_order_that_expires_before_fails_at_once_with_a_sentence() -> None:
+    store = MemoryStore()
+    new = NewOrder(prompt="look", expires_at=now() + timedelta(minutes=5))
+    order = store.orders.place(new, principal="test").order
+    async with a_drone(store, order, refused_tree("north")) as run:
+        ended = await run.end()
+        assert ended.status is OrderStatus.SUCCEEDED
+        assert run.child("north").error == "north is busy. That is longer than its order may wait."
+
+
+async def test_a_mixed_standstill_ends_by_the_clock_or_by_a_person() -> None:
+    async with a_drone(tree=refused_tree("north")) as first:
+        first.tree.hold("south")
+        await first.tree.until_asked("south")
+        await first.ask(ControlKind.PAUSE, record_id=first.child("south").id)
+        first.tree.let_go("south")
+        order = await laid_aside(first)
+        assert order.reason is WaitingReason.RATE_LIMIT and waits(first).until is not None
+        assert first.child("south").id in waits(first).message
+        first.request(ControlKind.RESUME, record_id=first.child("south").id)
+        store = first.bench.store
+        assert store.orders.get(order.id).status is OrderStatus.QUEUED
+
+    async with a_drone(store, order) as second:
+        assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
+        whole(second)
+
+
+class Asking:
+    """A tool that asks a person; run again it asks again."""
+
+    def __init__(self, reason: WaitingReason) -> None:
+        self.answered = asyncio.Event()
+        self._block = Block(reason, "it asks whether it may write")
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (ToolSpec("ask", "Ask.", {"type": "object", "properties": {}}, resumable=True),)
+
+    async def call(self, call: Call) -> Output:
+        assert call.turn is not None
+        async with call.turn.blocked(call.call_id, call.origin.record_id, self._block):
+            await self.answered.wait()
+        return Output("yes")
+
+
+@pytest.mark.parametrize("reason", [WaitingReason.APPROVAL, WaitingReason.QUESTION])
+async def test_an_order_whose_tool_asks_a_person_waits_for_the_answer(reason: WaitingReason) -> None:
+    script: dict[str, list[Line | str]] = {MASTER: [Line(calls=(call("ask"),)), "Done."]}
+    unanswered, answered = Asking(reason), Asking(reason)
+    answered.answered.set()
+    async with a_drone(tree=SteeredTree(script, lambda: unanswered)) as first:
+        order = await laid_aside(first)
+        assert (order.status, order.reason) == (OrderStatus.WAITING, reason)
+        assert order.detail == "it asks whether it may write"
+        store = first.bench.store
+        assert store.claims.wake(order.id, reason, "it was answered")
+
+    async with a_drone(store, order, SteeredTree(script, lambda: answered)) as second:
+        ended = await second.end()
+        assert (ended.status, ended.answer) == (OrderStatus.SUCCEEDED, "Done.")
+        assert second.bench.kinds(order.id).count("tool.started") == 1
+        whole(second)
+
+
+async def test_time_in_which_an_order_stood_still_or_waited_counts_for_no_wall_clock() -> None:
+    async with a_drone() as first:
+        order = await both_rest(first, "north", "south")
+        entries = first.bench.journal(order.id)
+    at = {entry.kind: entry.at for entry in entries}
+    last_done = entries[-2].at
+    assert entries[-1].kind == "order.waiting"
+    assert Past.of(entries).seconds == (last_done - at["order.claimed"]).total_seconds()
+    assert last_done < at["order.waiting"]
+
+
+def _of(run: Steered, prompt: str) -> list[Entry]:
+    record_id = run.child(prompt).id
+    return [entry for entry in run.bench.journal(run.order.id) if entry.record_id == record_id]

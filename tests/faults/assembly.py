@@ -1,0 +1,108 @@
+"""This room is for what the processes of a family under test are told beside their settings, and where things lie."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.failpoints import Failpoints
+
+DIRECTORY, MEMBER = "FAULTS_DIRECTORY", "FAULTS_MEMBER"
+MODEL, MODEL_OF_MESSAGES = "scripted-chat", "scripted-messages"
+"""Aliases of the fake model server in its two wire formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one run. `directory` is the evidence, `private` what the processes need and nobody judges."""
+
+    directory: Path
+
+    @property
+    def private(self) -> Path:
+        return self.directory / "private"
+
+    @property
+    def failpoints(self) -> Path:
+        return self.private / "failpoints.json"
+
+    @property
+    def llm_control(self) -> Path:
+        return self.private / "llm.json"
+
+    @property
+    def prompts(self) -> Path:
+        return self.private / "prompts"
+
+    @property
+    def logs(self) -> Path:
+        return self.directory / "logs"
+
+    @property
+    def viewers(self) -> Path:
+        return self.directory / "viewers"
+
+    @property
+    def ledger(self) -> Path:
+        return self.directory / "ledger.log"
+
+    @property
+    def llm_log(self) -> Path:
+        return self.directory / "llm.jsonl"
+
+    @property
+    def faults(self) -> Path:
+        return self.directory / "faults.jsonl"
+
+    def prepare(self) -> None:
+        for directory in (self.directory, self.private, self.logs, self.viewers):
+            directory.mkdir(parents=True, exist_ok=True)
+        for name, text in AGENTS.items():
+            file = self.prompts / name / "system.md"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        for file in (self.ledger, self.llm_log, self.faults):
+            file.touch()
+
+    def told(self, member: str) -> Mapping[str, str]:
+        """The environment that leads a process here."""
+        return {DIRECTORY: str(self.directory), MEMBER: member}
+
+
+def places_of_this_process() -> tuple[Places, Failpoints]:
+    """Read in the assembly of a process under test. Raises KeyError outside of a family."""
+    places = Places(Path(os.environ[DIRECTORY]))
+    return places, Failpoints(places.failpoints, places.faults, os.environ[MEMBER])
+
+
+AGENTS: Mapping[str, str] = {
+    "master": """---
+name: master
+description: Plays its part of a script.
+tools: [ledger_once, ledger_idem, linger, delegation]
+spawns: [worker, auditor]
+limits: {rounds: 50}
+result: text
+---
+Play your part.
+""",
+    "subagent/worker": """---
+name: worker
+description: Plays a part and answers in text.
+tools: [ledger_once, ledger_idem, linger]
+spawns: []
+limits: {rounds: 24}
+result: text
+---
+Play your part.
+""",
+    "subagent/auditor": """---
+name: auditor
+description: Plays a part and hands in a report.
+tools: [ledger_once, ledger_idem, linger]
+spawns: []
+limits: {rounds: 24}
+---
+Play your part.
+""",
+}

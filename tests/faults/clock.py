@@ -1,0 +1,28 @@
+"""This room is for wrong clocks: a process under test that believes in another time than everybody else."""
+
+import os
+import time
+from datetime import datetime, timedelta, tzinfo
+
+import mcc.contracts.shape
+import mcc.store.clock
+
+SKEW = "FAULTS_CLOCK_SKEW_SECONDS"
+
+
+def set_wrong() -> None:
+    """Shift the wall clock of this process by what the environment says; monotonic clocks stay as they are."""
+    seconds = float(os.environ.get(SKEW, "0"))
+    if not seconds:
+        return
+    right = time.time
+    shift = timedelta(seconds=seconds)
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Shifted":  # type: ignore[override]
+            return datetime.now(tz) + shift  # type: ignore[return-value]
+
+    time.time = lambda: right() + seconds
+    mcc.contracts.shape.datetime = Shifted  # type: ignore[misc]
+    mcc.store.clock.datetime = Shifted  # type: ignore[misc]

@@ -1,0 +1,117 @@
+"""This room is for a drone under test: a Celery worker made as the product's, its ports wrapped with failpoints.
+
+python -m tests.faults.drone_app        # settings from the environment; see `tests.faults.assembly`
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from celery import Celery
+
+from drone.agent.definitions import Definitions
+from drone.crew import Crew as RealCrew
+from drone.settings import Settings, load
+from drone.worker.celery_app import DroneApp
+from drone.worker.drone import Drone
+from drone.worker.inbox import BrokerConnection, Channel, Messaging, Transport
+from drone.worker.logs import set_up
+from drone.worker.runner import Crew
+from drone.worker.step import DroneStep
+from mcc.contracts.wire import RUN_ORDER_TASK
+from mcc.definitions.groups import TOOL_GROUPS
+from mcc.store.sql import open_store
+from tests.faults.assembly import Places, places_of_this_process
+from tests.faults.clock import set_wrong
+from tests.faults.failpoints import Failpoints
+from tests.faults.ledger import Ledger
+from tests.faults.ports import FailingModels, LedgerToolbox, failing
+from tests.faults.script import IDEM, LINGER, ONCE
+
+GROUPS = {**TOOL_GROUPS, "ledger": (ONCE, IDEM, LINGER)}
+
+
+def hiring(places: Places, points: Failpoints) -> Callable[[Settings], Crew]:
+    """A crew with the ledger's tools and failing models."""
+
+    def hired(settings: Settings) -> Crew:
+        toolbox = LedgerToolbox.around(Ledger(places.ledger), points, settings.prompts_dir)
+        definitions = Definitions.load(settings.prompts_dir, GROUPS)
+        return RealCrew(settings, definitions, FailingModels(settings, points), toolbox)
+
+    return hired
+
+
+def step(points: Failpoints) -> type[DroneStep]:
+    """The worker's step, whose drone has a failing store."""
+
+    class FailingStep(DroneStep):
+        def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+            store = failing(open_store(settings.database_url, connections=4), points)
+            return Drone(settings, store, lambda: hire(settings))
+
+    return FailingStep
+
+
+def messaging(points: Failpoints) -> type[Messaging]:
+    """The broker's connections, which hit F20 before an order's message is acknowledged."""
+
+    class FailingChannel(Channel):
+        def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+            named = order_named(self.qos.get(delivery_tag).headers)
+            if named is not None:
+                points.hit("F20", named)
+            super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
+
+    class FailingTransport(Transport):
+        Channel = FailingChannel
+
+    class FailingConnection(BrokerConnection):
+        def get_transport_cls(self) -> type[Transport]:
+            return FailingTransport
+
+    class FailingMessaging(Messaging):
+        Connection = FailingConnection
+
+    return FailingMessaging
+
+
+def order_named(headers: Mapping[str, Any]) -> str | None:
+    """The id of the order in a message's headers; None when it is another kind of message."""
+    return str(headers.get("argsrepr", "")).strip("[]()',") if headers.get("task") == RUN_ORDER_TASK else None
+
+
+class FailingApp(DroneApp):
+    """The product's application with failing parts in it."""
+
+    def __init__(self, settings: Settings, places: Places, points: Failpoints) -> None:
+        super().__init__(lambda: settings, hiring(places, points))
+        self.amqp_cls = messaging(points)
+        self.steps["worker"].discard(DroneStep)
+        self.steps["worker"].add(step(points))
+
+
+def work(app: Celery, settings: Settings) -> int:
+    """As `drone.worker.main.work`."""
+    set_up(settings.log_level)
+    worker = app.Worker(
+        hostname=f"{settings.name}@drone",
+        loglevel=settings.log_level.upper(),
+        queues=",".join(settings.queues),
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def main() -> int:
+    set_wrong()
+    settings = load()
+    places, points = places_of_this_process()
+    return work(FailingApp(settings, places, points), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""This room is for who plays in a simulated drone: the product's crew, with a scripted model and witnessed tools."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from drone.agent.definitions import Definitions
+from drone.agent.messages import AssistantMessage, Message, UserMessage
+from drone.agent.ports import Ask, Listener, Reply, WantedCall
+from drone.crew import Crew
+from drone.models.registry import Models
+from drone.settings import Settings
+from drone.tools.catalog import Toolbox
+from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.worker.journal import OrderJournal
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.usage import Usage
+from mcc.definitions.groups import TOOL_GROUPS
+from mcc.definitions.scopes import Agents
+from tests.faults.script import AUDITOR, IDEM, LINGER, MASTER, ONCE, WORKER, Asked, Play, lingered, reply, wrote
+
+INPUT_TOKENS, OUTPUT_TOKENS = 200, 50
+"""What each model call costs."""
+
+_LEDGER = (ONCE, IDEM, LINGER)
+
+
+class Witness(Protocol):
+    """Sees what really happens, and makes it take its time."""
+
+    async def requested(self, wanted: Asked) -> None:
+        """A model is asked; returns when it answers."""
+
+    def effect(self, tool: str, path: str, context: ToolContext, journal: OrderJournal) -> None:
+        """A tool does what it does."""
+
+    async def pause(self) -> None:
+        """Some time passes."""
+
+
+WITNESS: ContextVar[Witness] = ContextVar("witness")
+"""That of the world in whose steps a model or a tool is called; the cast itself is made once."""
+
+
+class PlayedModel:
+    """Says what the script of the order says."""
+
+    @property
+    def name(self) -> str:
+        return "played/model"
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        wanted = which(ask.messages)
+        await WITNESS.get().requested(wanted)
+        step = reply(wanted)
+        listener.delta("model.delta", step.text)
+        calls = tuple(WantedCall(one.name, one.arguments) for one in step.calls)
+        usage = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, model_calls=1)
+        finish = "tool_calls" if calls else "stop"
+        return Reply(step.text, calls, finish_reason=finish, usage=usage, model=self.name)
+
+
+def which(messages: Sequence[Message]) -> Asked:
+    """The last message with a play says whose turn it is; the replies after it are the steps so far."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, UserMessage) and (play := Play.of(message.text)):
+            return Asked(play, sum(isinstance(one, AssistantMessage) for one in messages[index:]))
+    raise ValueError("a simulated model was asked without a play")
+
+
+class OneModel:
+    """The registry of models, with one in it."""
+
+    def __init__(self, model: PlayedModel) -> None:
+        self.default = model
+
+    def get(self, name: str) -> PlayedModel:
+        return self.default
+
+    async def aclose(self) -> None:
+        pass
+
+
+class WitnessedTools:
+    """The toolbox, with the three test tools in it."""
+
+    sandbox = "off: simulated"
+
+    def __init__(self) -> None:
+        self._tools = FunctionTools(_tools())
+
+    def tools(self, workspace: Path | None, detected: object = None) -> FunctionTools:
+        return self._tools
+
+
+def _tools() -> Sequence[Callable[..., object]]:
+    async def happen(name: str, path: str, mark: str, context: ToolContext) -> str:
+        witness = WITNESS.get()
+        await witness.pause()
+        journal = context.turn.journal if context.turn else None
+        assert isinstance(journal, OrderJournal)
+        witness.effect(name, path, context, journal)
+        await witness.pause()
+        return wrote(name, mark)
+
+    @tool(name=ONCE, effects="irreversible")
+    async def ledger_once(path: str, mark: str, context: ToolContext) -> str:
+        """Have an effect that must not happen twice."""
+        return await happen(ONCE, path, mark, context)
+
+    @tool(name=IDEM, idempotent=True)
+    async def ledger_idem(path: str, mark: str, context: ToolContext) -> str:
+        """Have an effect that may happen again."""
+        return await happen(IDEM, path, mark, context)
+
+    @tool(name=LINGER, idempotent=True, effects="none")
+    async def linger(seconds: float, mark: str) -> str:
+        """Take some time."""
+        await asyncio.sleep(seconds)
+        return lingered(mark)
+
+    return (ledger_once, ledger_idem, linger)
+
+
+@cache
+def definitions() -> Definitions:
+    """The three agents of the scripts."""
+    prompt = "Play your part."
+    agents = (
+        AgentDefinition(
+            name=MASTER, prompt=prompt, tools=(*_LEDGER, "delegation"), spawns=(WORKER, AUDITOR), result="text"
+        ),
+        AgentDefinition(name=WORKER, description="Answers in text.", prompt=prompt, tools=_LEDGER, result="text"),
+        AgentDefinition(name=AUDITOR, description="Hands in a report.", prompt=prompt, tools=_LEDGER),
+    )
+    return Definitions(Agents({agent.name: agent for agent in agents}), {**TOOL_GROUPS, "ledger": _LEDGER})
+
+
+@cache
+def settings() -> Settings:
+    return Settings(data_dir=Path("/nonexistent"), database_url="sqlite://", name="simulated", models={})
+
+
+@cache
+def crew() -> Crew:
+    """The product's crew with this cast; its models and tools report to `WITNESS`."""
+    models = cast(Models, OneModel(PlayedModel()))
+    return Crew(settings(), definitions(), models, cast(Toolbox, WitnessedTools()))

@@ -1,0 +1,214 @@
+"""This room is for a simulated drone: the product's runner, writer, keeper, poll, controls and sweep in one process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import copy_context
+from random import Random
+from typing import cast
+
+from drone.worker.control import ControlListener
+from drone.worker.keeper import Keeper
+from drone.worker.poll import Poll
+from drone.worker.runner import Crew, Runner
+from drone.worker.runs import Runs, Stop
+from drone.worker.slots import Slots
+from drone.worker.told import Teller
+from drone.worker.writer import Writer
+from mcc.contracts.drones import Registration
+from mcc.contracts.wire import Hint
+from mcc.dispatch.hints import Told
+from mcc.dispatch.sweep import SweepLoop
+from mcc.store.errors import StoreUnavailable
+from mcc.store.offload import Offload
+from mcc.store.ports import Store
+from tests.faults.simulation.links import Link
+from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, State
+
+LEASE_SECONDS, RENEW_SECONDS, SWEEP_SECONDS, POLL_SECONDS = 6.0, 1.0, 1.0, 2.0
+SLOTS = 2
+NOWHERE = "redis://127.0.0.1:1/0"
+"""Controls are found by asking the database; nobody listens here."""
+
+
+class Ears:
+    """Where hints go: nobody needs them, but none may run ahead of what is committed."""
+
+    def __init__(self, heard: Callable[[Hint], None]) -> None:
+        self._heard = heard
+
+    async def tell(self, told: Iterable[Told]) -> bool:
+        for one in told:
+            if isinstance(one, Hint):
+                self._heard(one)
+        return True
+
+
+class Silent:
+    """The hints of a sweep, and its nudges."""
+
+    def __init__(self, round: Callable[[Store], int] = lambda store: 0) -> None:
+        self._round = round
+
+    def round(self, known: Store) -> int:
+        return self._round(known)
+
+    def tell(self, told: Iterable[Told]) -> bool:
+        return True
+
+
+class SimulatedDrone:
+    """One process from its registration to its end. `link` is its way to the store."""
+
+    def __init__(
+        self,
+        process: Process,
+        link: Link,
+        crew: Crew,
+        loop: SimulatedLoop,
+        dice: Random,
+        heard: Callable[[Hint], None],
+    ) -> None:
+        self.process = process
+        self.link = link
+        self._crew = crew
+        self._loop = loop
+        self._dice = dice
+        self._store = store = cast(Store, link)
+        self._slots = Slots(SLOTS)
+        self._runs = Runs()
+        self._offload = Offload(1)
+        self._keeper = Keeper(
+            store.leases,
+            Registration(
+                incarnation="", name=process.name, pid=1, host="here", version="0", queues=("default",), slots=SLOTS
+            ),
+            self._slots,
+            lease_seconds=LEASE_SECONDS,
+            renew_seconds=RENEW_SECONDS,
+            on_lost=self._fence,
+            clock=loop.time,
+        )
+        self._teller = Teller(Ears(heard))
+        self._writer = Writer(store, self._keeper, self._teller)
+        self._runner = Runner(
+            store,
+            self._offload,
+            crew,
+            self._keeper,
+            self._runs,
+            self._writer,
+            self._teller,
+            alone=lambda: self._slots.alone,
+        )
+        self._controls = ControlListener(store.controls, self._offload, NOWHERE, self._keeper, self._runs)
+        self._poll = Poll(
+            store,
+            self._offload,
+            self._slots,
+            ("default",),
+            lambda order_id: self._begin(self._serve(order_id)),
+            poll_seconds=POLL_SECONDS,
+            connected=lambda: False,
+            incarnation=lambda: self._keeper.incarnation,
+        )
+        self._sweep = SweepLoop(store, Silent(), Silent(), sweeper=process.name, clock=loop.time)
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._context = copy_context()
+        self._context.run(PROCESS.set, process)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.state is not State.DEAD
+
+    def start(self) -> None:
+        self._begin(self._live())
+
+    def deliver(self, order_id: str) -> None:
+        """A message names this order; what the process does of it, it does when it can."""
+        self._begin(self._take(order_id))
+
+    def drain(self) -> None:
+        """It is told to stop: it hands back what it holds, and ends."""
+        self._begin(self._wind_down())
+
+    def bury(self) -> None:
+        """Let what is left of it come apart, without any of it reaching the world."""
+        self.link.cut = True
+        self.process.before = None
+        self.process.unwind(self._loop)
+        self._writer.close()
+        self._offload.close()
+
+    def _begin(self, work: Coroutine[None, None, object]) -> None:
+        task = self._loop.create_task(work, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_looked_at)
+
+    async def _live(self) -> None:
+        while self._keeper.incarnation is None:
+            try:
+                self._keeper.register()
+            except StoreUnavailable:
+                await asyncio.sleep(0.5)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._writer.run())
+            group.create_task(self._teller.run())
+            group.create_task(self._every(RENEW_SECONDS, self._keeper.once))
+            group.create_task(self._every(SWEEP_SECONDS, self._sweep.once))
+            group.create_task(self._asking(POLL_SECONDS, self._poll.once))
+            group.create_task(self._asking(1.0, self._controls.once))
+
+    async def _every(self, seconds: float, act: Callable[[], object]) -> None:
+        """What has a thread of its own in a real drone."""
+        while True:
+            await asyncio.sleep(seconds * self._dice.uniform(0.8, 1.2))
+            try:
+                act()
+            except StoreUnavailable:
+                continue
+
+    async def _asking(self, seconds: float, ask: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await asyncio.sleep(seconds * self._dice.uniform(0.8, 1.2))
+            try:
+                await ask()
+            except StoreUnavailable:
+                continue
+
+    async def _take(self, order_id: str) -> None:
+        if self._slots.take():
+            await self._serve(order_id)
+
+    async def _serve(self, order_id: str) -> None:
+        try:
+            await self._runner.work(order_id, drone=self.process.name)
+        finally:
+            self._slots.release()
+
+    def _fence(self, incarnation: str) -> None:
+        for run in self._runs:
+            if run.incarnation == incarnation:
+                run.halt(Stop.FENCED)
+
+    async def _wind_down(self) -> None:
+        self._runs.close()
+        self._keeper.drain()
+        if not await self._runs.emptied(2.0):
+            for run in self._runs:
+                run.halt(Stop.HAND_BACK)
+            await self._runs.emptied(2.0)
+        held = self._runs.to_hand_back()
+        try:
+            if held:
+                self._store.claims.hand_back(held, drone=self.process.name, message="told to stop")
+            self._keeper.leave()
+        except StoreUnavailable:
+            pass
+        self.process.kill()
+
+
+def _looked_at(task: "asyncio.Task[object]") -> None:
+    """Whatever a process of the simulation ends with is its own; the invariants tell what it meant."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,459 @@
+"""This room is for a simulated world: drones that die, freeze or are told to stop, clients that ask, a seed behind all.
+
+`simulate(seed)` plays it to the end and answers what was broken. Same seed, same code: same steps.
+"""
+
+import asyncio
+import contextvars
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from random import Random
+
+import structlog
+from sqlalchemy.engine import Connection
+
+from drone.tools.tool import ToolContext
+from drone.worker.journal import OrderJournal
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.order import NewOrder
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.shape import to_json
+from mcc.contracts.status import FINAL
+from mcc.dispatch.sweep import SweepLoop
+from mcc.store.errors import OrderIsFinal, SessionBusy, StoreUnavailable
+from mcc.store.large import parsed
+from mcc.store.ports import Store
+from mcc.store.sql import SqlStore, open_store
+from mcc.testing import FakeClock, MemoryStore
+from tests.faults.checker import violations
+from tests.faults.invariants.database import read_tables
+from tests.faults.invariants.evidence import Evidence, Order, Post, Receipt, Violation
+from tests.faults.invariants.spending import receipts_settled
+from tests.faults.script import Asked, prompt_of
+from tests.faults.simulation.cast import INPUT_TOKENS, OUTPUT_TOKENS, WITNESS, crew
+from tests.faults.simulation.drone import SWEEP_SECONDS, Silent, SimulatedDrone
+from tests.faults.simulation.links import Link, Weather
+from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled, State
+from tests.faults.simulation.watch import Watch
+
+JUDGED = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
+"""What is looked at in the end, beside what was watched at every step."""
+
+PATIENCE_SECONDS = 900.0
+"""By then (in simulated time) every order has ended; faults come in the first minute only."""
+
+FAULTS_SECONDS = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a seed. `story` is what was done to the drones and by the clients, in simulated seconds."""
+
+    seed: int
+    store: str
+    violations: tuple[Violation, ...]
+    story: tuple[str, ...]
+    orders: int
+    entries: int
+    steps: int
+    seconds: float
+    counts: Counter[str]
+
+
+def store_of(seed: int) -> str:
+    """One of ten seeds runs on SQL, which is slower."""
+    return "sqlite" if seed % 10 == 0 else "memory"
+
+
+def simulate(seed: int, store: str | None = None) -> Result:
+    """Play one seed on this kind of store (None: the seed chooses)."""
+    clock = FakeClock(datetime.now(UTC))
+    kind = store or store_of(seed)
+    opened: Store = open_store("sqlite://", clock=clock) if kind == "sqlite" else MemoryStore(clock=clock)
+    loop = SimulatedLoop(clock, Random(f"threads {seed}"))
+    with _quiet(), _global_dice(seed):
+        world = World(seed, kind, opened, loop)
+        try:
+            loop.run_until_complete(world.play())
+            return world.result()
+        finally:
+            opened.close()
+            loop.close()
+
+
+class World:
+    def __init__(self, seed: int, kind: str, store: Store, loop: SimulatedLoop) -> None:
+        self.seed = seed
+        self.kind = kind
+        self.store = store
+        self.loop = loop
+        self.dice = Random(f"world {seed}")
+        self.watch = Watch(store)
+        self.weather = Weather(Random(f"weather {seed}"), loop.time)
+        self.began = loop.time()
+        self.story: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.drones: list[SimulatedDrone] = []
+        self.posts: list[Post] = []
+        self.keys: dict[str, str] = {}
+        self.faults_over = False
+
+    def tell(self, what: str) -> None:
+        self.story.append(f"{self.loop.time() - self.began:7.2f} {what}")
+
+    async def play(self) -> None:
+        WITNESS.set(self)
+        if self.dice.random() < 0.3:
+            self.weather.lost_before = self.weather.lost_after = self.dice.choice([0.01, 0.05])
+        for _ in range(self.dice.randint(2, 3)):
+            self.enter()
+        playing = [
+            self.loop.create_task(work) for work in (self._sweep(), self._clients(), self._misfortune(), self._mail())
+        ]
+        try:
+            await self._until_done(playing[1:3])
+        except TimeoutError:
+            left = {one.id: one.status.value for one in self.watch.orders.values() if one.status not in FINAL}
+            for order_id, status in left.items():
+                said = f"after {PATIENCE_SECONDS:g} s it is still {status}"
+                self.watch.violations.append(Violation("I2", order_id, said))
+        finally:
+            for drone in self.drones:
+                drone.bury()
+            await _all_cancelled()
+        for task in playing:
+            if not task.cancelled() and (problem := task.exception()) is not None:
+                raise problem
+
+    async def _until_done(self, planned: list["asyncio.Task[None]"]) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await asyncio.wait(planned)
+            while any(order.status not in FINAL for order in self.watch.orders.values()):  # noqa: ASYNC110 - simulated time
+                await asyncio.sleep(1.0)
+
+    def enter(self) -> None:
+        """A drone process starts."""
+        number = len(self.drones) + 1
+        process = Process(f"drone-{number}")
+        link = Link(self.store, process, self.weather, self.watch.seen)
+        dice = Random(f"drone {self.seed} {number}")
+        drone = SimulatedDrone(process, link, crew(), self.loop, dice, self.watch.hinted)
+        if not self.faults_over:
+            self._doom(process)
+        self.drones.append(drone)
+        drone.start()
+        self.tell(f"{process.name} starts")
+
+    def _doom(self, process: Process) -> None:
+        """At some step, between any two, it is killed or stopped; many processes are spared."""
+        if self.dice.random() < 0.45:
+            return
+        at = int(self.dice.expovariate(1 / 150)) + 1
+        seconds = self.dice.choice([None, None, 2.0, 8.0, 15.0])
+
+        def before(one: Process) -> None:
+            if one.steps >= at and not self.faults_over:
+                one.before = None
+                self._kill(one) if seconds is None else self._freeze(one, seconds)
+
+        process.before = before
+
+    def _kill(self, process: Process) -> None:
+        if process.state is State.DEAD:
+            return
+        process.kill()
+        self.counts["kills"] += 1
+        self.tell(f"{process.name} is killed at its step {process.steps}")
+        self._outside(self.dice.uniform(0.2, 4.0), self.enter)
+
+    def _freeze(self, process: Process, seconds: float) -> None:
+        if process.state is not State.RUNNING:
+            return
+        process.freeze()
+        self.counts["freezes"] += 1
+        self.tell(f"{process.name} is stopped for {seconds:g} s at its step {process.steps}")
+        self._outside(seconds, lambda: self._thaw(process))
+
+    def _thaw(self, process: Process) -> None:
+        self.tell(f"{process.name} goes on")
+        process.thaw(self.loop)
+
+    def _outside(self, seconds: float, act: Callable[[], None]) -> None:
+        """Later, and in no process."""
+        context = self._context_of_world()
+        self.loop.call_later(seconds, act, context=context)
+
+    def _context_of_world(self) -> contextvars.Context:
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, None)
+        return context
+
+    async def _misfortune(self) -> None:
+        """Faults that hit by the clock: kills, stops, orders to drain, a database that is away."""
+        until = self.loop.time() + FAULTS_SECONDS
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / 2.5))
+            if self.loop.time() > until:
+                break
+            alive = [drone for drone in self.drones if drone.process.state is State.RUNNING]
+            if not alive:
+                continue
+            self._hit(self.dice.choice(alive))
+        self.faults_over = True
+        self.weather.lost_before = self.weather.lost_after = 0.0
+
+    def _hit(self, drone: SimulatedDrone) -> None:
+        match self.dice.choice(["kill", "freeze", "freeze", "drain", "outage"]):
+            case "kill":
+                self._kill(drone.process)
+            case "freeze":
+                self._freeze(drone.process, self.dice.choice([1.0, 3.0, 7.0, 10.0, 20.0]))
+            case "drain":
+                self.counts["drains"] += 1
+                self.tell(f"{drone.process.name} is told to stop")
+                drone.drain()
+                self._outside(self.dice.uniform(0.2, 4.0), self.enter)
+            case "outage":
+                seconds = self.dice.choice([0.3, 2.0, 8.0])
+                self.counts["outages"] += 1
+                self.tell(f"the database is away for {seconds:g} s")
+                self.weather.away_until = self.loop.time() + seconds
+
+    async def _clients(self) -> None:
+        for number in range(self.dice.randint(2, 4)):
+            await asyncio.sleep(self.dice.uniform(0.0, 2.0))
+            await self._accept(number)
+            if self.dice.random() < 0.5:
+                await asyncio.sleep(self.dice.uniform(0.0, 3.0))
+                await self._ask()
+
+    async def _accept(self, number: int) -> None:
+        """A client posts an order under a key, and posts it again until there is an answer."""
+        sessions = [None, None, *dict.fromkeys(order.session_id for order in self.watch.orders.values())]
+        key = f"order-{number}"
+        prompt = prompt_of(
+            key, self.seed * 10 + number, children=self.dice.choice([0, 0, 1, 2]), steps=self.dice.randint(1, 4)
+        )
+        tokens = self.dice.choice([None, None, 1_000])
+        fields = {
+            "prompt": prompt,
+            "session_id": self.dice.choice(sessions),
+            "when_busy": self.dice.choice(["enqueue", "enqueue", "reject", "interrupt", "rollback"]),
+            "limits": None if tokens is None else {"total_tokens": tokens},
+        }
+        new = NewOrder.model_validate(fields)
+        link = Link(self.store, Process("client"), self.weather, lambda *_: None)
+        for lost in (self.dice.random() < 0.2, False):
+            while True:
+                try:
+                    placed = link.orders.place(new, principal="client", idempotency_key=key)
+                    break
+                except StoreUnavailable:
+                    await asyncio.sleep(0.3)
+                except SessionBusy:
+                    self.tell(f"a client is refused: {key}")
+                    return
+            self.keys[key] = placed.order.id
+            self.watch.placed(placed.order.id, placed.order.session_id)
+            for order_id in list(self.watch.orders):
+                self.watch.look(order_id)
+            status = 0 if lost else 201
+            self.posts.append(Post(self.watch.now(), key, status, None if lost else placed.order.id, prompt))
+            if not lost:
+                break
+        self.tell(f"a client posts {key}{' twice' if len(self.posts) > 1 and lost else ''}: {new.when_busy.value}")
+
+    async def _ask(self) -> None:
+        """A client asks something of an order that has not ended, if there is one."""
+        there = [order.id for order in self.watch.orders.values() if order.status not in FINAL]
+        if not there:
+            return
+        order_id = self.dice.choice(there)
+        kind = self.dice.choice([ControlKind.CANCEL, ControlKind.PAUSE, ControlKind.STEER])
+        await self._control(order_id, kind)
+        if kind is ControlKind.PAUSE:
+            await asyncio.sleep(self.dice.uniform(0.1, 6.0))
+            await self._control(order_id, ControlKind.RESUME)
+
+    async def _control(self, order_id: str, kind: ControlKind) -> None:
+        message = "Mind the gulls." if kind is ControlKind.STEER else None
+        link = Link(self.store, Process("client"), self.weather, self.watch.seen)
+        while True:
+            try:
+                link.controls.request(order_id, kind, NewControl(message=message), principal="client")
+                self.counts[kind.value] += 1
+                self.tell(f"a client asks: {kind.value} {self._name(order_id)}")
+                return
+            except StoreUnavailable:
+                await asyncio.sleep(0.3)
+            except OrderIsFinal:
+                return
+
+    def _name(self, order_id: str) -> str:
+        return next((key for key, known in self.keys.items() if known == order_id), order_id)
+
+    async def _sweep(self) -> None:
+        """An MCC that sweeps and nudges."""
+        link = Link(self.store, Process("mcc"), self.weather, self.watch.seen)
+        sweep = SweepLoop(link, Silent(self._nudge), Silent(), sweeper="mcc", clock=self.loop.time)
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS * self.dice.uniform(0.8, 1.2))
+            try:
+                sweep.once()
+            except StoreUnavailable:
+                continue
+
+    def _nudge(self, store: Store) -> int:
+        """Messages for what can be claimed: some are lost, some come twice, all reach any drone that is there."""
+        waiting = store.claims.claimable(("default",), 10)
+        for item in waiting:
+            for _ in range(self.dice.choice([0, 1, 1, 2])):
+                self._deliver(item.order_id)
+        return len(waiting)
+
+    async def _mail(self) -> None:
+        """Stale and senseless messages."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / 3))
+            known = [*self.watch.orders, "no order", "01a1f8df-de02-7c97-a483-df713377677c"]
+            self._deliver(self.dice.choice(known))
+
+    def _deliver(self, order_id: str) -> None:
+        there = [drone for drone in self.drones if drone.alive]
+        if there:
+            drone = self.dice.choice(there)
+            self._outside(self.dice.uniform(0.0, 0.3), lambda: drone.deliver(order_id))
+
+    async def requested(self, wanted: Asked) -> None:
+        self.watch.requested(self.keys[wanted.play.key], wanted.play.path, wanted.step, (INPUT_TOKENS, OUTPUT_TOKENS))
+        await asyncio.sleep(self.dice.uniform(0.05, 0.6))
+
+    def effect(self, tool: str, path: str, context: ToolContext, journal: OrderJournal) -> None:
+        self.watch.effect(journal.order_id, path, context.call_id, tool, journal.epoch)
+
+    async def pause(self) -> None:
+        if self.dice.random() < 0.5:
+            await asyncio.sleep(self.dice.uniform(0.0, 0.3))
+
+    def result(self) -> Result:
+        evidence = self.evidence()
+        found = [*self.watch.violations, *violations(evidence, JUDGED), *receipts_settled(evidence)]
+        self.counts["fenced"] = self.watch.fenced
+        for order in evidence.orders.values():
+            self.counts[f"{order.status} {order.reason or ''}".strip()] += 1
+        self.counts["takeovers"] = sum(
+            entry.kind == "order.requeued" for order in evidence.orders.values() for entry in order.entries
+        )
+        return Result(
+            seed=self.seed,
+            store=self.kind,
+            violations=tuple(dict.fromkeys(found)),
+            story=tuple(self.story),
+            orders=len(evidence.orders),
+            entries=sum(len(order.entries) for order in evidence.orders.values()),
+            steps=sum(drone.process.steps for drone in self.drones),
+            seconds=self.loop.time() - self.began,
+            counts=self.counts,
+        )
+
+    def evidence(self) -> Evidence:
+        """As a run of the real family leaves it, with numbers of steps for times."""
+        empty = Evidence(posts=self.posts, effects=self.watch.effects, model_calls=self.watch.model_calls)
+        if isinstance(self.store, SqlStore):
+            whole = self.store.database.read(lambda connection: _read(empty, connection))
+            return replace(whole, orders={order.id: self._dated(order) for order in whole.orders.values()})
+        return replace(empty, orders={order_id: self._remembered(order_id) for order_id in self.watch.orders})
+
+    def _dated(self, order: Order) -> Order:
+        at = {entry.seq: entry.at for entry in self.watch.orders[order.id].entries}
+        entries = [replace(entry, at=at.get(entry.seq, 0.0)) for entry in order.entries]
+        return replace(order, entries=entries, created_at=0.0)
+
+    def _remembered(self, order_id: str) -> Order:
+        """From the memory store, which has no tables."""
+        seen = self.store.orders.get(order_id)
+        watched = self.watch.orders[order_id]
+        record = self.store.orders.record(order_id)
+        said = parsed(to_json(seen))
+        return Order(
+            id=order_id,
+            session_id=seen.session_id,
+            session_seq=seen.session_seq,
+            spec=said,
+            created_at=0.0,
+            status=seen.status.value,
+            reason=said["reason"],
+            epoch=max((entry.epoch for entry in watched.entries), default=0),
+            last_seq=seen.last_seq,
+            outcome=said if seen.status in FINAL else None,
+            input_tokens=0,
+            output_tokens=0,
+            entries=watched.entries,
+            records=[] if record is None else list(_records(record)),
+            receipts=[
+                Receipt(
+                    one.id,
+                    order_id,
+                    one.number,
+                    one.kind.value,
+                    one.record_id,
+                    0.0,
+                    one.applied_seq,
+                    one.refused is not None,
+                )
+                for one in self.store.controls.of_order(order_id)
+            ],
+        )
+
+
+async def _all_cancelled() -> None:
+    """Nothing is left running, and nobody is left waiting."""
+    for _ in range(20):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if not left:
+            break
+        await asyncio.wait(left, timeout=10.0)
+
+
+def _read(evidence: Evidence, connection: Connection) -> Evidence:
+    return read_tables(evidence, connection)
+
+
+def _records(record: ChatRecord) -> Iterator[tuple[str, str | None]]:
+    yield record.id, record.parent_id
+    for child in record.subagent_history:
+        yield from _records(child)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What drones log of their misfortunes is theirs."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        structlog.configure(**before)
+
+
+@contextmanager
+def _global_dice(seed: int) -> Iterator[None]:
+    """The product's own jitter comes from the seed as well."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
+__all__ = ["Result", "Stalled", "World", "simulate", "store_of"]

@@ -1,0 +1,129 @@
+"""Simulated worlds keep every promise, whatever their seeds do to drones; the simulation itself can be trusted."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from random import Random
+
+import pytest
+
+from mcc.contracts.order import NewOrder
+from mcc.testing import FakeClock, MemoryStore
+from mcc.testing.hand_drone import HandDrone
+from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled
+from tests.faults.simulation.watch import Watch
+from tests.faults.simulation.world import simulate
+
+SEEDS, GROUPS = 60, 6
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_whatever_a_seed_does_every_promise_is_kept(group: int) -> None:
+    failed = {
+        seed: [str(one) for one in violations]
+        for seed in range(group, SEEDS, GROUPS)
+        if (violations := simulate(seed).violations)
+    }
+    assert not failed, f"replay with: python -m tests.faults.simulation {' '.join(map(str, failed))}"
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_the_same_seed_plays_the_same_story(store: str) -> None:
+    first, second = simulate(17, store), simulate(17, store)
+    assert first.story == second.story
+    assert (first.entries, first.steps, first.counts) == (second.entries, second.steps, second.counts)
+
+
+def test_seeds_kill_freeze_and_take_over() -> None:
+    total = Counter[str]()
+    for seed in range(8):
+        total.update(simulate(seed, "memory").counts)
+    assert all(total[what] for what in ("kills", "freezes", "drains", "takeovers", "succeeded", "cancelled"))
+
+
+class Stage:
+    """A simulated loop with one process in it."""
+
+    def __init__(self) -> None:
+        self.loop = SimulatedLoop(FakeClock(), Random(0))
+        self.process = Process("one")
+        self.done: list[str] = []
+
+    def begin(self) -> "asyncio.Task[None]":
+        """Three steps, a second apart, in the process."""
+        context = copy_context()
+        context.run(PROCESS.set, self.process)
+        return self.loop.create_task(self._work(), context=context)
+
+    async def _work(self) -> None:
+        try:
+            for number in range(3):
+                await asyncio.sleep(1.0)
+                self.done.append(f"step {number}")
+        finally:
+            self.done.append("end")
+
+    def play(self, main: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            self.loop.run_until_complete(main())
+        finally:
+            self.loop.close()
+
+
+def test_time_leaps_and_nobody_waits_for_it() -> None:
+    stage = Stage()
+    began = stage.loop.time()
+    stage.play(lambda: asyncio.sleep(3_600.5))
+    assert stage.loop.time() - began == pytest.approx(3_600.5)
+
+
+def test_a_process_that_is_frozen_does_its_steps_when_it_goes_on() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        task = stage.begin()
+        await asyncio.sleep(1.5)
+        stage.process.freeze()
+        await asyncio.sleep(10.0)
+        assert stage.done == ["step 0"]
+        stage.process.thaw(stage.loop)
+        await task
+
+    stage.play(main)
+    assert stage.done == ["step 0", "step 1", "step 2", "end"]
+
+
+def test_a_process_that_is_killed_does_nothing_more_and_cleans_nothing_up() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        task = stage.begin()
+        await asyncio.sleep(1.5)
+        stage.process.kill()
+        task.cancel()
+        await asyncio.sleep(10.0)
+        assert stage.done == ["step 0"] and not task.done()
+        stage.process.unwind(stage.loop)
+        await asyncio.wait({task})
+
+    stage.play(main)
+
+
+def test_a_loop_in_which_nothing_can_happen_any_more_says_so() -> None:
+    loop = SimulatedLoop(FakeClock(), Random(0))
+    waiting = loop.create_future()
+    with pytest.raises(Stalled):
+        loop.run_until_complete(waiting)
+    loop.close()
+
+
+def test_the_watch_notices_an_effect_without_an_intent() -> None:
+    store = MemoryStore()
+    order = store.orders.place(NewOrder(prompt="x"), principal="test").order
+    watch = Watch(store)
+    watch.placed(order.id, order.session_id)
+    HandDrone(store).claim(order.id)
+    watch.look(order.id)
+    watch.effect(order.id, "master", "a-call", "ledger_once", 1)
+    assert [one.invariant for one in watch.violations] == ["I4"]

@@ -1,0 +1,102 @@
+"""A Redis that answers and will not be written is as good as none: told, left alone for a moment, and tried again."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from mcc.contracts.ids import fresh_id
+from mcc.dispatch.errors import DispatchUnavailable
+from mcc.dispatch.nudge import AWAY_SECONDS, Nudger
+from mcc.testing import MemoryStore
+from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
+from tests.faults.disks import small_disk
+
+pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def server() -> Iterator[RealRedis]:
+    with own_redis() as own:
+        yield own
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.02)
+
+
+def is_refused(nudger: Nudger, clock: Clock) -> bool:
+    clock.now += AWAY_SECONDS
+    try:
+        nudger.nudge(fresh_id())
+    except DispatchUnavailable:
+        return True
+    return False
+
+
+def is_found_again(nudger: Nudger, clock: Clock) -> bool:
+    """As a sweep finds it, which has nothing to send."""
+    clock.now += AWAY_SECONDS
+    try:
+        nudger.round(MemoryStore())
+    except DispatchUnavailable:
+        return False
+    return not nudger.trouble
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend", "words"),
+    [
+        (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"], "memory"),
+        (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"], "read only replica"),
+    ],
+    ids=["full memory", "a replica"],
+)
+def test_a_refusal_is_told_until_redis_can_be_written(
+    server: RealRedis, spoil: list[str], mend: list[str], words: str
+) -> None:
+    clock = Clock()
+    nudger = Nudger(server.url, ["default"], clock=clock)
+    with redis.Redis.from_url(server.url) as client:
+        nudger.nudge(fresh_id())
+        assert nudger.trouble == ""
+        client.execute_command(*spoil)
+        assert is_refused(nudger, clock)
+        assert words in nudger.trouble
+        assert not is_found_again(nudger, clock)
+        client.execute_command(*mend)
+        assert is_found_again(nudger, clock)
+        assert not is_refused(nudger, clock)
+    nudger.close()
+
+
+def test_a_redis_whose_disk_is_full_is_treated_as_one_that_is_away(tmp_path: Path) -> None:
+    clock = Clock()
+    with small_disk(tmp_path / "disk") as disk:
+        server = RealRedis(disk.path)
+        server.start()
+        nudger = Nudger(server.url, ["default"], clock=clock)
+        with redis.Redis.from_url(server.url) as client:
+            client.config_set("appendonly", "yes")
+            until(lambda: client.info("persistence")["aof_rewrite_in_progress"] == 0, "its file is there")  # type: ignore[index]
+            disk.fill_up()
+            until(lambda: is_refused(nudger, clock), "it refuses to be written")
+            assert "MISCONF" in nudger.trouble
+            disk.empty()
+            until(lambda: is_found_again(nudger, clock), "it can be written again")
+        nudger.close()
+        server.stop()

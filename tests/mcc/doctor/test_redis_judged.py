@@ -1,0 +1,62 @@
+"""What is said of Redis: refusals, memory, policies, and what lies in the queues."""
+
+import pytest
+
+from mcc.doctor.redis_judged import canaries_of, ownerless, redis_of
+from mcc.doctor.redis_seen import QueueSeen, RedisSeen
+from tests.mcc.doctor.ward import node, states
+
+
+def test_a_redis_that_takes_and_keeps_everything_is_well() -> None:
+    assert list(redis_of(RedisSeen(policy="noeviction", queues=[QueueSeen("default", 3)]))) == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told", "advice"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", "memory is full", "maxmemory"),
+        ("READONLY You can't write against a read only replica.", "only be read", "primary"),
+        ("MISCONF Redis is configured to save RDB snapshots", "cannot save", "make room"),
+        ("NOPERM User x has no permissions", "may not write", "ACL"),
+        ("ERR what is this", "ERR what is this", "log"),
+    ],
+)
+def test_a_refusal_is_told_in_words_with_what_to_do(refusal: str, told: str, advice: str) -> None:
+    [finding] = redis_of(RedisSeen(refusal=refusal, memory_used=10, memory_limit=10))
+    assert finding.state == "broken" and told in finding.detail and advice in finding.advice
+
+
+def test_memory_that_is_nearly_full_is_told_before_it_is() -> None:
+    assert states(list(redis_of(RedisSeen(memory_used=95, memory_limit=100)))) == [("redis", "warning")]
+    assert list(redis_of(RedisSeen(memory_used=50, memory_limit=100))) == []
+    assert list(redis_of(RedisSeen(memory_used=50, memory_limit=0))) == []
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_policy_that_throws_away_is_a_danger(policy: str) -> None:
+    [finding] = redis_of(RedisSeen(policy=policy))
+    assert finding.state == "warning" and policy in finding.detail and "noeviction" in finding.advice
+
+
+def test_messages_that_name_no_order_are_counted_and_can_be_moved() -> None:
+    [finding] = redis_of(RedisSeen(queues=[QueueSeen("default", 9, garbage=4)]))
+    assert finding.detail == "4 of 9 messages in queue default name no order" and finding.fix == "messages"
+
+
+def test_a_key_that_is_no_list_stops_a_queue() -> None:
+    [finding] = redis_of(RedisSeen(queues=[QueueSeen("default", 0, wrong_keys=["mcc:default"])]))
+    assert (finding.state, finding.fix) == ("broken", "messages")
+
+
+def test_a_list_of_no_queue_is_left_to_the_operator() -> None:
+    [finding] = redis_of(RedisSeen(strays={"old": 3}))
+    assert finding.fix is None and "list old holds 3" in finding.detail
+
+
+def test_canaries_belong_to_those_who_answer() -> None:
+    names = ["canary.drone-1@drone", "canary.nobody"]
+    assert ownerless(names, [node()]) == ["canary.nobody"]
+    assert ownerless(names, None) == []
+    [finding] = canaries_of(["canary.nobody"])
+    assert finding.fix == "messages" and "canary.nobody" in finding.detail
+    assert list(canaries_of([])) == []
