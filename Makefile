@@ -3,7 +3,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench system-deps lock clean
+.PHONY: help demo up test check bench chaos soak mutants system-deps lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -25,6 +25,18 @@ check: ## style, format and types (ARGS=--fix repairs)
 bench: ## the speed we claim, measured here
 	@scripts/env dev
 	@.venv/bin/python -m benchmarks $(ARGS)
+
+chaos: ## all fault campaigns in turn (CHAOS_MINUTES=30, CHAOS_SEED= repeats)
+	@scripts/env dev
+	@.venv/bin/python -m tests.faults chaos --minutes $(or $(CHAOS_MINUTES),30) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(ARGS)
+
+soak: ## faults of all kinds at random, for hours (SOAK_HOURS=4)
+	@scripts/env dev
+	@.venv/bin/python -m tests.faults soak --hours $(or $(SOAK_HOURS),4) $(ARGS)
+
+mutants: ## break the product on purpose; the tests must notice (ARGS=NAME)
+	@scripts/env dev
+	@.venv/bin/python -m tests.faults.mutants $(ARGS)
 
 system-deps: ## what the tests use beyond Python, by apt-get
 	@scripts/system-deps

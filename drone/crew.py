@@ -76,7 +76,7 @@ class Crew:
             master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past))
         except CannotHire as error:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
-        task = Task(order.prompt, root_record_id(order.id), title_of(order.prompt))
+        task = Task(order.prompt, turn.past.root or root_record_id(order.id), title_of(order.prompt))
         return outcome_of(await master.run(task, turn))
 
     def agents(self) -> tuple[Capability, ...]:

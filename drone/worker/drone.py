@@ -13,7 +13,7 @@ import structlog
 
 from drone.settings import Settings
 from drone.worker.keeper import Keeper
-from drone.worker.loop import SharedLoop
+from drone.worker.loop import SharedLoop, Stall
 from drone.worker.runner import Crew
 from drone.worker.slots import Slots
 from drone.worker.workshop import Workshop
@@ -54,6 +54,7 @@ class Drone:
         self._hire = hire
         self._wedged = wedged
         self._loop = SharedLoop()
+        self._stall = Stall(settings.wedged_seconds / 3)
         self._slots = Slots(settings.slots)
         self._nudger = Nudger(settings.redis_url, settings.queues)
         self._hints = Hints(settings.redis_url)
@@ -196,8 +197,9 @@ class Drone:
         self._loop.call(lambda: self._workshop.fence(incarnation))
 
     def _watch(self) -> None:
-        if self._loop.age_seconds > self._settings.wedged_seconds:
-            log.critical("the event loop hangs; this process ends", age_seconds=round(self._loop.age_seconds, 1))
+        stalled_seconds = self._stall.look(self._loop.ticked_at)
+        if stalled_seconds > self._settings.wedged_seconds:
+            log.critical("the event loop hangs; this process ends", stalled_seconds=round(stalled_seconds, 1))
             faulthandler.dump_traceback(sys.__stderr__ or 2, all_threads=True)
             self._wedged()
 

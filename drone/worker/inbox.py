@@ -16,8 +16,22 @@ RECONNECTING = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0
 """Seconds between tries; kombu's own grow to thirty."""
 
 
+class QoS(redis.QoS):
+    """As kombu's own, except that what cannot be given back is let go: a connection that is half closed has no address
+    any more, and asking it for one would end the worker. Sweeps nudge again for the orders of such messages."""
+
+    def restore_unacked(self, client: Any = None) -> None:
+        try:
+            super().restore_unacked(client)  # type: ignore[no-untyped-call]
+        except Exception as problem:
+            log.warning("messages could not be given back", problem=repr(problem)[:TOLD_CHARACTERS])
+            self._delivered.clear()
+
+
 class Channel(redis.Channel):
     """As kombu's own, except that an unreadable message is dropped: restored, it would end the next worker as well."""
+
+    QoS = QoS
 
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], Any], consumer_tag: str, **more: Any

@@ -16,6 +16,27 @@ log = structlog.get_logger("drone.loop")
 TICK_SECONDS = 0.5
 
 
+class Stall:
+    """For how long a loop has not turned, as seen by somebody who looks again and again.
+
+    A process that was suspended has not looked either: of a gap between two looks only `gap_seconds` are counted.
+    """
+
+    def __init__(self, gap_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
+        self._gap_seconds = gap_seconds
+        self._clock = clock
+        self._looked_at = self._ticked_at = clock()
+        self.seconds = 0.0
+
+    def look(self, ticked_at: float) -> float:
+        """Take in when the loop last turned; answers for how long it has not."""
+        now = self._clock()
+        turned = ticked_at != self._ticked_at
+        self.seconds = 0.0 if turned else self.seconds + min(now - self._looked_at, self._gap_seconds)
+        self._looked_at, self._ticked_at = now, ticked_at
+        return self.seconds
+
+
 class SharedLoop:
     """Runs coroutines for callers in other threads, and tells how long ago it last turned."""
 
@@ -31,9 +52,9 @@ class SharedLoop:
         self._thread.start()
 
     @property
-    def age_seconds(self) -> float:
-        """Seconds since the last tick; a healthy loop ticks twice a second."""
-        return self._clock() - self._ticked
+    def ticked_at(self) -> float:
+        """When the loop last turned, in seconds since boot; a healthy one does so twice a second."""
+        return self._ticked
 
     @property
     def alive(self) -> bool:

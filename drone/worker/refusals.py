@@ -13,11 +13,15 @@ log = structlog.get_logger("drone.refusals")
 
 
 class Refusals:
-    """Kept in the background, however often the database is away. Use on one event loop only."""
+    """Kept in the background, however often the database is away. Use on one event loop only.
 
-    def __init__(self, controls: Controls, offload: Offload) -> None:
+    `epoch` is the one under which the order is held: a former holder speaks no more.
+    """
+
+    def __init__(self, controls: Controls, offload: Offload, epoch: int | None = None) -> None:
         self._controls = controls
         self._offload = offload
+        self._epoch = epoch
         self._keeping: set[asyncio.Task[None]] = set()
 
     def refuse(self, control_id: str, why: str) -> None:
@@ -33,6 +37,6 @@ class Refusals:
 
     async def _keep(self, control_id: str, why: str) -> None:
         try:
-            await patiently(self._offload, partial(self._controls.refuse, control_id, why))
+            await patiently(self._offload, partial(self._controls.refuse, control_id, why, epoch=self._epoch))
         except Exception:
             log.exception("a receipt stays open until its order ends", control_id=control_id)

@@ -164,7 +164,7 @@ class Runner:
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
         fold, past = await self._read(claim)
         journal = self._writer.open(run.order_id, claim.epoch, fold, run.incarnation)
-        refusals = Refusals(self._store.controls, self._offload)
+        refusals = Refusals(self._store.controls, self._offload, claim.epoch)
         standstill = run.hold(claim, journal, refusals)
         standstill.watch(Grace(run, standstill, self._park_after_seconds))
         self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))

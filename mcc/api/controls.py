@@ -12,10 +12,14 @@ from mcc.contracts.answers import Listing
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError
 from mcc.store.ports import Store
 
 router = APIRouter(prefix=API, tags=["controls"])
+
+WAKING = frozenset({ControlKind.RESUME, ControlKind.CANCEL})
+"""What may have let a waiting order go on."""
 
 RECEIPT = answers(Receipt, 202)
 
@@ -38,7 +42,7 @@ async def cancel(order_id: OrderId, service: ServiceHere, asked: NewControl | No
 @router.post("/orders/{order_id}/pause", status_code=202, responses=RECEIPT)
 async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
     """Begin no further model or tool call until it is resumed: of the order, or with a `record_id` of one agent and all
-    below it. The time limits of the order run on."""
+    below it. An order that only rests waits without a slot after a while, and no time limit runs meanwhile."""
     return await _request(service, order_id, ControlKind.PAUSE, asked)
 
 
@@ -72,9 +76,13 @@ async def _request(service: Service, order_id: str, kind: ControlKind, asked: Ne
 
 
 def announce(service: Service, requested: Requested) -> None:
-    """Wake the drone, and tell viewers in case that the request itself ended the order."""
+    """Wake the drone, and tell others in case that the request itself ended the order, or let it go on."""
     service.notices.controlled(requested.control.order_id, requested.control.number, requested.incarnations)
-    if requested.order is not None:
+    if requested.order is None:
+        return
+    if requested.order.status is OrderStatus.QUEUED and requested.control.kind in WAKING:
+        service.notices.placed(requested.order)
+    else:
         service.notices.moved(requested.order)
 
 

@@ -10,6 +10,7 @@ from mcc.cli.receipts import answer
 from mcc.cli.server import served
 
 if TYPE_CHECKING:
+    from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
 
 app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
@@ -57,10 +58,11 @@ def show(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: 
     """
     with served(url, data_dir) as client:
         order = client.orders.get(order_id)
+        resting = None if as_json else _resting(client, order)
     if as_json:
         print_json(order)
         return
-    print_pairs(_facts(order))
+    print_pairs(_facts(order, resting))
     if order.answer:
         print()
         print_markdown(order.answer)
@@ -257,14 +259,33 @@ def _made_from(order: "WorkOrder") -> str | None:
     return f"{origin.kind} of {origin.order_id}" + (f" after entry {origin.after}" if origin.after is not None else "")
 
 
-def _facts(order: "WorkOrder") -> list[tuple[str, object]]:
-    from mcc.view import figures
+def _resting(client: "MCC", order: "WorkOrder") -> str | None:
+    """Who is paused in an order that a drone holds."""
+    from mcc.client import NotFound
+    from mcc.contracts.status import OrderStatus
+    from mcc.view.waiting import paused_in
 
-    status = f"{order.status} ({order.reason})" if order.reason else str(order.status)
+    if order.status is not OrderStatus.RUNNING:
+        return None
+    try:
+        return paused_in(client.orders.record(order.id))
+    except NotFound:
+        return None
+
+
+def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
+    from mcc.contracts.status import OrderStatus
+    from mcc.view import figures
+    from mcc.view.waiting import what_to_do
+
+    why = order.reason or resting
+    status = f"{order.status} ({why})" if why else str(order.status)
+    reason = "paused" if resting else order.reason if order.status is OrderStatus.WAITING else None
     return [
         ("id", order.id),
         ("status", status),
         ("detail", order.detail),
+        ("go on", what_to_do(order.id, reason)),
         ("session", f"{order.session_id}, turn {order.session_seq}"),
         ("agent", order.agent),
         ("model", order.model),

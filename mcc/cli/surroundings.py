@@ -43,7 +43,8 @@ def look_at_data_dir(patient: Patient) -> Iterable[Finding]:
 def look_at_disk(patient: Patient) -> Iterable[Finding]:
     """Free space where the data dir is, and where an SQLite file is that lies elsewhere."""
     places = {_device(place): place for place in reversed(_places(patient))}
-    return [_space(place, disk_free(place)) for place in reversed(places.values())]
+    reserve = round(patient.settings.disk_reserve_mb * 1_000_000)
+    return [_space(place, disk_free(place), reserve) for place in reversed(places.values())]
 
 
 def _places(patient: Patient) -> list[Path]:
@@ -73,11 +74,14 @@ def disk_free(place: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def _space(place: Path, free: int) -> Finding:
+def _space(place: Path, free: int, reserve: int) -> Finding:
     from mcc.view import figures
 
     state: State = "ok"
     advice = ""
+    if free < reserve:
+        state, advice = "broken", "make room: no order is taken, and those that run wait, until there is more than that"
+        return Finding("disk", state, f"{figures.bytes_(free)} free under {place}, less than the reserve", advice)
     if free < TOO_LITTLE_BYTES:
         state, advice = "broken", "make room: journals cannot be written without it"
     elif free < LITTLE_BYTES:

@@ -25,8 +25,11 @@ from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unche
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 1
-"""Version of the shapes below; a drone claims only orders whose journal it can read."""
+JOURNAL_VERSION = 2
+"""Version of the shapes below, which new orders have."""
+
+READABLE_VERSIONS = frozenset({1, 2})
+"""A drone claims only orders whose journal it can read."""
 
 
 class Outcome(StrEnum):

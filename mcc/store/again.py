@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import JOURNAL_VERSION, Entry, Forked
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Entry, Forked
 from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder
 from mcc.contracts.shape import JsonObject
 from mcc.contracts.status import FINAL, OrderStatus
@@ -112,8 +112,8 @@ def unfinished_sentence(order_id: str, status: OrderStatus) -> str:
 
 
 def _check_version(source: WorkOrder, journal_version: int) -> None:
-    if journal_version != JOURNAL_VERSION:
+    if journal_version not in READABLE_VERSIONS:
         raise CannotFork(
-            f"the journal of order {source.id} has version {journal_version}, and this service reads version "
+            f"the journal of order {source.id} has version {journal_version}, and this service reads up to "
             f"{JOURNAL_VERSION}: use the version of the service that wrote it"
         )

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import takewhile
 
 from mcc.contracts.drones import Drone, DroneStatus, Registration
-from mcc.contracts.journal import JOURNAL_VERSION, OrderClaimed
+from mcc.contracts.journal import READABLE_VERSIONS, OrderClaimed
 from mcc.contracts.status import OrderStatus
 from mcc.store.entries import Verdict, cancelled_by, expired, told
 from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
@@ -128,7 +128,7 @@ class MemorySweeper:
         latest = [kept.spec.expires_at, kept.waits_until if waiting else None]
         if not (waiting or kept.status is OrderStatus.QUEUED) or not any(one and one <= now for one in latest):
             return False
-        if kept.journal_version != JOURNAL_VERSION:
+        if kept.journal_version not in READABLE_VERSIONS:
             return False
         kept.end_by_store(expired(), now)
         return True
@@ -143,7 +143,7 @@ class MemorySweeper:
     def _take_back(self, kept: Kept) -> bool:
         """True: requeued; False: ended."""
         now = self._shelf.clock.now()
-        known = kept.journal_version == JOURNAL_VERSION
+        known = kept.journal_version in READABLE_VERSIONS
         if known and (cancel := kept.open_cancel()):
             kept.end_by_store(cancelled_by(cancel), now)
             return False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import JOURNAL_VERSION, OrderResumed
+from mcc.contracts.journal import READABLE_VERSIONS, OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.entries import applied, cancelled_by, final_sentence, requested, told
 from mcc.store.errors import OrderIsFinal
@@ -56,7 +56,7 @@ def _effect(kept: Kept, control: Control) -> Effect:
     if kept.status is OrderStatus.RUNNING:
         return Effect.STAYS
     effect = effect_of(control, kept.status, kept.reason, attempt=kept.attempt, before=kept.controls)
-    unknown = kept.journal_version != JOURNAL_VERSION
+    unknown = kept.journal_version not in READABLE_VERSIONS
     return Effect.STAYS if unknown and effect is Effect.ENDS else effect
 
 

@@ -9,7 +9,7 @@ from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import JOURNAL_VERSION, Draft, Entry, fact_of
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Draft, Entry, fact_of
 from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, Session
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
@@ -202,7 +202,7 @@ class Shelf:
         now = self.clock.now()
         due = kept.not_before is None or kept.not_before <= now
         fresh = kept.spec.expires_at is None or kept.spec.expires_at > now
-        known = kept.journal_version == JOURNAL_VERSION
+        known = kept.journal_version in READABLE_VERSIONS
         return kept.status is OrderStatus.QUEUED and due and fresh and known and self.head(kept.session_id) is kept
 
     def claimable(self, queue: str) -> list[Kept]:

@@ -11,6 +11,11 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
+def wait(value: float) -> str:
+    """Seconds that were announced, exactly as long as they are few."""
+    return f"{value:g} s" if value < 59.95 else seconds(value)
+
+
 def tokens(usage: Usage) -> str:
     return f"{usage.total_tokens:,} tokens"
 

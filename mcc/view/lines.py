@@ -30,6 +30,11 @@ from mcc.view import figures
 from mcc.view.arguments import in_brief
 from mcc.view.asked import asked_in_brief
 from mcc.view.clean import clean, one_line
+from mcc.view.waiting import waiting_in_brief, what_to_do
+
+CHARACTERS = 200
+WAITING_CHARACTERS = 600
+"""Of a line that says what an order waits for: it ends with the command that lets it go on."""
 
 _GATED = frozenset({"submit_result", "validate", "done"})
 """Tools whose refusals are told by the entries of the gate."""
@@ -49,7 +54,8 @@ class Lines:
         if told is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
-        said = f"{who}: {one_line(told, 200)}" if who else one_line(told, 200)
+        width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
+        said = f"{who}: {one_line(told, width)}" if who else one_line(told, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{said}"
 
     def _name(self, entry: Entry) -> str:
@@ -67,8 +73,9 @@ def _told_of_order(entry: Entry) -> str | None:
             return f"order {entry.order_id} queued on {queue}"
         case OrderClaimed(drone=drone, attempt=attempt):
             return f"order claimed by {drone}" + (f", attempt {attempt}" if attempt > 1 else "")
-        case OrderWaiting(reason=reason, message=message):
-            return f"order waits ({reason}): {message}"
+        case OrderWaiting() as waiting:
+            advice = what_to_do(entry.order_id, waiting.reason)
+            return f"order {waiting_in_brief(waiting)}" + (f" - go on: {advice}" if advice else "")
         case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
             return f"order queued again: {message}"
         case OrderFinished(status=status, reason=reason, detail=detail, usage=usage):
@@ -91,7 +98,7 @@ def _told_of_agent(entry: Entry) -> str | None:
         case ToolFinished(artifact=str() as digest, name=name):
             return f"{name} brought more than fits; the whole is artifact {digest[:16]}"
         case ModelRetried(model=model, error=error, wait_seconds=wait):
-            return f"{model} is asked again in {wait:g} s: {error}"
+            return f"{model} is asked again in {figures.wait(wait)}: {error}"
         case ModelFellBack(source=source, target=target, error=error):
             return f"{target} instead of {source}: {error}"
         case GateChecked() as checked:

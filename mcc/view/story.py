@@ -26,8 +26,10 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.view import figures
 from mcc.view.arguments import in_brief
 from mcc.view.asked import asked_in_brief
+from mcc.view.waiting import waiting_in_brief, what_to_do
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +99,9 @@ class Story:
         self.finished: OrderFinished | None = None
         self.usage = Usage()
         self.paused = False
+        self.waiting = False
+        self.advice = ""
+        """What lets a waiting order go on."""
         self._nodes: dict[str, Node] = {}
 
     @classmethod
@@ -125,13 +130,16 @@ class Story:
 
     def _tell(self, entry: Entry) -> None:
         """What happens to the order as a whole."""
+        if isinstance(entry.data, OrderWaiting | OrderResumed | OrderClaimed | OrderFinished):
+            self.waiting, self.advice = False, ""
         match entry.data:
             case OrderQueued(queue=queue):
                 self.headline = f"queued on {queue}"
             case OrderClaimed(drone=drone, attempt=attempt):
                 self.headline = f"on {drone}" + (f", attempt {attempt}" if attempt > 1 else "")
-            case OrderWaiting(reason=reason, message=message):
-                self.headline = f"waiting ({reason}): {message}"
+            case OrderWaiting() as waiting:
+                self.waiting, self.headline = True, waiting_in_brief(waiting)
+                self.advice = what_to_do(entry.order_id, waiting.reason) or ""
             case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
                 self.headline = f"queued again: {message}"
             case OrderFinished() as finished:
@@ -207,7 +215,7 @@ class Story:
                 node.usage = node.usage.plus(usage)
                 self.usage = self.usage.plus(usage)
             case ModelRetried(error=error, wait_seconds=wait):
-                node.note = f"asks again in {wait:g} s: {error}"
+                node.note = f"asks again in {figures.wait(wait)}: {error}"
             case ModelFellBack(target=target, error=error):
                 node.note = f"now {target}: {error}"
             case GateChecked(ok=ok, errors=errors):

@@ -28,16 +28,21 @@ MARKS = {
 def tree(story: Story, at: datetime) -> RenderableType:
     """The order as it is at the moment `at`: a line about it, then master, subagents and tools."""
     heading = Text(overflow="ellipsis", no_wrap=True)
-    if story.finished is None:
+    if story.waiting:
+        heading.append("… ", "yellow")
+    elif story.finished is None:
         heading.append(f"{_frame(story, at)} ", "cyan")
     heading.append(f"order {story.order_id[:8]} ", "bold")
     heading.append(_state(story), "" if story.finished is None else _style(story))
     heading.append(f"  {_spent(story, at)}", "dim")
+    lines: list[RenderableType] = [heading]
+    if story.advice:
+        lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
     if story.root is None:
-        return heading
+        return Group(*lines)
     top = Tree(_agent(story, story.root, at, paused=story.paused), guide_style="dim")
     _grow(top, story, story.root, at, paused=story.paused)
-    return Group(heading, top)
+    return Group(*lines, top)
 
 
 def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool) -> None:
@@ -55,8 +60,8 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool)
 
 def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
-    held = paused and node.running
-    mark, style = MARKS.get(RecordStatus.WAITING if held else node.status, (_frame(story, at), "cyan"))
+    held, rests = paused and node.running, (paused or story.waiting) and node.running
+    mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (_frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(clean(node.agent), "bold")
     if node.title:
@@ -85,7 +90,8 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
 
 def _state(story: Story) -> str:
     if story.finished is None:
-        return one_line(f"paused, {story.headline}" if story.paused else story.headline, 100)
+        paused = story.paused and not story.waiting
+        return one_line(f"paused, {story.headline}" if paused else story.headline, 100)
     reason = f" ({story.finished.reason})" if story.finished.reason else ""
     return f"{story.finished.status}{reason}"
 

@@ -23,6 +23,7 @@ OF_MCC: Mapping[str, str] = {
     "lease_seconds": "How long a drone is believed without a sign of life. `mcc up` hands it to its drones.",
     "renew_seconds": "How often a drone gives one. `mcc up` hands it to its drones.",
     "sweep_seconds": "How often the service looks for orders that nobody holds.",
+    "disk_reserve_mb": "Kept free beside the SQLite file and in the data dir: with less, no new order is taken.",
 }
 OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
@@ -32,11 +33,13 @@ OF_DRONES: Mapping[str, str] = {
     "queues": "Queues to serve.",
     "slots": "Orders at a time.",
     "name": "The name under which the drone is listed.",
-    "workspace_roots": "Directories under which it works; an order whose workspace lies elsewhere fails as `invalid`.",
+    "workspace_roots": "Directories under which it works; an order whose workspace lies under nobody's fails as `invalid`.",
     "lease_seconds": "How long it is believed without a sign of life; at least twice `renew_seconds`.",
     "renew_seconds": "How often it gives one.",
     "sweep_seconds": "How often it looks for orders that nobody holds.",
+    "disk_reserve_mb": "Kept free beside the SQLite file, in the data dir and in workspaces: with less, orders wait.",
     "poll_seconds": "How often it asks the database for work (at most 1 while Redis is away).",
+    "park_after_seconds": "An order all of which waits for a person or a provider gives its slot back after so long.",
     "canary_seconds": "How often it sends itself a message, to learn whether it still consumes.",
     "canary_patience_seconds": "How long that message may take.",
     "drain_cancel_seconds": "After SIGTERM: how long turns may go on to their end.",

@@ -1,6 +1,6 @@
 """This room is for a model that calls tools wrongly: what it asks for, and how often, stands in the order's prompt.
 
-    prompt = bad_prompt("endless")       # a name in BAD; the order must end within its limits
+    prompt = bad_prompt("same")       # a name in BAD; the order must end within its limits
 
 The model says the same bad reply again and again; unless it is one of `ENDLESS`, it gives up after `TIMES`.
 """
@@ -55,5 +55,5 @@ def bad_step(request: Mapping[str, Any]) -> Step | None:
     name, said = found[1], sum(one.get("role") == "assistant" for one in messages)
     if said >= TIMES and name not in ENDLESS:
         return Step(GIVES_UP)
-    calls = BAD[name]
-    return Step("", calls[said % len(calls) :][:1] if name == "ping_pong" else tuple(calls))
+    calls = tuple(BAD[name])
+    return Step("", calls[said % len(calls) :][:1] if name == "ping_pong" else calls)

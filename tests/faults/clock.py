@@ -20,9 +20,9 @@ def set_wrong() -> None:
 
     class Shifted(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> "Shifted":  # type: ignore[override]
-            return datetime.now(tz) + shift  # type: ignore[return-value]
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + shift
 
     time.time = lambda: right() + seconds
-    mcc.contracts.shape.datetime = Shifted  # type: ignore[misc]
-    mcc.store.clock.datetime = Shifted  # type: ignore[misc]
+    for module in (mcc.contracts.shape, mcc.store.clock):
+        vars(module)["datetime"] = Shifted

@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -19,12 +20,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
+import psutil  # type: ignore[import-untyped]
+
 from mcc.store.errors import StoreUnavailable
 from tests.faults.script import Play
 
 T = TypeVar("T")
 
-Action = Literal["kill9", "term", "stop", "raise", "sleep", "exec_and_error"]
+Action = Literal["kill9", "term", "stop", "raise", "sleep", "exec_and_error", "out_of_memory"]
 ACTIONS: Sequence[Action] = get_args(Action)
 
 PLACES: Mapping[str, str] = {
@@ -53,6 +56,8 @@ PLACES: Mapping[str, str] = {
     "F23": "drone, the renewal of a lease is committed, before it is known",
     "F24": "drone, a long text is kept, before the entry that names it",
 }
+
+SPARE_BYTES, PIECE_BYTES = 24 * 1024 * 1024, 1024 * 1024
 
 STORE_SECONDS = 5.0
 """So long a stop waits for calls that are in the database."""
@@ -271,9 +276,23 @@ class Failpoints:
                 time.sleep(one.seconds)
             case "exec_and_error":
                 raise StoreUnavailable(f"armed at {one.name}: done, and reported as failed")
+            case "out_of_memory":
+                use_up_memory()
             case "raise":
                 kind = StoreUnavailable if one.unavailable else Broken
                 raise kind(f"armed at {one.name}")
+
+
+def use_up_memory() -> None:
+    """Take all the address space that this process may still have, which from here on is little. Raises MemoryError.
+
+    The limit stays: whatever else the process does is short of memory as well.
+    """
+    used = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, resource.RLIM_INFINITY))
+    hoard = []
+    while True:
+        hoard.append(bytearray(PIECE_BYTES))
 
 
 def stop_for(pid: int, seconds: float) -> None:

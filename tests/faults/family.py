@@ -39,13 +39,14 @@ POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
 LINKS = ("drone-redis", "mcc-redis", "drone-pg", "mcc-pg", "drone-llm")
 END_SECONDS = 15.0
+READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a family is made of. `links`: those that go through a proxy; `settings`: further environment of all.
 
-    `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed.
+    `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed. `server`: the PostgreSQL to use.
     """
 
     database: Literal["sqlite", "postgres"] = "sqlite"
@@ -62,6 +63,7 @@ class Plan:
     campaign: str = "smoke"
     settings: Mapping[str, str] = field(default_factory=dict)
     judged: Mapping[str, object] = field(default_factory=dict)
+    server: str = POSTGRES
 
 
 class Family:
@@ -179,11 +181,17 @@ class Family:
         self.ready()
 
     def restart_lost(self) -> None:
-        """Start everything again that ended, and wait until it is there."""
-        self._start_lost()
-        self.ready()
+        """Start everything again that ended, and wait until it is there; what ends meanwhile is started as well."""
 
-    def ready(self, seconds: float = 60.0) -> None:
+        def there() -> bool:
+            self._start_lost()
+            names = {member.name for member in self.drones}
+            return all(service.is_ready() for service in services) and names <= self._up(services[0])
+
+        services = [Service("127.0.0.1", port, self._token) for port in self._ports]
+        until(there, READY_SECONDS, lambda: self._tails("everything is up again"))
+
+    def ready(self, seconds: float = READY_SECONDS) -> None:
         """Every control service answers, and knows every drone that runs. Raises `NotInTime`."""
         services = [Service("127.0.0.1", port, self._token) for port in self._ports]
         until(lambda: all(service.is_ready() for service in services), seconds, lambda: self._tails("mcc answers"))
@@ -238,7 +246,7 @@ class Family:
         self._began = time.time()
         self._faults = JsonLines(places.faults)
         self.failpoints = ArmedFile(places.failpoints)
-        self.database_url = self._undo.enter_context(own_database(plan.database, places.private, POSTGRES))
+        self.database_url = self._undo.enter_context(own_database(plan.database, places.private, plan.server))
         upgrade(self.database_url)
         self._background = Background()
         self._undo.callback(self._background.close)

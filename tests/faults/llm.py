@@ -152,7 +152,6 @@ class Server:
         finally:
             self._log.write(line)
 
-
     async def _answer_badly(self, request: Request, step: Step, client: Client) -> None:
         self._bad += 1
         stream = chat_events if request.is_chat else message_events

@@ -9,6 +9,7 @@ import sys
 
 from mcc.api import logs
 from mcc.api.app import build_app
+from mcc.api.patience import STORE_SECONDS
 from mcc.api.serve import Server, configured
 from mcc.api.token import operator_token
 from mcc.contracts.ids import fresh_id
@@ -27,7 +28,7 @@ from tests.faults.ports import FailingNudger, failing
 def serve(settings: Settings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
     logs.set_up()
-    store = failing(open_store(settings.database_url), points)
+    store = failing(open_store(settings.database_url, patience_seconds=STORE_SECONDS), points)
     assert settings.redis_url is not None
     nudger = FailingNudger(settings.redis_url, settings.queues)
     nudger.points = points
@@ -35,7 +36,7 @@ def serve(settings: Settings, points: Failpoints) -> int:
     sweeps = SweepLoop(store, nudger, hints, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
-        asyncio.run(_run(settings, store, nudger))
+        asyncio.run(_run(settings, store, nudger, sweeps))
     finally:
         sweeps.stop(1.0)
         nudger.close()
@@ -44,7 +45,7 @@ def serve(settings: Settings, points: Failpoints) -> int:
     return 0
 
 
-async def _run(settings: Settings, store: Store, nudger: FailingNudger) -> None:
+async def _run(settings: Settings, store: Store, nudger: FailingNudger, sweeps: SweepLoop) -> None:
     assert settings.redis_url is not None
     teller = AsyncHints(settings.redis_url)
     app = build_app(
@@ -54,6 +55,7 @@ async def _run(settings: Settings, store: Store, nudger: FailingNudger) -> None:
         nudge=nudger,
         teller=teller,
         connect=connector(settings.redis_url),
+        trouble=lambda: sweeps.trouble,
     )
     with socket.create_server((settings.host, settings.port), backlog=2048) as listening:
         try:

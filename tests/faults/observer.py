@@ -42,7 +42,7 @@ class Observer:
         url = make_url(database_url)
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")
-        self._engine = sa.create_engine(url, pool_size=2)
+        self._engine = sa.create_engine(url, pool_size=2, pool_pre_ping=True)
 
     def states(self) -> list[State]:
         """All orders, by their ids."""

@@ -147,3 +147,12 @@ def test_a_process_is_killed_told_to_end_or_stopped_for_a_while(action: str, sta
     )
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, timeout=30)
     assert ended.returncode == status
+
+
+def test_a_process_that_takes_all_its_memory_is_told_so_and_lives() -> None:
+    program = (
+        "from tests.faults.failpoints import use_up_memory\n"
+        "try:\n    use_up_memory()\nexcept MemoryError:\n    print('told')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "told\n", done.stderr

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, final_sentence, requested
@@ -99,7 +99,7 @@ def _effect(connection: Connection, state: State, control: Control) -> Effect:
         return Effect.STAYS
     before = controls_of(connection, state.order_id) if state.control_seq else []
     effect = effect_of(control, state.status, state.reason, attempt=state.attempt, before=before)
-    unknown = state.journal_version != JOURNAL_VERSION
+    unknown = state.journal_version not in READABLE_VERSIONS
     return Effect.STAYS if unknown and effect is Effect.ENDS else effect
 
 

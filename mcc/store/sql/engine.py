@@ -17,6 +17,7 @@ from sqlalchemy.pool import QueuePool
 from mcc.store.clock import Clock, SystemClock, micros
 from mcc.store.errors import StoreUnavailable
 from mcc.store.sql.failures import ConnectionLost, translated
+from mcc.store.sql.watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -38,6 +39,9 @@ POSTGRES_ARGUMENTS = {
     "tcp_user_timeout": 6_000,
 }
 """A server that says nothing at all is given up within about six seconds: half of a lease's time."""
+
+SILENCE_SECONDS = 17.0
+"""A connection that is in use is cut after so long without a word: longer than any statement may take."""
 
 
 class DatabaseTime:
@@ -93,11 +97,13 @@ class Database:
         clock: Clock | None = None,
         connections: int = 8,
         patience_seconds: float = PATIENCE_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.url = normal_url(url)
         self.clock = clock or SystemClock()
         self.engine = _engine(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
+        self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
         self.time = DatabaseTime(self.dialect, clock)
         self._turn: AbstractContextManager[Any] = Turn(patience_seconds) if self.dialect == "sqlite" else nullcontext()
 
@@ -151,6 +157,8 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._watchdog is not None:
+            self._watchdog.close()
 
 
 def normal_url(url: str) -> URL:

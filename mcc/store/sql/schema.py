@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.store.sql.engine import Database
 from mcc.store.sql.tables import METADATA
+from mcc.store.sql.watchdog import unwatched
 
 _LOCK = 0x6D6363
 """Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""
@@ -71,6 +72,7 @@ def downgrade_with(connection: Connection, revision: str) -> None:
 
 def _take_turn(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
+        unwatched(connection)
         connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
         connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

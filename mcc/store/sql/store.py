@@ -16,6 +16,9 @@ from mcc.store.sql.sessions import SqlSessions
 from mcc.store.sql.sweep import SqlSweeper
 from mcc.store.sql.texts import SqlTexts
 
+BEAT_SECONDS = 4.0
+"""A heartbeat that is not answered by then is tried on another connection."""
+
 
 @dataclass(frozen=True)
 class SqlStore:
@@ -58,7 +61,9 @@ def open_store(
     in_memory = database.dialect == "sqlite" and database.url.database in (None, "", ":memory:")
     beats = database
     if not in_memory:
-        beats = Database(database_url, clock=clock, connections=2, patience_seconds=patience_seconds)
+        beats = Database(
+            database_url, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
+        )
     if in_memory:
         database.write(upgrade_with)
     return SqlStore(

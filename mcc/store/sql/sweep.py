@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import JOURNAL_VERSION, ModelReplied, ToolFinished, fact_of
+from mcc.contracts.journal import READABLE_VERSIONS, ModelReplied, ToolFinished, fact_of
 from mcc.contracts.status import OrderStatus, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import Verdict, cancelled_by, expired, stops_all, told
@@ -59,7 +59,7 @@ class SqlSweeper:
                 STATE.c.expires_at <= time.now,
                 sa.and_(is_any(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
             ),
-            STATE.c.journal_version == JOURNAL_VERSION,
+            STATE.c.journal_version.in_(READABLE_VERSIONS),
         )
         self._due = _some(is_any(STATE.c.status, sources_of("resume")), STATE.c.not_before <= time.now)
 
@@ -154,7 +154,7 @@ def _take_back(connection: Connection, state: State, at: datetime, now: int) -> 
     if state.status not in sources_of("requeue") or (holder and holder.state == LIVE):
         return None
     lease = holder.state if holder else LOST
-    known = state.journal_version == JOURNAL_VERSION
+    known = state.journal_version in READABLE_VERSIONS
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     cancel = next((control for control in controls if stops_all(control)), None)
     if cancel is not None and known:

@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import JOURNAL_VERSION, OrderWaiting
+from mcc.contracts.journal import READABLE_VERSIONS, OrderWaiting
 from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, WorkOrder
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
@@ -81,7 +81,7 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
         is_any(STATE.c.status, sources_of("claim")),
         sa.or_(STATE.c.not_before.is_(None), STATE.c.not_before <= time.now),
         sa.or_(STATE.c.expires_at.is_(None), STATE.c.expires_at > time.now),
-        STATE.c.journal_version == JOURNAL_VERSION,
+        STATE.c.journal_version.in_(READABLE_VERSIONS),
         is_head(),
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.store.errors import WorkspaceNeeded
 from mcc.store.ports import Claim, Parking, WorkspaceHold
 from tests.conformance.store.scene import Held, Scene, at_once
 
@@ -146,3 +147,29 @@ def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(sql_scene: Scen
     assert is_free(sql_scene, WRITER)
     one.finish()
     assert locks(sql_scene) == 0
+
+
+def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
+    return scene.store.claims.claim(
+        order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, unseen=False
+    )
+
+
+def test_an_order_that_names_a_workspace_can_be_kept_from_being_claimed_without_one(scene: Scene) -> None:
+    order = scene.place(workspace="/srv/work")
+    with pytest.raises(WorkspaceNeeded) as needed:
+        unseen(scene, order.id)
+    assert (needed.value.order.id, needed.value.order.workspace) == (order.id, "/srv/work")
+    assert not needed.value.begun
+    found = scene.store.orders.get(order.id)
+    assert (found.status, found.attempt, found.last_seq) == (OrderStatus.QUEUED, 0, 1)
+    first = unseen(scene, order.id, READER)
+    assert first is not None and first.attempt == 1
+    scene.store.claims.hand_back([(order.id, first.epoch)], drone="d", message="m")
+    with pytest.raises(WorkspaceNeeded) as again:
+        unseen(scene, order.id)
+    assert again.value.begun
+
+
+def test_an_order_that_names_none_is_claimed_all_the_same(scene: Scene) -> None:
+    assert unseen(scene, scene.place().id) is not None

@@ -178,15 +178,13 @@ async def test_exceptions_become_error_results(
 
 
 async def test_a_full_disk_is_a_result_that_the_model_is_told(use: Use) -> None:
-    @tool
     def save(text: str) -> int:
         """Save it."""
         with open("/dev/full", "w") as full:
             return full.write(text)
 
-    said = await use(save, {"text": "x" * 100_000})
-    assert said.outcome is Outcome.ERROR
-    assert "No space left" in said.text
+    output = await use(FunctionTools([tool(save)]), "save", text="x" * 100_000)
+    assert output.outcome is Outcome.ERROR and "No space left" in output.content
 
 
 async def test_the_message_of_an_exception_is_bounded_and_has_no_traceback(use: Use) -> None:

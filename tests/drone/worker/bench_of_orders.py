@@ -1,11 +1,12 @@
 """This room is for a store in memory with a registered drone, and for the loop-side parts that work on it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs
 from drone.worker.told import Teller
+from drone.worker.workspaces import Workspaces
 from drone.worker.writer import Writer
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
@@ -69,6 +70,7 @@ class Bench:
         unwind_seconds: float = 5.0,
         park_after_seconds: float = 20.0,
         crew: Crew | None = None,
+        workspaces: "Callable[[Bench], Workspaces] | None" = None,
     ) -> None:
         self.store: Store = store or MemoryStore()
         self.trust = Trust(fresh_id())

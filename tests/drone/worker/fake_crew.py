@@ -1,10 +1,11 @@
 """This room is for a crew that does what the prompt says.
 
-`sleep SECONDS`, `break`, `exit` (raises SystemExit), `stubborn SECONDS` (deaf to cancellation); anything else is done
-at once.
+`sleep SECONDS`, `break`, `exit` (raises SystemExit), `stubborn SECONDS` (deaf to cancellation), `block SECONDS` (holds
+the loop up), `write for ever`; anything else is done at once. `write …` may write in its workspace.
 """
 
 import asyncio
+import threading
 from pathlib import Path
 
 from drone.agent.controls.bridge import Bridge
@@ -57,6 +58,10 @@ class FakeCrew:
             raise RuntimeError("the crew is broken")
         if word == "exit":
             raise SystemExit(2)
+        if rest == "for ever":
+            await asyncio.Event().wait()
+        if word == "block":
+            hold_up(float(rest))
         if word == "sleep":
             await asyncio.sleep(float(rest))
         if word == "stubborn":
@@ -84,3 +89,8 @@ class FakeCrew:
 
     async def close(self) -> None:
         pass
+
+
+def hold_up(seconds: float) -> None:
+    """What a tool must not do: nothing else runs on the loop meanwhile."""
+    threading.Event().wait(seconds)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import redis
 
+from mcc.contracts.wire import KEY_PREFIX
 from tests.faults.campaigns.database import OF_POSTGRES, OF_SQLITE
 from tests.faults.campaigns.redis import HARMS, LINK_HARMS, garbage, without_redis, worsen
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.jsonlines import JsonLines
-from mcc.contracts.wire import KEY_PREFIX
 
 UNFINISHED = 8
 FAULT_EVERY_LEASES = 1.7

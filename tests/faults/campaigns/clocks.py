@@ -1,7 +1,5 @@
 """This room is for wrong clocks: drones and a service that believe in another time than the rest."""
 
-from dataclasses import replace
-
 from tests.faults.campaigns.stage import Stage
 from tests.faults.clock import SKEW
 
@@ -11,8 +9,8 @@ HOUR = 3_600.0
 def clocks_differ(stage: Stage) -> None:
     """One drone an hour ahead, one an hour behind, a service half an hour ahead; a right drone is killed."""
     family = stage.family
-    wrong = {family.drones[0]: HOUR, family.drones[1]: -HOUR, family.mccs[0]: HOUR / 2}
-    for member, seconds in wrong.items():
+    wrong = ((family.drones[0], HOUR), (family.drones[1], -HOUR), (family.mccs[0], HOUR / 2))
+    for member, seconds in wrong:
         family.told("clock set wrong", member.name, seconds=seconds)
         member.term()
         member.wait(15.0)
@@ -24,6 +22,3 @@ def clocks_differ(stage: Stage) -> None:
     placed.append(stage.submit("killed", steps=6))
     stage.quiet()
     stage.succeeded(placed, "only clocks were wrong")
-
-
-_ = replace

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.faults.campaigns.drones import OF_NOBODY, OF_DRONES
+from tests.faults.campaigns.drones import OF_DRONES, OF_NOBODY
 from tests.faults.campaigns.redis import without_redis
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.members import NotInTime, until

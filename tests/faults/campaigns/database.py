@@ -11,16 +11,18 @@ from pathlib import Path
 import psycopg
 
 from tests.faults.campaigns.stage import Skipped, Stage, pause
+from tests.faults.disks import SmallDisk
 from tests.faults.failpoints import Action
 from tests.faults.family import Family
+from tests.faults.jsonlines import read
 from tests.faults.members import until
+from tests.faults.script import prompt_of
 
 LINKS = ("drone-pg", "mcc-pg")
 COMMITS = ("F1", "F4", "F18")
 """Places at which a commit happens and can be reported as failed."""
 
 DISK_MEGABYTES, RESERVE_MEGABYTES = 64, 8
-LEFT_BYTES = 64 * 1024
 FULL_SECONDS = 6.0
 
 
@@ -147,15 +149,15 @@ def disk_full(stage: Stage) -> None:
     """The disk of the database is filled for some seconds: orders wait, none fails, nothing is corrupt."""
     family = stage.family
     placed = stage.crowd("before", 4, linger_seconds=0.5)
-    filler = family.places.private / "filler"
+    disk = SmallDisk(family.places.private)
     family.told("disk full", "database of all")
-    _fill(filler)
+    disk.fill_up()
     answers = [family.clients.get("/orders")[0]]
     end = time.monotonic() + FULL_SECONDS
     while time.monotonic() < end:
         answers.append(_posted(stage, len(answers)))
         pause(0.5)
-    filler.unlink()
+    disk.empty()
     stage.wish(answers[0] == 200, f"reading answered {answers[0]} while the disk was full")
     refused = sorted(set(answers[1:]) - {201, 503, 507})
     stage.wish(not refused, f"posting answered {refused} while the disk was full")
@@ -169,14 +171,6 @@ def disk_full(stage: Stage) -> None:
 
 
 def _posted(stage: Stage, number: int) -> int:
-    from tests.faults.jsonlines import read
-    from tests.faults.script import prompt_of
-
+    """The status that a client gets for a new order."""
     stage.family.clients.post(prompt_of(f"full-{number}", number, steps=2, children=0))
     return int(read(stage.family.places.directory / "orders.jsonl")[-1]["status"])
-
-
-def _fill(file: Path) -> None:
-    with contextlib.suppress(OSError), file.open("wb", buffering=0) as out:
-        while out.write(b"\0" * LEFT_BYTES):
-            pass

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.faults.campaigns.stage import Stage, batches, pause
-from tests.faults.failpoints import PLACES
-from tests.faults.members import NotInTime, until
+from tests.faults.failpoints import PLACES, Action, Armed
+from tests.faults.members import Member, NotInTime, until
 
 OF_DRONES = tuple(place for place in PLACES if place not in ("F1", "F2", "F3", "F21"))
 OF_NOBODY = ("F22", "F23", "F24")
@@ -19,6 +19,9 @@ AT_ONCE = 4
 FROZEN_AT = ("F7", "F10", "F11", "F12", "F13", "F18", "F23")
 STOPPED_AT = ("F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F17", "F18")
 FATAL_VISITS = 12
+FEW_TOKENS = (3_000, 6_000, 12_000)
+"""Limits of orders that end before their scripts do."""
+
 EXIT_SECONDS, KILL_SECONDS = 10.0, 15.0
 BRIEF_STOPS = (2.0, 5.0)
 
@@ -27,25 +30,27 @@ def killed_everywhere(stage: Stage) -> None:
     """kill -9 once at each place of a drone's life, several at a time, in a shuffled order."""
     places = list(OF_DRONES)
     stage.dice.shuffle(places)
-    for some in batches(places, AT_ONCE):
+    for number, some in enumerate(batches(places, AT_ONCE)):
         armed = [_armed(stage, place, "kill9") for place in some]
         for place in some:
             stage.submit(place)
+        stage.submit(f"poor-{number}", children=2, tokens=stage.dice.choice(FEW_TOKENS))
         stage.quiet()
         stage.measured["places reached"].append(sum(map(stage.family.failpoints.fired, armed)))
 
 
-def _armed(stage: Stage, place: str, action: str, seconds: float = 1.0):  # type: ignore[no-untyped-def]
+def _armed(stage: Stage, place: str, action: Action, seconds: float = 1.0) -> Armed:
     nth = stage.dice.choice((1, 2)) if place in ("F6", "F7", "F9", "F10", "F13") else 1
     order = None if place in OF_NOBODY else place
-    return stage.family.failpoints.arm(place, action, order=order, nth=nth, seconds=seconds)  # type: ignore[arg-type]
+    return stage.family.failpoints.arm(place, action, order=order, nth=nth, seconds=seconds)
 
 
 def poisoned(stage: Stage) -> None:
     """One order kills every process that holds it; it ends as poison, and those beside it are done."""
     place = stage.dice.choice(("F6", "F7"))
-    for visit in range(1, FATAL_VISITS + 1):
-        stage.family.failpoints.arm(place, "kill9", order="poison", nth=visit)
+    _exhausted(stage)
+    for _ in range(FATAL_VISITS):
+        stage.family.failpoints.arm(place, "kill9", order="poison")
     neighbours = stage.crowd("neighbour", 6)
     order_id = stage.submit("poison")
     stage.quiet()
@@ -53,6 +58,16 @@ def poisoned(stage: Stage) -> None:
     stage.wish(state.reason == "poison", f"the order that kills is {state.status} ({state.reason})")
     stage.wish(state.attempt <= 4, f"the order that kills was tried {state.attempt} times")
     stage.succeeded(neighbours, f"it was a neighbour of an order that kills at {place}")
+
+
+def _exhausted(stage: Stage) -> None:
+    """One order takes all memory that its drone may have, in a model call or in a tool; those beside it are done."""
+    place = stage.dice.choice(("F7", "F11"))
+    neighbours = stage.crowd("beside-greed", 4)
+    stage.family.failpoints.arm(place, "out_of_memory", order="greedy")
+    stage.submit("greedy")
+    stage.quiet()
+    stage.succeeded(neighbours, f"it was a neighbour of an order that takes all memory at {place}")
 
 
 def told_to_stop(stage: Stage) -> None:
@@ -67,7 +82,7 @@ def told_to_stop(stage: Stage) -> None:
         stage.quiet()
 
 
-def _stopped(stage: Stage, drone) -> None:  # type: ignore[no-untyped-def]
+def _stopped(stage: Stage, drone: Member) -> None:
     stage.family.told("term", drone.name)
     drone.term()
     began = time.monotonic()

@@ -1,7 +1,7 @@
 """This room is for harm by model servers: refusals, cut streams, and models that call tools wrongly."""
 
 import asyncio
-import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,7 @@ from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.jsonlines import read
 from tests.faults.llm_faults import BEFORE, EVENTS
 from tests.faults.members import until
-from tests.faults.script import Asked, Play, reply
-from tests.faults.script import prompt_of
+from tests.faults.script import Asked, Play, prompt_of, reply
 from tests.faults.wire import Tokens, chat_events, message_events
 
 FINAL_STATUSES = (400, 401, 403, 404, 302)
@@ -143,8 +142,6 @@ def _config(stage: Stage, name: str) -> ModelConfig:
 
 
 def _told(file: Path) -> Mapping[str, Any]:
-    import tomllib
-
     return dict(tomllib.loads(file.read_text())["models"])
 
 
@@ -166,7 +163,3 @@ def bad_calls(stage: Stage) -> None:
         within = state.status == "succeeded" or state.reason in ("limit_reached", "model_error")
         stage.wish(within, f"the order of bad calls {name} is {state.status} ({state.reason})")
         stage.wish(state.attempt == 1, f"bad calls {name} cost {state.attempt} attempts")
-
-
-def _size(value: object) -> int:
-    return len(json.dumps(value))

@@ -1,4 +1,4 @@
-"""This room is for what a campaign is, and what its function is given: a family at work, dice, and a place for notes."""
+"""This room is for what a campaign is, and what its function is given: a family at work, dice, a place for notes."""
 
 import random
 import time
@@ -42,11 +42,15 @@ class Stage:
     without_redis: set[str] = field(default_factory=set)
     """Orders that were cancelled while Redis was away."""
 
-    def submit(self, key: str, *, watched: bool = True, model: str | None = None, **play: Any) -> str:
-        """Place an order (its script as `prompt_of` takes it) and watch it; its id."""
+    def submit(
+        self, key: str, *, watched: bool = True, model: str | None = None, tokens: int | None = None, **play: Any
+    ) -> str:
+        """Place an order (its script as `prompt_of` takes it, `tokens` its limit) and watch it; its id."""
         script = {"children": self.dice.randint(0, 2), "steps": self.dice.randint(3, 7), **play}
         prompt = prompt_of(key, self.dice.randrange(10_000), **script)
-        order_id = self.family.clients.submit(prompt, model=model or self.dice.choice((MODEL, MODEL_OF_MESSAGES)))
+        limits: dict[str, Any] = {} if tokens is None else {"limits": {"total_tokens": tokens}}
+        chosen = model or self.dice.choice((MODEL, MODEL_OF_MESSAGES))
+        order_id = self.family.clients.submit(prompt, model=chosen, **limits)
         if watched:
             self.family.watch(order_id, seed=self.dice.randrange(10_000) if self.dice.random() < 0.5 else None)
         return order_id

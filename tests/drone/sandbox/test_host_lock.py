@@ -1,0 +1,180 @@
+"""Who holds a workspace on one machine: readers together, writers alone, and nobody who has lost it."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.host_lock import Holder, HostLock, Overtaken
+from drone.sandbox.reaper import Process
+
+ROOT = Path(__file__).parents[3]
+NAP = "7200"
+MINE = "incarnation-of-mine"
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.01)
+
+
+class Other:
+    """Another process that holds the workspace, with a child."""
+
+    def __init__(self, folder: Path, how: str, order: str = "theirs") -> None:
+        self.incarnation = f"incarnation-of-{order}"
+        arguments = (str(folder), "key", order, self.incarnation, how, str(folder / f"children-of-{order}"), NAP)
+        command = (sys.executable, "-m", "tests.drone.sandbox.lock_holder", *arguments)
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        assert self.process.stdout is not None
+        child = Process.of(int(self.process.stdout.readline().split()[1]))
+        assert child is not None
+        self.child = child
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        me = Process.of(self.process.pid)
+        assert me is not None
+        until(lambda: me.stopped, "it stands still")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self.child.kill()
+
+
+class Scene:
+    """Locks of this process in one directory. `live` are the incarnations whose lease holds."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.live = {MINE}
+        self._stack = stack
+
+    def lock(self, how: str, order: str = "mine", epoch: int = 1, key: str = "key") -> HostLock:
+        me = Holder.here(order, epoch, MINE, self.folder / "children-of-mine")
+        lock = HostLock(self.folder, key, me, exclusive=how == "exclusive", live=lambda: self.live)
+        self._stack.callback(lock.release)
+        return lock
+
+    def other(self, how: str, order: str = "theirs") -> Other:
+        other = Other(self.folder, how, order)
+        self._stack.callback(other.end)
+        self.live.add(other.incarnation)
+        return other
+
+    def fence(self, other: Other) -> None:
+        self.live.discard(other.incarnation)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        yield Scene(tmp_path, stack)
+
+
+def test_readers_hold_it_together_and_a_writer_alone(scene: Scene) -> None:
+    first, second, writer = (scene.lock(how, how + str(n)) for n, how in enumerate(["shared", "shared", "exclusive"]))
+    assert first.take() and second.take()
+    assert not writer.take()
+    first.release()
+    assert not writer.take()
+    second.release()
+    assert writer.take()
+    assert not first.take()
+
+
+def test_another_workspace_is_another_lock(scene: Scene) -> None:
+    assert scene.lock("exclusive", "one").take()
+    assert scene.lock("exclusive", "two", key="other").take()
+
+
+def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
+    lock = scene.lock("shared")
+    lock.take()
+    assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
+    lock.release()
+    assert list(scene.folder.glob("key/*.json")) == []
+
+
+def test_an_earlier_holder_of_the_same_order_does_not_come_in_after_a_later_one(scene: Scene) -> None:
+    assert scene.lock("shared", epoch=7).take()
+    with pytest.raises(Overtaken):
+        scene.lock("shared", epoch=6).take()
+
+
+def test_children_of_a_holder_that_was_killed_are_ended_before_the_next_one_begins(scene: Scene) -> None:
+    other = scene.other("exclusive")
+    other.process.kill()
+    other.process.wait()
+    assert other.child.there
+    assert scene.lock("exclusive").take()
+    assert not other.child.there
+    assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
+
+
+def test_a_fenced_reader_that_stands_still_loses_its_children_and_is_left_alone(scene: Scene) -> None:
+    other = scene.other("shared")
+    other.stop()
+    scene.fence(other)
+    assert scene.lock("shared").take()
+    assert not other.child.there
+    assert other.process.poll() is None
+
+
+def test_a_fenced_holder_that_stands_in_the_way_is_ended_with_its_children(scene: Scene) -> None:
+    other = scene.other("exclusive")
+    other.stop()
+    scene.fence(other)
+    lock = scene.lock("exclusive")
+    assert not lock.take()
+    assert lock.end_others()
+    assert other.process.wait(30) == -signal.SIGKILL
+    until(lock.take, "the lock is free")
+    assert not other.child.there
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_holder_whose_lease_holds_is_never_ended(scene: Scene, stopped: bool) -> None:
+    other = scene.other("exclusive")
+    if stopped:
+        other.stop()
+    lock = scene.lock("exclusive")
+    assert not lock.take()
+    assert not lock.end_others()
+    assert other.process.poll() is None and other.child.there
+
+
+def test_nobody_ends_itself(scene: Scene) -> None:
+    assert scene.lock("exclusive", "first").take()
+    scene.live.clear()
+    lock = scene.lock("exclusive", "second")
+    assert not lock.take() and not lock.end_others()
+
+
+def test_a_process_that_got_the_number_of_a_holder_is_not_ended(scene: Scene) -> None:
+    other = scene.other("shared")
+    scene.fence(other)
+    page = scene.folder / "key" / "theirs.json"
+    started = Process.of(other.process.pid)
+    assert started is not None
+    page.write_text(page.read_text().replace(str(started.started), str(started.started + 1)))
+    lock = scene.lock("exclusive")
+    assert not lock.take()
+    lock.end_others()
+    assert other.process.poll() is None
+
+
+def test_a_page_that_cannot_be_read_is_nobody(scene: Scene) -> None:
+    (scene.folder / "key").mkdir()
+    for name, content in {"a": "", "b": "[]", "c": '{"pid": 1}', "d": "\x00"}.items():
+        (scene.folder / "key" / f"{name}.json").write_text(content)
+    assert scene.lock("exclusive").take()

@@ -1,0 +1,152 @@
+"""Real drones with real tools that are killed, stopped beyond their lease, told to end, or hang."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.reaper import Process
+from mcc.contracts.journal import Outcome, ToolFinished
+from mcc.contracts.status import OrderStatus
+from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis
+from tests.drone.worker.test_celery_worker import Site, until
+from tests.drone.worker.tool_drone import MASTER
+
+pytestmark = [
+    pytest.mark.xdist_group("fenced drones"),
+    pytest.mark.skipif(SERVER is None, reason=WHY_NOT),
+    pytest.mark.skipif(
+        (found := Bubblewrap.found()) is None or found.problem() is not None, reason="there is no sandbox here"
+    ),
+]
+NAP = str(300_000 + os.getpid())
+"""Seconds that no other test process sleeps for: tests run side by side."""
+
+
+def sleepers() -> list[Process]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path("/proc", name, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command == f"sleep\0{NAP}\0".encode() and (process := Process.of(int(name))) is not None:
+            found.append(process)
+    return found
+
+
+class Bedroom(Site):
+    """A site with drones that nap."""
+
+    def sleepy(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+        master = self.folder / "prompts" / "master" / "system.md"
+        master.parent.mkdir(parents=True, exist_ok=True)
+        master.write_text(MASTER)
+        told = {"MCC_PROMPTS_DIR": str(master.parent.parent), "NAP": NAP, "STARTS": str(self.folder / "starts")}
+        return self.drone(name, sys.executable, "-m", "tests.drone.worker.tool_drone", **told, **more)
+
+    @property
+    def starts(self) -> list[int]:
+        """The processes that started a nap, in order."""
+        file = self.folder / "starts"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def napping(self, number: int = 2) -> None:
+        until(lambda: len(sleepers()) >= number, f"{number} processes nap")
+
+    def outcomes(self, order_id: str) -> list[Outcome]:
+        facts = [entry.data for entry in self.store.journal.read(order_id)]
+        return [fact.outcome for fact in facts if isinstance(fact, ToolFinished)]
+
+
+@pytest.fixture
+def bedroom(tmp_path: Path, real_redis: RealRedis) -> Iterator[Bedroom]:
+    with redis.Redis.from_url(real_redis.url) as client:
+        client.flushall()
+    with ExitStack() as stack:
+        yield Bedroom(tmp_path, real_redis, stack)
+    until(lambda: not sleepers(), "no tool is left behind")
+
+
+def test_a_drone_that_stands_still_beyond_its_lease_does_nothing_more_and_comes_back(bedroom: Bedroom) -> None:
+    first = bedroom.sleepy("d1")
+    order = bedroom.place("nap")
+    bedroom.napping()
+    first.send_signal(signal.SIGSTOP)
+    second = bedroom.sleepy("d2")
+    ended = bedroom.wait(order, OrderStatus.SUCCEEDED)
+    assert not sleepers(), "its tools were ended while it stood still"
+    assert bedroom.outcomes(order) == [Outcome.OUTCOME_UNKNOWN]
+    first.send_signal(signal.SIGCONT)
+    until(lambda: "fenced" in bedroom.log("d1"), "it noticed")
+    until(lambda: bedroom.log("d1").count("registered") == 2, "it registered anew")
+    assert bedroom.get(order).last_seq == ended.last_seq
+    assert bedroom.starts == [first.pid]
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(15) == 0
+    again = bedroom.place("nap")
+    bedroom.napping()
+    assert bedroom.claimed_by(again) == ["d1"]
+    assert bedroom.starts == [first.pid, first.pid]
+    assert first.poll() is None
+
+
+def test_tools_of_a_drone_that_is_killed_die_with_it_and_the_idempotent_one_runs_again(bedroom: Bedroom) -> None:
+    first = bedroom.sleepy("d1")
+    order = bedroom.place("nap_again")
+    bedroom.napping()
+    before = sleepers()
+    first.kill()
+    until(lambda: not any(process.there for process in before), "the tools are gone")
+    second = bedroom.sleepy("d2")
+    bedroom.napping()
+    assert bedroom.starts == [first.pid, second.pid]
+    assert bedroom.claimed_by(order) == ["d1", "d2"]
+
+
+def test_a_drone_that_is_told_to_end_kills_its_tools_and_hands_back_what_is_open(bedroom: Bedroom) -> None:
+    first = bedroom.sleepy("d1", DRONE_DRAIN_CANCEL_SECONDS="0.3", DRONE_DRAIN_HAND_BACK_SECONDS="3")
+    order = bedroom.place("nap")
+    bedroom.napping()
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(15) == 0
+    assert not sleepers()
+    assert bedroom.kinds(order)[-2:] == ["tool.started", "order.handed_back"]
+    bedroom.sleepy("d2")
+    ended = bedroom.wait(order, OrderStatus.SUCCEEDED)
+    assert bedroom.outcomes(order) == [Outcome.OUTCOME_UNKNOWN]
+    assert "not known" in (ended.answer or "")
+    assert bedroom.starts == [first.pid]
+
+
+def test_tools_stop_while_the_lease_cannot_be_renewed_and_go_on_when_it_can(bedroom: Bedroom) -> None:
+    drone = bedroom.sleepy("d1", DRONE_LEASE_SECONDS="4")
+    order = bedroom.place("nap")
+    bedroom.napping()
+    with closing(sqlite3.connect(bedroom.folder / "mcc.db", isolation_level=None)) as lock:
+        lock.execute("BEGIN IMMEDIATE")
+        until(lambda: all(process.stopped for process in sleepers()), "the tools are held back")
+        assert len(sleepers()) == 2
+        lock.execute("ROLLBACK")
+    until(lambda: not any(process.stopped for process in sleepers()), "they go on")
+    assert len(sleepers()) == 2
+    assert (bedroom.get(order).status, bedroom.get(order).attempt) == (OrderStatus.RUNNING, 1)
+    assert drone.poll() is None
+
+
+def test_a_drone_whose_loop_hangs_says_where_and_ends(bedroom: Bedroom) -> None:
+    hanging = bedroom.drone("d1", DRONE_WEDGED_SECONDS="1")
+    order = bedroom.place("block 600")
+    assert hanging.wait(60) == 1
+    log = bedroom.log("d1")
+    assert "the event loop hangs" in log and "hold_up" in log
+    sweeper = bedroom.store.sweeper
+    until(lambda: order in sweeper.sweep(may_expire=True).requeued, "its lease ran out")

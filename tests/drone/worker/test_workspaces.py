@@ -1,0 +1,289 @@
+"""An order with a workspace goes where that is seen, and holds it: readers together, writers alone."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.host_lock import Holder, HostLock
+from drone.sandbox.marker import DIRECTORY, workspace_key
+from drone.worker.runs import Stop
+from drone.worker.workspaces import BUSY, UNREAD, Verdict, Workspaces, sight_of, verdict
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.drones import Registration
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.testing import MemoryStore
+from tests.drone.worker.bench_of_orders import Bench, a_registration
+
+HERE = "this-machine"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def seeing(roots: Path | None, locks: Path, clock: Callable[[], float] | None = None) -> Callable[[Bench], Workspaces]:
+    """Workspaces of a drone on this machine that works under `roots`."""
+
+    def made(bench: Bench) -> Workspaces:
+        return Workspaces(
+            bench.store,
+            bench.offload,
+            bench.crew,
+            bench.trust,
+            () if roots is None else (roots,),
+            locks,
+            host=HERE,
+            grace_seconds=0.0,
+            clock=clock or Clock(),
+        )
+
+    return made
+
+
+def another(roots: Path | str, host: str = "elsewhere") -> Registration:
+    return a_registration(name="other").model_copy(update={"host": host, "workspace_roots": (str(roots),)})
+
+
+def held(locks: Path) -> int:
+    """How many orders hold a workspace on this machine."""
+    return len(list(locks.glob("workspaces/*/*.json")))
+
+
+def is_marked(place: Path) -> bool:
+    return (place / DIRECTORY).is_dir()
+
+
+def waiting(bench: Bench, order: WorkOrder) -> bool:
+    kept = bench.store.orders.get(order.id)
+    return (kept.status, kept.reason) == (OrderStatus.WAITING, WaitingReason.WORKSPACE)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    made = tmp_path / "roots" / "place"
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Path:
+    return tmp_path / "locks"
+
+
+@pytest.mark.parametrize(
+    ("exists", "covered", "begun", "others", "expected"),
+    [
+        (True, True, False, [], Verdict.HERE),
+        (True, True, True, ["elsewhere"], Verdict.HERE),
+        (False, True, False, [], Verdict.INVALID),
+        (True, False, False, [], Verdict.INVALID),
+        (False, False, False, [], Verdict.INVALID),
+        (False, True, True, [], Verdict.NOBODY),
+        (True, False, True, [], Verdict.NOBODY),
+        (False, True, False, ["elsewhere"], Verdict.PERHAPS),
+        (True, False, True, ["elsewhere"], Verdict.PERHAPS),
+        (True, False, False, [HERE], Verdict.ELSEWHERE),
+        (True, False, False, ["elsewhere", HERE], Verdict.ELSEWHERE),
+        (False, True, False, [HERE], Verdict.INVALID),
+        (False, True, True, [HERE], Verdict.NOBODY),
+    ],
+)
+def test_what_a_drone_does_depends_on_what_it_and_the_others_see(
+    tmp_path: Path, exists: bool, covered: bool, begun: bool, others: list[str], expected: Verdict
+) -> None:
+    place = tmp_path / "place"
+    if exists:
+        place.mkdir()
+    sight = sight_of(str(place), [tmp_path] if covered else [])
+    drones = [another(tmp_path, host) for host in others]
+    assert verdict(sight, begun=begun, host=HERE, others=drones) is expected
+
+
+@pytest.mark.parametrize("path", ["relative", "../escape", "/", "/proc/self/mem", "/no\udcffsuch"])
+def test_a_path_that_is_none_of_its_roots_is_not_seen(tmp_path: Path, path: str) -> None:
+    assert not sight_of(path, [tmp_path]).seen
+
+
+def test_a_link_out_of_the_roots_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "roots").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "roots" / "link").symlink_to(tmp_path / "outside")
+    assert not sight_of(str(tmp_path / "roots" / "link"), [tmp_path / "roots"]).seen
+
+
+class Counting(MemoryStore):
+    """Counts what is asked of the parts that are not needed for an order without a workspace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def __getattribute__(self, name: str) -> object:
+        if name in ("orders", "leases"):
+            object.__getattribute__(self, "asked").append(name)
+        return object.__getattribute__(self, name)
+
+
+async def test_an_order_without_a_workspace_is_claimed_without_a_further_question(place: Path, locks: Path) -> None:
+    store = Counting()
+    async with Bench(store, workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("hello")
+        store.asked.clear()
+        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert store.asked == []
+        assert held(locks) == 0
+
+
+async def test_an_order_with_a_workspace_marks_it_and_holds_it_while_it_runs(place: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("sleep 60", workspace=str(place))
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        assert is_marked(place)
+        assert held(locks) == 1
+        (run,) = bench.runs
+        assert run.workspace is not None and not run.workspace.exclusive
+        run.halt(Stop.CANCEL)
+        await working
+        assert held(locks) == 0
+        assert bench.kinds(order.id).count("order.claimed") == 1
+
+
+async def test_readers_share_a_workspace_and_a_writer_has_it_alone(place: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        readers = [bench.place("sleep 60", workspace=str(place)) for _ in range(2)]
+        writer = bench.place("write it", workspace=str(place))
+        working = [asyncio.create_task(bench.runner.work(order.id, drone="d1")) for order in readers]
+        while sum("agent.started" in bench.kinds(order.id) for order in readers) < 2:
+            await asyncio.to_thread(os.sched_yield)
+        assert await bench.runner.work(writer.id, drone="d1") is None
+        assert bench.kinds(writer.id) == ["order.queued"]
+        for run in bench.runs:
+            run.halt(Stop.CANCEL)
+        await asyncio.gather(*working)
+        assert await bench.runner.work(writer.id, drone="d1") is not None
+
+
+async def test_a_writer_keeps_readers_out_and_another_directory_is_free(place: Path, locks: Path) -> None:
+    (place.parent / "copy").mkdir()
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        writer = bench.place("write for ever", workspace=str(place))
+        working = asyncio.create_task(bench.runner.work(writer.id, drone="d1"))
+        await bench.crew.began.wait()
+        reader = bench.place("read", workspace=str(place))
+        assert await bench.runner.work(reader.id, drone="d1") is None
+        elsewhere = bench.place("read", workspace=str(place.parent / "copy"))
+        assert await bench.runner.work(elsewhere.id, drone="d1") is not None
+        for run in bench.runs:
+            run.halt(Stop.CANCEL)
+        await working
+
+
+async def test_a_path_that_nobody_can_have_seen_is_claimed_to_be_refused(tmp_path: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(tmp_path, locks)) as bench:
+        order = bench.place("hello", workspace=str(tmp_path / "typo"))
+        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert held(locks) == 0
+
+
+async def test_an_order_that_others_may_see_is_left_to_them_then_waits_and_goes_on_where_it_is_seen(
+    place: Path, locks: Path
+) -> None:
+    clock, store = Clock(), MemoryStore()
+    store.leases.register(another(place.parent), lease_seconds=60)
+    async with Bench(store, workspaces=seeing(None, locks, clock)) as blind:
+        order = blind.place("hello", workspace=str(place))
+        assert await blind.runner.work(order.id, drone="d1") is None
+        assert blind.kinds(order.id) == ["order.queued"]
+        clock.now += 6
+        assert await blind.runner.work(order.id, drone="d1") is None
+        assert waiting(blind, order)
+        assert str(place) in (store.orders.get(order.id).detail or "")
+        await blind.teller.flush()
+        assert blind.ears.hints[-1].status == "waiting"
+        async with Bench(store, workspaces=seeing(place.parent, locks)) as seer:
+            eyes = seeing(place.parent, locks)(seer)
+            assert list(await seeing(None, locks)(blind).wake()) == []
+            assert list(await eyes.wake()) == [order.id]
+            assert list(await eyes.wake()) == []
+            assert await seer.runner.work(order.id, drone="d2") is not None
+    assert store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+
+
+async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("sleep 60", workspace=str(place))
+        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        for run in bench.runs:
+            run.halt(Stop.HAND_BACK)
+        await working
+        bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+        shutil.move(place, place.parent / "away")
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert waiting(bench, order)
+        eyes = seeing(place.parent, locks)(bench)
+        assert list(await eyes.wake()) == []
+        shutil.move(place.parent / "away", place)
+        assert list(await eyes.wake()) == [order.id]
+        assert bench.kinds(order.id)[-3:] == ["order.claimed", "order.waiting", "order.resumed"]
+
+
+async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_left_to_it(
+    place: Path, locks: Path
+) -> None:
+    clock, store = Clock(), MemoryStore()
+    store.leases.register(another(place.parent, HERE), lease_seconds=60)
+    async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
+        order = bench.place("hello", workspace=str(place))
+        for _ in range(2):
+            assert await bench.runner.work(order.id, drone="d1") is None
+            clock.now += 60
+        assert bench.kinds(order.id) == ["order.queued"]
+
+
+async def test_what_was_asked_of_an_order_before_it_waits_is_not_lost(tmp_path: Path, locks: Path) -> None:
+    clock, store = Clock(), MemoryStore()
+    store.leases.register(another(tmp_path), lease_seconds=60)
+    async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
+        order = bench.place("hello", workspace=str(tmp_path / "place"))
+        for kind in (ControlKind.PAUSE, ControlKind.RESUME):
+            store.controls.request(order.id, kind, NewControl(), principal="test")
+        await bench.runner.work(order.id, drone="d1")
+        clock.now += 6
+        await bench.runner.work(order.id, drone="d1")
+        assert waiting(bench, order)
+        pause, resume = store.controls.of_order(order.id)
+        assert pause.open
+        assert resume.refused == UNREAD
+
+
+async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_its_workspace(
+    place: Path, locks: Path
+) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        incarnation = bench.trust.incarnation or ""
+        inside = HostLock(
+            locks / "workspaces",
+            workspace_key(place),
+            Holder.here("another order", 1, incarnation, locks / "children"),
+            exclusive=True,
+            live=lambda: {incarnation},
+        )
+        assert inside.take()
+        order = bench.place("hello", workspace=str(place))
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert waiting(bench, order)
+        assert bench.store.orders.get(order.id).detail == BUSY
+        inside.release()
+        assert list(await seeing(place.parent, locks)(bench).wake()) == [order.id]
+        assert await bench.runner.work(order.id, drone="d1") is not None

@@ -1,0 +1,69 @@
+"""This room is for the list of all campaigns, and of what none of them does, with the reason."""
+
+from collections.abc import Mapping
+
+from tests.faults.campaigns.anything import anything
+from tests.faults.campaigns.clocks import clocks_differ
+from tests.faults.campaigns.controls import cancelled_everywhere
+from tests.faults.campaigns.database import RESERVE_MEGABYTES, database_suffers, disk_full, small_disk
+from tests.faults.campaigns.drones import (
+    frozen_for_a_moment,
+    frozen_for_long,
+    killed_everywhere,
+    poisoned,
+    told_to_stop,
+)
+from tests.faults.campaigns.models import bad_calls, model_refuses, streams_break
+from tests.faults.campaigns.redis import redis_links_suffer, redis_suffers, strangers_write
+from tests.faults.campaigns.services import services_die, streams_are_cut
+from tests.faults.campaigns.stage import Campaign
+from tests.faults.checker import INVARIANTS
+from tests.faults.family import Plan
+
+FEW = Plan(drones=2)
+REDIS_LINKS = ("drone-redis", "mcc-redis")
+DATABASE_LINKS = ("drone-pg", "mcc-pg")
+PRODUCTS_LEASE = Plan(drones=3, lease_seconds=12.0, renew_seconds=1.0, judged={"false_takeovers": 0})
+SMALL_DISK = Plan(drones=2, settings={"MCC_DISK_RESERVE_MB": f"{RESERVE_MEGABYTES}"})
+PATIENT = Plan(drones=2, judged={"cancel_seconds": 6.0})
+LINKED = Plan(drones=3, links=REDIS_LINKS)
+ALL_LINKS = Plan(drones=2, links=DATABASE_LINKS)
+EVERY_LINK = Plan(links=(*REDIS_LINKS, *DATABASE_LINKS))
+WITHOUT_TIMES = tuple(name for name in INVARIANTS if name not in ("I11", "I14", "I15", "I16"))
+"""What can be judged where entries are dated by wrong clocks."""
+
+CAMPAIGNS: Mapping[str, Campaign] = {
+    one.name: one
+    for one in (
+        Campaign("C1", "kill -9 at every place of a drone's life", killed_everywhere, Plan(drones=3)),
+        Campaign("C2", "one order takes all memory, one kills its drones", poisoned, Plan(drones=2, slots=8)),
+        Campaign("C3", "SIGTERM, SIGKILL after 15 s", told_to_stop, Plan(drones=3)),
+        Campaign("C4", "SIGSTOP beyond the lease, SIGCONT", frozen_for_long, Plan(drones=3)),
+        Campaign("C5", "SIGSTOP within the lease, CPU hogs on every core", frozen_for_a_moment, PRODUCTS_LEASE),
+        Campaign("C6", "Redis ended, emptied, silent, full, read-only", redis_suffers, FEW),
+        Campaign("C7", "links to Redis reset, black-holed, half open, sliced, slow", redis_links_suffer, LINKED),
+        Campaign("C8", "garbage, repeated, stale and giant messages", strangers_write, FEW),
+        Campaign("C9", "the database locked, cut off, and wrongly reported", database_suffers, ALL_LINKS),
+        Campaign("C10", "the disk of the database is full", disk_full, SMALL_DISK, ("sqlite",), around=small_disk),
+        Campaign("C11", "model servers refuse, stall, limit", model_refuses, FEW),
+        Campaign("C12", "streams of models cut anywhere, and malformed", streams_break, FEW),
+        Campaign("C13", "models call tools wrongly", bad_calls, FEW),
+        Campaign("C16", "clocks differ by an hour", clocks_differ, Plan(drones=3), promises=WITHOUT_TIMES),
+        Campaign("C17", "viewers cut, slow, idle, saying nonsense", streams_are_cut, FEW),
+        Campaign("C18", "services killed while they accept, races for a key", services_die, FEW),
+        Campaign("C19", "cancel and pause at every place, and without Redis", cancelled_everywhere, PATIENT),
+        Campaign("C20", "everything at random", anything, EVERY_LINK),
+    )
+}
+
+LEFT_OUT: Mapping[str, str] = {
+    "C2, control groups": "a drone's address space is limited, and it is killed; no control group is made for it",
+    "C9, the server's own end": "its backends end and its links refuse; the server, which others use, is not stopped,"
+    " and its connections are not used up",
+    "C10, other disks": "only the one that holds database, Redis and files; not that of logs or of a workspace",
+    "C12, giants": "no gzip bomb and no delta of 20 MB: tests/drone/models holds the limits of one reply",
+    "C14": "no shipped tool runs commands or writes; what a tool's process may do is tested in tests/drone/sandbox",
+    "C15": "no tool server (MCP) is spoken to in this version",
+    "C16, at run time": "a clock is wrong from its process's start on; it does not jump while it runs",
+}
+"""What of the list of faults no campaign does, and why."""
