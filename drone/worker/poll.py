@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
@@ -44,6 +45,7 @@ class Poll:
         self._poll_seconds = poll_seconds
         self._connected = connected
         self._incarnation = incarnation
+        self._left: set[str] = set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -58,9 +60,12 @@ class Poll:
 
     async def once(self) -> int:
         """Start what this drone should take now; answers how many. Raises `StoreUnavailable`."""
-        if self._slots.active >= self._slots.total:
+        room = self._slots.total - self._slots.active
+        if room <= 0:
             return 0
-        waiting = await self._offload(self._store.claims.claimable, self._queues, max(self._slots.free, 1))
+        besides, self._left = tuple(self._left), set()
+        find = partial(self._store.claims.claimable, self._queues, room, besides=besides)
+        waiting = await self._offload(find)
         alone = [item for item in waiting if item.alone]
         others = [item for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
@@ -71,6 +76,10 @@ class Poll:
             self._start(item.order_id)
             started += 1
         return started
+
+    def left(self, order_id: str) -> None:
+        """This order was not to be had now; the next poll looks at those behind it."""
+        self._left.add(order_id)
 
     async def _is_chosen(self) -> bool:
         """Whether it is this drone that empties itself for an order that must be alone."""

@@ -121,7 +121,9 @@ class Workshop:
         if self._room.shortage:
             return
         order = await self._runner.work(order_id, drone=self._settings.name)
-        if order is not None:
+        if order is None:
+            self._poll.left(order_id)
+        else:
             await self._nudge_next(order)
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.engine import make_url
-
 MEGABYTE = 1_000_000
 
 
@@ -26,6 +24,8 @@ def free_bytes(place: Path) -> int | None:
 
 def database_directory(url: str) -> Path | None:
     """Where the file of an SQLite database lies; None for another database, or for one in memory."""
+    from sqlalchemy.engine import make_url  # costs a tenth of a second, which `mcc --help` must not pay
+
     made = make_url(url)
     if made.get_backend_name() != "sqlite" or made.database in (None, "", ":memory:"):
         return None

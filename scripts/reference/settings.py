@@ -33,7 +33,7 @@ OF_DRONES: Mapping[str, str] = {
     "queues": "Queues to serve.",
     "slots": "Orders at a time.",
     "name": "The name under which the drone is listed.",
-    "workspace_roots": "Directories under which it works; an order whose workspace lies under nobody's fails as `invalid`.",
+    "workspace_roots": "Directories under which it works; an order with a workspace under nobody's fails as `invalid`.",
     "lease_seconds": "How long it is believed without a sign of life; at least twice `renew_seconds`.",
     "renew_seconds": "How often it gives one.",
     "sweep_seconds": "How often it looks for orders that nobody holds.",

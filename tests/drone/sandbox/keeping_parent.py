@@ -1,7 +1,7 @@
 """This room is for a small parent process with children in custody: `bubblewrap` or `plain`, then SCRIPT and SECONDS.
 
-It may act for SECONDS from its start; a line on standard input gives it as many more. It says `started` when its child
-does, and `ended STATUS` when that is over.
+It may act for SECONDS from its start; a line on standard input gives it as many more. The child does nothing before it
+is in custody. `ended STATUS` is said when that is over.
 """
 
 import asyncio
@@ -33,8 +33,11 @@ async def main(kind: str, script: str, seconds: str, record: str) -> None:
         ended = await sandbox.run(("sh", "-c", script), Path("/usr"), Bounds(600.0))
         status = ended.status
     else:
-        child = await asyncio.create_subprocess_exec("sh", "-c", script, start_new_session=True)
+        waiting = ("sh", "-c", f"read go; {script}")
+        child = await asyncio.create_subprocess_exec(*waiting, stdin=asyncio.subprocess.PIPE, start_new_session=True)
         custody.watch(child.pid)
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
         status = await child.wait()
         custody.release(child.pid)
     print(f"ended {status}", flush=True)

@@ -51,7 +51,7 @@ class Bedroom(Site):
         master.parent.mkdir(parents=True, exist_ok=True)
         master.write_text(MASTER)
         told = {"MCC_PROMPTS_DIR": str(master.parent.parent), "NAP": NAP, "STARTS": str(self.folder / "starts")}
-        return self.drone(name, sys.executable, "-m", "tests.drone.worker.tool_drone", **told, **more)
+        return self.drone(name, sys.executable, "-m", "tests.drone.worker.tool_drone", ready=True, **told, **more)
 
     @property
     def starts(self) -> list[int]:

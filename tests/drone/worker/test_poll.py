@@ -99,3 +99,16 @@ async def test_only_one_of_several_drones_empties_itself() -> None:
         assert slots.take()
         assert await poll(bench, slots, started).once() == 0
         assert slots.take()
+
+
+async def test_an_order_that_was_not_to_be_had_does_not_hide_those_behind_it() -> None:
+    async with Bench() as bench:
+        first, second = bench.place("a").id, bench.place("b").id
+        started: list[str] = []
+        slots = Slots(1)
+        asking = poll(bench, slots, started)
+        for _ in range(3):
+            assert await asking.once() == 1
+            slots.release()
+            asking.left(started[-1])
+        assert started == [first, second, first]

@@ -6,6 +6,7 @@ time that they are started. The prompt is the name of the tool to call.
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from drone.agent.definitions import Definitions
@@ -61,7 +62,7 @@ class SleepyToolbox(Toolbox):
         return FunctionTools(naps(sandbox))
 
 
-def naps(sandbox: Bubblewrap) -> list[object]:
+def naps(sandbox: Bubblewrap) -> list[Callable[..., object]]:
     async def napped() -> str:
         write_down(f"{os.getpid()}\n")
         seconds = os.environ["NAP"]

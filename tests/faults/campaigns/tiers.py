@@ -40,7 +40,7 @@ def told(campaign: Campaign, seed: int, database: Database, wish: Wish, results:
     clock = time.strftime("%H:%M:%S")
     print(
         f"{clock} {campaign.name:4}{database:9}seed {seed:<6}{tally.seconds:6.1f} s"
-        f"{tally.orders:5} orders{harm:5} faults  {fate}",
+        f"{tally.orders:5} orders{harm:6} faults  {fate}",
         flush=True,
     )
     if tally.problems:
