@@ -40,8 +40,8 @@ class Holder:
     def here(cls, order_id: str, epoch: int, incarnation: str, children: Path) -> "Holder":
         """This process; `children` is its record of those (see `drone.sandbox.custody`)."""
         me = Process.of(os.getpid())
-        assert me is not None
-        return cls(order_id, epoch, incarnation, me.pid, me.started, this_space(), str(children))
+        started = me.started if me else 0
+        return cls(order_id, epoch, incarnation, os.getpid(), started, this_space(), str(children))
 
     @property
     def process(self) -> Process | None:

@@ -152,8 +152,8 @@ class Workspaces:
     @property
     def children(self) -> Path:
         """Where this process keeps the record of its children."""
-        assert self._me is not None
-        return self._directory / "children" / f"{self._me.pid}-{self._me.started}"
+        started = self._me.started if self._me else 0
+        return self._directory / "children" / f"{os.getpid()}-{started}"
 
     async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
         """How this drone claims an order that names a workspace; None: not now."""

@@ -229,8 +229,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Patch(
                 "drone/worker/keeper.py",
-                "return self._clock() - self._confirmed_sent < self._trusted_seconds",
-                "return True",
+                "return self._confirmed_sent + self._trusted_seconds",
+                'return float("inf")',
             ),
         ),
         (KEEPING, SIMULATION),

@@ -29,6 +29,7 @@ class State:
     attempt: int
     epoch: int
     incarnation: str | None
+    takeovers: int
 
     @property
     def final(self) -> bool:
@@ -46,7 +47,8 @@ class Observer:
 
     def states(self) -> list[State]:
         """All orders, by their ids."""
-        query = "SELECT order_id, status, reason, last_seq, attempt, epoch, incarnation FROM order_state ORDER BY 1"
+        columns = "order_id, status, reason, last_seq, attempt, epoch, incarnation, takeovers"
+        query = f"SELECT {columns} FROM order_state ORDER BY 1"
         return [State(*row) for row in self._rows(query)]
 
     def drone_of(self, incarnation: str) -> str | None:

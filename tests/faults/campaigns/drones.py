@@ -56,7 +56,7 @@ def poisoned(stage: Stage) -> None:
     stage.quiet()
     state = stage.family.state(order_id)
     stage.wish(state.reason == "poison", f"the order that kills is {state.status} ({state.reason})")
-    stage.wish(state.attempt <= 4, f"the order that kills was tried {state.attempt} times")
+    stage.wish(state.takeovers <= 3, f"the order that kills took {state.takeovers} drones with it")
     stage.succeeded(neighbours, f"it was a neighbour of an order that kills at {place}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.faults.invariants.evidence import Entry, Evidence, Order, Violation
 from tests.faults.script import SUBAGENT, SUBAGENTS_RUN, SUBMIT, Part, Play, Step, Wanted, expected
 
-BREAKING = ("raise", "exec_and_error", "disk", "full")
+BREAKING = ("raise", "exec_and_error", "disk", "full", "out_of_memory")
 """Faults that make a tool itself fail; the model is told, and the script goes on all the same."""
 
 DELEGATES = frozenset({SUBAGENT, SUBAGENTS_RUN})
