@@ -18,7 +18,7 @@ from drone.sandbox.host_lock import Holder, HostLock, Overtaken
 from drone.sandbox.marker import workspace_key
 from drone.sandbox.reaper import Process
 from drone.worker.writer import patiently
-from mcc.contracts.control import ControlKind
+from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import WaitingReason
@@ -42,6 +42,7 @@ WAITING = 200
 
 BUSY = "Another process of this machine is still at work in its workspace"
 UNREAD = "this cannot be done while no drone sees its workspace"
+TAKEN_BACK = "a resume took it back before a drone could do it"
 
 
 class Verdict(Enum):
@@ -207,9 +208,9 @@ class Workspaces:
                 said = "it is cancelled"
                 await patiently(self._offload, partial(self._store.claims.hand_back, held, drone=drone, message=said))
                 return None
-            for control in controls:
-                if control.open and control.kind is ControlKind.RESUME:
-                    await patiently(self._offload, partial(self._store.controls.refuse, control.id, UNREAD))
+            for control in _of_no_use(controls):
+                why = UNREAD if control.kind is ControlKind.RESUME else TAKEN_BACK
+                await patiently(self._offload, partial(self._store.controls.refuse, control.id, why))
             seen = max((control.number for control in controls), default=seen)
 
     async def wake(self) -> Sequence[str]:
@@ -265,6 +266,14 @@ class Workspaces:
             raise Lost(str(problem)) from problem
         except OSError as problem:
             log.warning("a workspace is not locked on this machine", problem=str(problem))
+
+
+def _of_no_use(controls: Sequence[Control]) -> list[Control]:
+    """Open resumes, which nothing can come of now, and the open pauses that they take back."""
+    resumes = [one for one in controls if one.open and one.kind is ControlKind.RESUME]
+    last = {one.record_id: one.number for one in resumes}
+    pauses = [one for one in controls if one.open and one.kind is ControlKind.PAUSE]
+    return [*resumes, *(one for one in pauses if one.number < last.get(one.record_id, 0))]
 
 
 def _parking(claim: Claim, message: str, seen: int) -> Parking:

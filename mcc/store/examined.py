@@ -37,8 +37,8 @@ class SeenDrone:
 class SeenOrder:
     """An order's row, joined. `moved_at` is when it came to its status, `last_entry_at` that of its newest entry.
 
-    `claimable`: a drone of its queue could claim it now. `blocked_by` is the unfinished order of its session before
-    it, for queued orders.
+    `expires_at` is that of an order which never began. `claimable`: a drone of its queue could claim it now.
+    `blocked_by` is the unfinished order of its session before it, for queued orders.
     """
 
     id: str

@@ -72,9 +72,12 @@ def keeps_from_waiting(control: Control, parking: Parking) -> bool:
     return control.number > parking.control_seq or whole
 
 
-def waits_until(due: int, *, expires: bool) -> int | None:
-    """Microseconds at which an order that waits from, or until, `due` expires; None when it names a time itself."""
-    return None if expires else due + WAITING_HOURS * 3_600_000_000
+def waits_until(due: int, expires_at: int | None) -> int:
+    """Microseconds at which an order that waits from, or until, `due` expires.
+
+    `expires_at` is the time that it names itself; one that had begun and worked beyond that has a day, as all others.
+    """
+    return expires_at if expires_at is not None and expires_at > due else due + WAITING_HOURS * 3_600_000_000
 
 
 def _wakes(control: Control, reason: Reason | str | None) -> bool:

@@ -126,8 +126,8 @@ class MemoryClaims:
         now = self._shelf.clock.now()
         kept.release(OrderStatus.WAITING)
         kept.reason, kept.not_before = parking.reason, parking.until
-        expiry = waits_until(micros(max(now, parking.until or now)), expires=kept.spec.expires_at is not None)
-        kept.waits_until = None if expiry is None else moment(expiry)
+        expires_at = micros(kept.spec.expires_at) if kept.spec.expires_at else None
+        kept.waits_until = moment(waits_until(micros(max(now, parking.until or now)), expires_at))
         kept.write([told(now, OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until))])
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:

@@ -75,7 +75,7 @@ class MemoryExaminer:
             incarnation=kept.incarnation if kept.status is OrderStatus.RUNNING else None,
             last_seq=kept.last_seq,
             not_before=kept.not_before,
-            expires_at=kept.spec.expires_at,
+            expires_at=kept.spec.expires_at if kept.attempt == 0 else None,
             waits_until=kept.waits_until,
             moved_at=_last(moves, kept),
             last_entry_at=_last(kept.entries, kept),

@@ -125,7 +125,7 @@ class MemorySweeper:
 
     def _expire(self, kept: Kept) -> bool:
         now, waiting = self._shelf.clock.now(), kept.status is OrderStatus.WAITING
-        latest = [kept.spec.expires_at, kept.waits_until if waiting else None]
+        latest = [kept.spec.expires_at if kept.attempt == 0 else None, kept.waits_until if waiting else None]
         if not (waiting or kept.status is OrderStatus.QUEUED) or not any(one and one <= now for one in latest):
             return False
         if kept.journal_version not in READABLE_VERSIONS:

@@ -201,7 +201,7 @@ class Shelf:
     def is_claimable(self, kept: Kept) -> bool:
         now = self.clock.now()
         due = kept.not_before is None or kept.not_before <= now
-        fresh = kept.spec.expires_at is None or kept.spec.expires_at > now
+        fresh = kept.spec.expires_at is None or kept.spec.expires_at > now or kept.attempt > 0
         known = kept.journal_version in READABLE_VERSIONS
         return kept.status is OrderStatus.QUEUED and due and fresh and known and self.head(kept.session_id) is kept
 

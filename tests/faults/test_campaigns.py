@@ -94,7 +94,7 @@ def test_a_model_that_calls_wrongly_gives_up_unless_it_is_one_of_the_endless(nam
     assert (later.text == GIVES_UP) == (name not in ENDLESS)
 
 
-def test_places_of_drones_are_all_but_those_of_services_and_of_handing_back() -> None:
+def test_failing_places_of_drones_are_all_but_those_of_services_and_of_handing_back() -> None:
     assert len(OF_DRONES) == 20
 
 

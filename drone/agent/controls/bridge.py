@@ -84,12 +84,14 @@ class Bridge:
             yield helm
         except JournalError:
             helm.mail.take()  # another holder of the order may find it still open, and deliver it
+            self._expected.pop(origin.record_id, None)
             raise
         finally:
             del self._helms[origin.record_id]
             self._over = self._over or helm is self._root
             self._return_unread(helm)
-            self._expected.pop(origin.record_id, None)
+            for control in self._expected.pop(origin.record_id, ()):
+                self.receipts.refused(origin, control.id, UNREAD)
 
     def restore(self, *, paused: bool, tools_removed: tuple[str, ...]) -> None:
         """What the order was asked for as a whole, while a drone had it that was lost, holds for this one."""
@@ -103,9 +105,18 @@ class Bridge:
 
     async def arrived(self, record_id: str | None) -> None:
         """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
-        for control in self._expected.pop(record_id or "", ()):
-            if why := await self.take(control):
-                self.receipts.refused(self._helms[control.record_id or ""].origin, control.id, why)
+        waiting = self._expected.pop(record_id or "", [])
+        if not waiting:
+            return
+        origin = self._helms[record_id or ""].origin
+        try:
+            while waiting:
+                control = waiting.pop(0)
+                if why := await self.take(control):
+                    self.receipts.refused(origin, control.id, why)
+        finally:
+            for control in waiting:  # a cancel among them has ended the agent
+                self.receipts.refused(origin, control.id, ENDING)
 
     def end(self, record_id: str, why: str) -> None:
         """Cancel an agent with everything below it; nothing happens when it does not run."""

@@ -66,7 +66,8 @@ class Standstill:
 
     def may_wait(self, seconds: float) -> bool:
         """Whether the turn can be laid aside for so long."""
-        latest = LONGEST_WAIT if self._expires_at is None else self._expires_at - now()
+        left = timedelta(0) if self._expires_at is None else self._expires_at - now()
+        latest = left if left > timedelta(0) else LONGEST_WAIT
         return self.parks and seconds <= latest.total_seconds()
 
     @contextmanager

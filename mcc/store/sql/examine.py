@@ -209,7 +209,7 @@ def _order(row: sa.RowMapping) -> SeenOrder:
         incarnation=row["incarnation"] if status is OrderStatus.RUNNING else None,
         last_seq=row["last_seq"],
         not_before=_moment(row["not_before"]),
-        expires_at=_moment(row["expires_at"]),
+        expires_at=_moment(row["expires_at"]) if row["attempt"] == 0 else None,
         waits_until=_moment(row["waits_until"]),
         moved_at=moment(row["moved_at"] or row["created_at"]),
         last_entry_at=moment(row["last_at"] or row["created_at"]),

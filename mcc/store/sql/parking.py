@@ -79,7 +79,7 @@ class Parker:
             incarnation=None,
             claim_token=None,
             not_before=due,
-            waits_until=waits_until(since, expires=state.expires_at is not None),
+            waits_until=waits_until(since, state.expires_at),
         )
 
     def waiting(self, reason: WaitingReason, limit: int, after: str) -> Sequence[Waiting]:

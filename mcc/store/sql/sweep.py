@@ -56,7 +56,7 @@ class SqlSweeper:
         self._late = _some(
             is_any(STATE.c.status, sources_of("expire", "expire_waiting")),
             sa.or_(
-                STATE.c.expires_at <= time.now,
+                sa.and_(STATE.c.expires_at <= time.now, STATE.c.attempt == 0),
                 sa.and_(is_any(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
             ),
             STATE.c.journal_version.in_(READABLE_VERSIONS),
@@ -135,7 +135,7 @@ def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
 
 def _expire(connection: Connection, state: State, at: datetime, now: int) -> State | None:
     waiting = state.status in sources_of("expire_waiting")
-    latest = [state.expires_at, state.waits_until if waiting else None]
+    latest = [state.expires_at if state.attempt == 0 else None, state.waits_until if waiting else None]
     late = any(moment is not None and moment <= now for moment in latest)
     if state.status not in sources_of("expire", "expire_waiting") or not late:
         return None

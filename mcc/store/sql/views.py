@@ -80,7 +80,7 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
     return sa.and_(
         is_any(STATE.c.status, sources_of("claim")),
         sa.or_(STATE.c.not_before.is_(None), STATE.c.not_before <= time.now),
-        sa.or_(STATE.c.expires_at.is_(None), STATE.c.expires_at > time.now),
+        sa.or_(STATE.c.expires_at.is_(None), STATE.c.expires_at > time.now, STATE.c.attempt > 0),
         STATE.c.journal_version.in_(READABLE_VERSIONS),
         is_head(),
     )

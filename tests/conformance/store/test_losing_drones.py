@@ -7,9 +7,9 @@ import pytest
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Capability, DroneStatus
 from mcc.contracts.journal import AgentStep, OrderRequeued
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.losses import TAKEOVERS
-from mcc.store.ports import Swept
+from mcc.store.ports import Parking, Swept
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
 
@@ -226,3 +226,18 @@ def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(sql_sc
     swept = sql_scene.store.sweeper.sweep(may_expire=True)
     assert list(swept.troubled) == [orders[0].id] and list(swept.ended) == [orders[1].id]
     assert sql_scene.status(orders[0].id) is OrderStatus.QUEUED
+
+
+def test_an_order_that_has_begun_goes_on_beyond_the_time_by_which_it_had_to_begin(scene: Scene) -> None:
+    order = scene.place(expires_at=scene.clock.now() + timedelta(seconds=5))
+    held = scene.hold(order.id)
+    scene.clock.advance(LEASE_SECONDS + 1)
+    assert list(scene.store.sweeper.sweep(may_expire=True).requeued) == [order.id]
+    again = scene.hold(order.id, token="next")
+    assert again.attempt == held.attempt + 1
+    scene.store.claims.park(
+        Parking(order.id, again.epoch, again.last_seq, 0, WaitingReason.PAUSED, "a person paused it")
+    )
+    assert not scene.store.sweeper.sweep(may_expire=True).ended
+    scene.clock.advance(25 * 3_600)
+    assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [order.id]

@@ -218,10 +218,17 @@ async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is()
         await first.working
         assert list(store.claims.hand_back(first.bench.runs.to_hand_back(), drone="d1", message="bye"))
         steer = first.request(ControlKind.STEER, record_id=north, message="Mind the gulls.")
-        cancel = first.request(ControlKind.CANCEL, record_id=first.child("south").id, reason="enough")
+        south = first.child("south").id
+        cancel = first.request(ControlKind.CANCEL, record_id=south, reason="enough")
+        late = [
+            first.request(ControlKind.STEER, record_id=south, message="?"),
+            first.request(ControlKind.PAUSE, record_id=south),
+        ]
 
         async with steered(store, first.order) as second:
             await second.tree.until_asked("north")
+            for control in late:
+                assert (await second.until_refused(control)).refused == bridge.ENDING
             order = await second.end("north", "south")
             assert order.status is OrderStatus.SUCCEEDED
             assert second.tree.said_to("north")[-1] == "Mind the gulls."

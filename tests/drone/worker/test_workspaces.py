@@ -251,7 +251,9 @@ async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_le
         assert bench.kinds(order.id) == ["order.queued"]
 
 
-async def test_what_was_asked_of_an_order_before_it_waits_is_not_lost(tmp_path: Path, locks: Path) -> None:
+async def test_a_pause_and_the_resume_after_it_take_each_other_back_while_an_order_waits(
+    tmp_path: Path, locks: Path
+) -> None:
     clock, store = Clock(), MemoryStore()
     store.leases.register(another(tmp_path), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
@@ -263,8 +265,20 @@ async def test_what_was_asked_of_an_order_before_it_waits_is_not_lost(tmp_path: 
         await bench.runner.work(order.id, drone="d1")
         assert waiting(bench, order)
         pause, resume = store.controls.of_order(order.id)
-        assert pause.open
-        assert resume.refused == UNREAD
+        assert (pause.refused, resume.refused) == (TAKEN_BACK, UNREAD)
+
+
+async def test_a_pause_that_was_asked_for_before_an_order_waits_is_not_lost(tmp_path: Path, locks: Path) -> None:
+    clock, store = Clock(), MemoryStore()
+    store.leases.register(another(tmp_path), lease_seconds=60)
+    async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
+        order = bench.place("hello", workspace=str(tmp_path / "place"))
+        store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="test")
+        await bench.runner.work(order.id, drone="d1")
+        clock.now += 6
+        await bench.runner.work(order.id, drone="d1")
+        (pause,) = store.controls.of_order(order.id)
+        assert waiting(bench, order) and pause.open
 
 
 async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_its_workspace(

@@ -1,5 +1,7 @@
 """This room is for what the tests of the API share: a memory store and a caller with the right token."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,9 +29,21 @@ class RecordedNudges:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, str, int]] = []
+        self._moved = threading.Condition()
 
     def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
-        self.sent.append((order_id, queue, priority))
+        with self._moved:
+            self.sent.append((order_id, queue, priority))
+            self._moved.notify_all()
+
+    async def until(self, count: int) -> list[tuple[str, str, int]]:
+        """All that was sent, once it is so many: they are sent after the answer, from a thread."""
+        await asyncio.to_thread(self._wait, count)
+        return self.sent
+
+    def _wait(self, count: int) -> None:
+        with self._moved:
+            assert self._moved.wait_for(lambda: len(self.sent) >= count, 30)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ async def test_a_retry_is_placed_nudged_and_says_what_it_was_made_from(
     assert (order["prompt"], order["priority"], order["labels"], order["session_seq"]) == ("Explain this", 2, ["a"], 2)
     assert order["origin"] == {"kind": "retry", "order_id": source, "after": None, "note": None}
     assert (await api.get(f"{ORDERS}/{order['id']}")).json()["status"] == "queued"
-    assert nudges.sent[-1] == (order["id"], "default", 2)
+    assert (await nudges.until(2))[-1] == (order["id"], "default", 2)
 
 
 async def test_a_fork_says_where_it_was_cut_and_begins_with_what_was_done(
@@ -77,7 +77,7 @@ async def test_the_same_key_gives_the_same_order_again(
     first, second = [await api.post(f"{ORDERS}/{source}/{what}", json=body, headers=key) for _ in range(2)]
     assert (first.status_code, second.status_code) == (201, 200) and first.json()["id"] == second.json()["id"]
     is_problem(await api.post(f"{ORDERS}/{source}/fork", json={"after": 3}, headers=key), 409)
-    assert [order_id for order_id, _, _ in nudges.sent] == [source, first.json()["id"]]
+    assert [order_id for order_id, _, _ in await nudges.until(2)] == [source, first.json()["id"]]
 
 
 @pytest.mark.parametrize(

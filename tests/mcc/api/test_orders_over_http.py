@@ -33,7 +33,7 @@ async def test_an_order_is_placed_nudged_and_found(api: httpx.AsyncClient, nudge
     assert (order["status"], order["priority"], order["labels"]) == ("queued", 2, ["a", "b"])
     assert (await api.get(placed.headers["location"])).json()["prompt"] == "Explain this"
     assert store.orders.get(order["id"]).last_seq == 1
-    assert nudges.sent == [(order["id"], "default", 2)]
+    assert await nudges.until(1) == [(order["id"], "default", 2)]
 
 
 async def test_the_same_key_and_body_give_the_same_order(api: httpx.AsyncClient, nudges: Any) -> None:
@@ -43,7 +43,7 @@ async def test_the_same_key_and_body_give_the_same_order(api: httpx.AsyncClient,
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["id"] == second.json()["id"]
     is_problem(await api.post(ORDERS, json={"prompt": "twice"}, headers=key), 409)
-    assert len(nudges.sent) == 1
+    assert len(await nudges.until(1)) == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "with space", "é"])
