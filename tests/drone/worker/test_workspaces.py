@@ -11,7 +11,7 @@ import pytest
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.marker import DIRECTORY, workspace_key
 from drone.worker.runs import Stop
-from drone.worker.workspaces import BUSY, UNREAD, Verdict, Workspaces, sight_of, verdict
+from drone.worker.workspaces import BUSY, TAKEN_BACK, UNREAD, Verdict, Workspaces, sight_of, verdict
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
