@@ -284,7 +284,10 @@ class Leases(Protocol):
         """The process ends in good order."""
 
     def drones(self) -> Sequence[Drone]:
-        """All whose heartbeat is younger than a day and that did not leave."""
+        """All whose heartbeat is younger than a day and that did not leave.
+
+        One that was declared lost holds nothing, and is left out once a later one of its name is live.
+        """
 
     def registrations(self) -> Sequence[Registration]:
         """Of the drones that are up or draining."""

@@ -35,7 +35,8 @@ def effect_of(
 ) -> Effect:
     """`attempt` counts the claims of the order so far, `before` are its earlier controls.
 
-    A pause is lifted by the holder alone, who has the agents; all else that is waited for ends without one.
+    A pause is lifted by the holder alone, who has the agents; all else that is waited for ends without one. A resume
+    that takes a pause back says nothing against the time that an order waits for.
     """
     if control.record_id and attempt == 0:
         return Effect.REFUSED
@@ -43,7 +44,10 @@ def effect_of(
         return Effect.ENDS
     if status is not OrderStatus.WAITING or not _wakes(control, reason):
         return Effect.STAYS
-    paused = reason == WaitingReason.PAUSED or any(one.open and one.kind is ControlKind.PAUSE for one in before)
+    pauses = any(one.open and one.kind is ControlKind.PAUSE for one in before)
+    if pauses and reason == WaitingReason.NOT_BEFORE:
+        return Effect.STAYS
+    paused = pauses or reason == WaitingReason.PAUSED
     return Effect.WAKES if paused or control.record_id else Effect.RESUMES
 
 

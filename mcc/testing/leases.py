@@ -56,10 +56,16 @@ class MemoryLeases:
     def _heard_of(self) -> Sequence[Lease]:
         oldest = self._shelf.clock.now() - SHOWN
         found = [one for one in self._shelf.leases.values() if one.state != State.LEFT and one.heartbeat_at > oldest]
+        live = [one for one in found if one.state == State.LIVE]
+        found = [one for one in found if one.state == State.LIVE or not any(_succeeds(each, one) for each in live)]
         return sorted(found, key=lambda one: (one.registration.name, one.started_at, one.registration.incarnation))
 
     def _is_up(self, lease: Lease) -> bool:
         return lease.state == State.LIVE and self._shelf.in_time(lease)
+
+
+def _succeeds(later: Lease, lease: Lease) -> bool:
+    return later.registration.name == lease.registration.name and later.started_at > lease.started_at
 
 
 def _drone(lease: Lease, *, up: bool) -> Drone:
@@ -72,7 +78,7 @@ def _drone(lease: Lease, *, up: bool) -> Drone:
         version=said.version,
         queues=said.queues,
         slots=said.slots,
-        active=lease.active,
+        active=lease.active if lease.state == State.LIVE else 0,
         status=status if up else DroneStatus.SILENT,
         sandbox=said.sandbox,
         started_at=lease.started_at,

@@ -56,9 +56,17 @@ class SqlLeases:
             .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
             .values(state=LEFT)
         )
+        later = DRONES.alias()
+        succeeded = sa.select(later.c.incarnation).where(
+            later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
+        )
         self._seen = (
             sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
-            .where(DRONES.c.state != LEFT, DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000)
+            .where(
+                DRONES.c.state != LEFT,
+                DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+                sa.or_(DRONES.c.state == LIVE, ~succeeded.exists()),
+            )
             .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
         )
 
@@ -115,7 +123,7 @@ def _drone(row: sa.RowMapping) -> Drone:
         version=registration.version,
         queues=registration.queues,
         slots=registration.slots,
-        active=row["active"],
+        active=row["active"] if row["state"] == LIVE else 0,
         status=up if row["up"] else DroneStatus.SILENT,
         sandbox=registration.sandbox,
         started_at=moment(row["started_at"]),

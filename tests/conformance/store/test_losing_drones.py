@@ -241,3 +241,16 @@ def test_an_order_that_has_begun_goes_on_beyond_the_time_by_which_it_had_to_begi
     assert not scene.store.sweeper.sweep(may_expire=True).ended
     scene.clock.advance(25 * 3_600)
     assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [order.id]
+
+
+def test_a_drone_that_was_lost_holds_nothing_and_is_shown_until_a_later_one_has_its_name(scene: Scene) -> None:
+    first = scene.drone("alpha")
+    scene.store.leases.renew(first, lease_seconds=LEASE_SECONDS, active=3)
+    scene.lose()
+    [lost] = scene.store.leases.drones()
+    assert (lost.incarnation, lost.status, lost.active) == (first, DroneStatus.SILENT, 0)
+    scene.drone("beta")
+    assert len(scene.store.leases.drones()) == 2
+    scene.clock.advance(1)
+    later = scene.drone("alpha")
+    assert [drone.incarnation for drone in scene.store.leases.drones() if drone.name == "alpha"] == [later]

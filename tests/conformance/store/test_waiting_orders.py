@@ -235,11 +235,13 @@ def test_a_resume_of_a_paused_order_wakes_it_and_is_left_to_the_next_holder(scen
     assert (settled.id, settled.applied_seq) == (receipt.id, heir.last_seq)
 
 
-def test_a_resume_does_not_overtake_a_pause_that_nobody_has_read(scene: Scene) -> None:
+def test_a_resume_that_takes_a_pause_back_leaves_the_time_that_an_order_waits_for(scene: Scene) -> None:
     order = scene.place(not_before=scene.clock.now() + timedelta(hours=1))
     pause = scene.store.controls.request(order.id, ControlKind.PAUSE, WHOLE, principal="x")
     resume = scene.store.controls.request(order.id, ControlKind.RESUME, WHOLE, principal="x")
-    assert pause.open and resume.open and scene.status(order.id) is OrderStatus.QUEUED
+    assert pause.open and resume.open and scene.status(order.id) is OrderStatus.WAITING
+    scene.clock.advance(3_601)
+    assert list(scene.store.sweeper.sweep(may_expire=False).resumed) == [order.id]
     held = scene.hold(order.id)
     assert [one.id for one in scene.store.controls.pending({order.id: held.control_seq})] == [pause.id, resume.id]
 
