@@ -137,7 +137,7 @@ def test_viewers_are_let_go_when_the_service_stops(store: MemoryStore, held: Hel
 def test_a_reader_that_takes_nothing_is_dropped_and_resumes_without_a_gap(
     store: MemoryStore, held: HeldOrder, tmp_path: Path
 ) -> None:
-    with Served(store, tmp_path, pace=Pace(poll_without_hints_seconds=0.02, send_seconds=0.2)) as served:
+    with Served(store, tmp_path, pace=Pace(poll_without_hints_seconds=0.02, send_seconds=2.0)) as served:
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
             head = f"GET {events_path(held)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
