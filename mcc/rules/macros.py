@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.rules.node import FAULT, Node, Run, truth
+from mcc.rules.node import Node, Run, settled, truth
 from mcc.rules.values import Fault, Frame, word
 
 Build = Callable[[Node, int, Sequence[Node]], Run]
@@ -51,22 +51,7 @@ def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], 
 def _decided(decisive: bool) -> Build:
     def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
         items, body = _items(owner, slot, bodies), bodies[0]
-
-        def run(frame: Frame) -> bool:
-            """As || and && do: the decisive value settles it, also when another item has a fault."""
-            fault = None
-            for _ in items(frame):
-                try:
-                    if truth(body, frame) is decisive:
-                        return decisive
-                except Fault as error:
-                    frame.spend(FAULT)
-                    fault = fault or error
-            if fault is not None:
-                raise fault
-            return not decisive
-
-        return run
+        return lambda frame: settled((body for _ in items(frame)), decisive, frame)
 
     return build
 

@@ -1,6 +1,6 @@
 """This room is for the parts of an expression while it runs: what each kind of part does with the values below it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,22 +71,23 @@ def truth(node: Node, frame: Frame) -> bool:
 
 
 def joined(nodes: Sequence[Node], decisive: bool) -> Run:
-    """`||` (decisive: true) or `&&` (false): the decisive value settles it, also when another part has a fault."""
+    """`||` (decisive: true) or `&&` (false)."""
+    return lambda frame: settled(nodes, decisive, frame)
 
-    def run(frame: Frame) -> bool:
-        fault = None
-        for node in nodes:
-            try:
-                if truth(node, frame) is decisive:
-                    return decisive
-            except Fault as error:
-                frame.spend(FAULT)
-                fault = fault or error
-        if fault is not None:
-            raise fault
-        return not decisive
 
-    return run
+def settled(nodes: Iterable[Node], decisive: bool, frame: Frame) -> bool:
+    """`decisive` as soon as one of these is so, also when another one has a fault; else the opposite."""
+    fault = None
+    for node in nodes:
+        try:
+            if truth(node, frame) is decisive:
+                return decisive
+        except Fault as error:
+            frame.spend(FAULT)
+            fault = fault or error
+    if fault is not None:
+        raise fault
+    return not decisive
 
 
 def selected(owner: Node, key: str, text: str) -> Run:
