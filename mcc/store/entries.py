@@ -28,9 +28,6 @@ from mcc.store.ports import Ending
 
 TITLE_CHARACTERS = 60
 IDEMPOTENCY_HOURS = 24
-WAITING_HOURS = 24
-"""A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""
-
 POSITIONS = 200
 """So far is counted when an order is told its place in the queue."""
 
@@ -181,11 +178,6 @@ def spent(fact: Fact) -> Usage | None:
     if isinstance(fact, ModelReplied | AgentStep):
         return fact.usage
     return _ONE_TOOL_CALL if isinstance(fact, ToolFinished) else None
-
-
-def waiting_expiry(new: NewOrder, due: int) -> int | None:
-    """Microseconds at which an order that waits until `due` expires, if it names no time of its own."""
-    return None if new.expires_at else due + WAITING_HOURS * 3_600_000_000
 
 
 def busy_sentence(session_id: str, order_id: str, status: OrderStatus) -> str:

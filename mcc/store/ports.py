@@ -59,17 +59,13 @@ class WorkspaceHold:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`.
-
-    `alone`: it may be what kills drones, so its process must not claim another one beside it.
-    """
+    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`."""
 
     order: WorkOrder
     epoch: int
     attempt: int
     last_seq: int
     control_seq: int
-    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,11 @@ from enum import Enum, auto
 
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.status import OrderStatus, Reason, WaitingReason
-from mcc.store.entries import WAITING_HOURS, stops_all
+from mcc.store.entries import stops_all
 from mcc.store.ports import Parking
+
+WAITING_HOURS = 24
+"""A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""
 
 WAKES = frozenset(
     {

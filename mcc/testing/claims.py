@@ -83,8 +83,8 @@ class MemoryClaims:
 
     def _claim_of(self, kept: Kept) -> Claim:
         number = unsettled(kept.controls, kept.control_seq)
-        order, alone = seen(self._shelf, kept), is_solo(kept.barren)
-        return Claim(order, kept.epoch, kept.attempt, kept.last_seq, control_seq=number, alone=alone)
+        order = seen(self._shelf, kept)
+        return Claim(order, kept.epoch, kept.attempt, kept.last_seq, control_seq=number)
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
         with self._shelf.lock:

@@ -13,10 +13,10 @@ from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.again import ROLLED_BACK, Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.clock import micros, moment
 from mcc.store.entries import (
     IDEMPOTENCY_HOURS,
     POSITIONS,
-    WAITING_HOURS,
     busy_sentence,
     cancelled_by,
     queued,
@@ -25,6 +25,7 @@ from mcc.store.entries import (
 from mcc.store.errors import BadCursor, IdempotencyConflict, OrderIsUnfinished, SessionBusy, UnknownSession
 from mcc.store.large import parsed, text_digest
 from mcc.store.ports import Page, Placed
+from mcc.store.waiting import waits_until
 from mcc.testing.audit import add_note
 from mcc.testing.shelf import Kept, Key, Shelf
 
@@ -155,7 +156,8 @@ class MemoryOrders:
         )
         if free and new.not_before and new.not_before > now:
             kept.status, kept.reason = OrderStatus.WAITING, WaitingReason.NOT_BEFORE
-            kept.waits_until = None if new.expires_at else new.not_before + timedelta(hours=WAITING_HOURS)
+            expires_at = micros(new.expires_at) if new.expires_at else None
+            kept.waits_until = moment(waits_until(micros(new.not_before), expires_at))
         first = queued(
             new,
             session_id,

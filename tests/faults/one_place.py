@@ -1,6 +1,6 @@
-"""This room is for a campaign at failpoints: one family, an order for each place and seed, and what became of them.
+"""This room is for looking at single failpoints: one family, an order for each place and seed, and what became of them.
 
-    python -m tests.faults.campaign [DIRECTORY] --database postgres --action kill9 --place F5 F10 --seeds 3 --first 40
+    python -m tests.faults.one_place [DIRECTORY] --database postgres --action kill9 --place F5 F10 --seeds 3 --first 40
 
 Prints a line for each order, then every promise that was not kept; exit code 1 if there is one. The same arguments give
 the same scripts and the same faults. Actions that raise at F6 to F8, F11 and F12 are errors of a model or a tool, which
@@ -62,7 +62,7 @@ def run(family: Family, places: Iterable[str], action: Action, seeds: Sequence[i
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.one_place", description=__doc__.split("\n")[0])
     parser.add_argument("directory", type=Path, nargs="?", help="for the evidence; a new temporary one by default")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--action", choices=ACTIONS, default="kill9")

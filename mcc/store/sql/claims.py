@@ -150,8 +150,7 @@ def _claim_of(connection: Connection, state: State) -> Claim:
     order = work_order(connection.execute(_ORDER, {"wanted": state.order_id}).mappings().one())
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     seen = unsettled(controls, state.control_seq)
-    alone = is_solo(state.barren)
-    return Claim(order, state.epoch, state.attempt, state.last_seq, control_seq=seen, alone=alone)
+    return Claim(order, state.epoch, state.attempt, state.last_seq, control_seq=seen)
 
 
 def _fenced(ending: Ending) -> Fenced:

@@ -22,7 +22,6 @@ from mcc.store.entries import (
     queued,
     stops_all,
     title_of,
-    waiting_expiry,
 )
 from mcc.store.errors import IdempotencyConflict, SessionBusy, UnknownSession
 from mcc.store.large import text_digest
@@ -33,6 +32,7 @@ from mcc.store.sql.receipts import add_control, controls_of
 from mcc.store.sql.rows import State, insert_entries, lock, text_json
 from mcc.store.sql.tables import KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.sql.views import is_any
+from mcc.store.waiting import waits_until
 
 _SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted")).with_for_update()
 _NEXT_TURN = (
@@ -215,6 +215,7 @@ class Placing:
     ) -> dict[str, object]:
         new = self.new
         due = micros(new.not_before) if new.not_before else None
+        expires_at = micros(new.expires_at) if new.expires_at else None
         waiting = waits and due is not None and due > int(connection.scalar(sa.select(self.time.now)) or 0)
         return {
             "order_id": order_id,
@@ -225,8 +226,8 @@ class Placing:
             "status": (OrderStatus.WAITING if waiting else OrderStatus.QUEUED).value,
             "reason": WaitingReason.NOT_BEFORE.value if waiting else None,
             "not_before": due,
-            "expires_at": micros(new.expires_at) if new.expires_at else None,
-            "waits_until": waiting_expiry(new, due) if waiting and due is not None else None,
+            "expires_at": expires_at,
+            "waits_until": waits_until(due, expires_at) if waiting and due is not None else None,
             "journal_version": JOURNAL_VERSION,
         }
 

