@@ -14,6 +14,7 @@ import secrets
 import socket
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 DIRECTORY = ".mcc-workspace"
 FILE = "id"
@@ -23,12 +24,24 @@ _TOKEN = re.compile(rb"[0-9a-f]{32}\n")
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def workspace_key(root: Path) -> str:
-    """The key of this directory, which is marked on the way if it can be. Blocks. Raises OSError when it is none."""
+class Key(NamedTuple):
+    """`lasting`: everybody who sees this directory gives it this key, so that another key means another directory."""
+
+    text: str
+    lasting: bool
+
+
+def workspace_key(root: Path, *, mark: bool = True) -> Key:
+    """The key of this directory, which is marked on the way if it can be. Blocks. Raises OSError when it is none.
+
+    `mark` False: it is left as it is.
+    """
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        marked = _marked(directory) or _marking(directory)
-        return _digest("shared", *marked) if marked else _digest("here", _machine(), os.path.realpath(root))
+        marked = _marked(directory) or (_marking(directory) if mark else None)
+        if marked:
+            return Key(_digest("shared", *marked), lasting=True)
+        return Key(_digest("here", _machine(), os.path.realpath(root)), lasting=False)
     finally:
         os.close(directory)
 

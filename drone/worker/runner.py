@@ -28,7 +28,7 @@ from mcc.contracts.journal import Entry
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import Hint
-from mcc.store.errors import WorkspaceNeeded
+from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.offload import Offload
 from mcc.store.ports import Claim, Store
 
@@ -139,6 +139,10 @@ class Runner:
             return await patiently(self._offload, partial(claim, unseen=False))
         except WorkspaceNeeded as needed:
             plan = await self._workspaces.plan(needed.order, begun=needed.begun)
+            try:
+                return None if plan is None else await self._claim_with(run, plan, claim, drone)
+            except AnotherWorkspace:
+                plan = self._workspaces.replaced(needed.order)
         return None if plan is None else await self._claim_with(run, plan, claim, drone)
 
     async def _claim_with(self, run: Run, plan: Plan, claim: "partial[Claim | None]", drone: str) -> Claim | None:
@@ -220,7 +224,7 @@ class Runner:
     async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal, past: Past) -> Outcome:
         """Go on where an earlier attempt was, under what people asked for then."""
         assert run.bridge is not None
-        run.bridge.expect(past.unfinished)
+        run.bridge.expect(past)
         run.bridge.restore(paused=journal.fold.paused, tools_removed=journal.fold.tools_removed)
         await self._read_controls(run)
         if self._workspaces is None or run.workspace is None:

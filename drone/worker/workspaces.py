@@ -41,6 +41,7 @@ WAITING = 200
 """Waiting orders that are looked at in one round."""
 
 BUSY = "Another process of this machine is still at work in its workspace"
+REPLACED = "{} is not the directory that it began in; it goes on when that is back, or here once it is resumed"
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
 
@@ -163,7 +164,6 @@ class Workspaces:
         others = () if sight.seen else await self._others()
         match verdict(sight, begun=begun, host=self._host, others=others):
             case Verdict.HERE:
-                self._left.pop(order.id, None)
                 return Plan(await asyncio.to_thread(self._hold, order, sight.path))
             case Verdict.INVALID:
                 return Plan()
@@ -175,7 +175,12 @@ class Workspaces:
                 return None
 
     def _hold(self, order: WorkOrder, path: Path) -> WorkspaceHold:
-        return WorkspaceHold(workspace_key(path), exclusive=self._crew.may_write(order, path))
+        key = workspace_key(path)
+        return WorkspaceHold(key.text, exclusive=self._crew.may_write(order, path), lasting=key.lasting)
+
+    def replaced(self, order: WorkOrder) -> Plan | None:
+        """How this drone claims an order that has begun in another directory than the one that it sees there now."""
+        return Plan(waits=REPLACED.format(order.workspace)) if self._was_left_long(order.id) else None
 
     def _was_left_long(self, order_id: str) -> bool:
         """Whether this drone left the order to others a while ago; they had their chance."""
@@ -233,7 +238,13 @@ class Workspaces:
         ]
 
     def _is_seen(self, waiting: Waiting) -> bool:
-        return waiting.workspace is not None and sight_of(waiting.workspace, self._roots).seen
+        """Whether the directory that it waits for is here. Blocks."""
+        if waiting.workspace is None or not (sight := sight_of(waiting.workspace, self._roots)).seen:
+            return False
+        try:
+            return waiting.key in (None, workspace_key(sight.path, mark=False).text)
+        except OSError:
+            return False
 
     @asynccontextmanager
     async def entered(self, claim: Claim, hold: WorkspaceHold, incarnation: str) -> AsyncIterator[None]:
@@ -241,6 +252,7 @@ class Workspaces:
 
         Raises `Busy`, and `drone.agent.ports.Fenced` when the order is another's by now.
         """
+        self._left.pop(claim.order.id, None)
         me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children)
         lock = HostLock(self._directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:

@@ -46,6 +46,10 @@ class WorkspaceNeeded(StoreError):
         self.begun = begun
 
 
+class AnotherWorkspace(StoreError):
+    """The order has begun in another directory than the one that it would be claimed with."""
+
+
 class BadEntry(StoreError):
     pass
 

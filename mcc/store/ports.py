@@ -51,10 +51,14 @@ class Claimable:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceHold:
-    """How an order needs its workspace: `exclusive` when it may write there, else together with other readers."""
+    """How an order needs its workspace: `exclusive` when it may write there, else together with other readers.
+
+    `lasting`: whoever sees this directory gives it this key, so that another key means another directory.
+    """
 
     key: str
     exclusive: bool
+    lasting: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,12 @@ class Parking:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An order that waits since then; `workspace` is the one that it names."""
+    """An order that waits since then; `workspace` is the one that it names, `key` that of the one it has begun in."""
 
     order_id: str
     workspace: str | None
     since: datetime
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,8 @@ class Claims(Protocol):
         `alone` says that this process holds no other order: some orders are claimed only so. `workspace` is locked with
         the claim, for as long as the order runs under it; None is answered, and nothing changed, while another running
         order holds it in a way that does not go together with this one. The same token again gives the same claim.
+        The first one with a lasting key is where the order begins: `AnotherWorkspace` is raised for another key, and
+        nothing changed, until a resume of the order, while it waits for its workspace, lets it go on anywhere.
         `unseen` False: an order that names a workspace is claimed with `workspace` only; without it `WorkspaceNeeded`
         is raised, and nothing changed.
         """

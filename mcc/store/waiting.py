@@ -6,7 +6,8 @@ from enum import Enum, auto
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.status import OrderStatus, Reason, WaitingReason
 from mcc.store.entries import stops_all
-from mcc.store.ports import Parking
+from mcc.store.errors import AnotherWorkspace
+from mcc.store.ports import Parking, WorkspaceHold
 
 WAITING_HOURS = 24
 """A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""
@@ -58,6 +59,18 @@ def why_refused(effect: Effect) -> str | None:
     if effect is not Effect.REFUSED:
         return None
     return "no drone has begun this order yet, so none of its records can be addressed"
+
+
+def goes_on_anywhere(control: Control, reason: Reason | str | None) -> bool:
+    """Whether this control lets an order that waits for its workspace go on in whatever directory is there now."""
+    whole = control.kind is ControlKind.RESUME and control.record_id is None
+    return whole and reason == WaitingReason.WORKSPACE
+
+
+def check_workspace(order_id: str, began_in: str | None, hold: WorkspaceHold) -> None:
+    """Raises `AnotherWorkspace` when the order has begun in a directory that this is not."""
+    if began_in is not None and began_in != hold.key:
+        raise AnotherWorkspace(f"order {order_id} has begun in another directory")
 
 
 def said_by(control: Control) -> str:

@@ -19,7 +19,7 @@ from mcc.store.ports import (
     Waiting,
     WorkspaceHold,
 )
-from mcc.store.waiting import keeps_from_waiting, waits_until
+from mcc.store.waiting import check_workspace, keeps_from_waiting, waits_until
 from mcc.testing.orders import seen
 from mcc.testing.requests import resume
 from mcc.testing.shelf import Kept, Shelf
@@ -67,6 +67,9 @@ class MemoryClaims:
                 return None
             if kept.spec.workspace is not None and workspace is None and not unseen:
                 raise WorkspaceNeeded(seen(self._shelf, kept), begun=kept.attempt > 0)
+            if workspace is not None:
+                check_workspace(kept.id, kept.began_in, workspace)
+                kept.began_in = kept.began_in or (workspace.key if workspace.lasting else None)
             kept.workspace = workspace
             self._hold(kept, incarnation, claim_token, drone)
             return self._claim_of(kept)
@@ -137,7 +140,7 @@ class MemoryClaims:
                 for kept in sorted(self._shelf.orders.values(), key=lambda one: one.id)
                 if kept.status is OrderStatus.WAITING and kept.reason == reason and kept.id > after
             ]
-            return [Waiting(kept.id, kept.spec.workspace, kept.entries[-1].at) for kept in found[:limit]]
+            return [Waiting(kept.id, kept.spec.workspace, kept.entries[-1].at, kept.began_in) for kept in found[:limit]]
 
     def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
         with self._shelf.lock:

@@ -50,6 +50,7 @@ class Kept:
     takeovers: int = 0
     barren: int = 0
     workspace: WorkspaceHold | None = None
+    began_in: str | None = None
     journal_version: int = JOURNAL_VERSION
     incarnation: str | None = None
     claim_token: str | None = None

@@ -23,6 +23,7 @@ from mcc.store.sql.rows import State, insert_entries, is_held, lock, write
 from mcc.store.sql.tables import DRONES, ORDERS, STATE
 from mcc.store.sql.views import ORDER, claimable, is_any, is_claimable, work_order
 from mcc.store.sql.workspaces import take
+from mcc.store.waiting import check_workspace
 
 _ORDER = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.bindparam("wanted"))
@@ -54,6 +55,7 @@ class SqlClaims:
                 last_seq=STATE.c.last_seq + 1,
                 incarnation=sa.bindparam("by"),
                 claim_token=sa.bindparam("token"),
+                workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
                 started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
             )
             .returning(STATE)
@@ -78,15 +80,24 @@ class SqlClaims:
         if not is_identifier(order_id):
             return None
         at = self._database.clock.now()
-        asked = {"wanted": order_id, "by": incarnation, "token": claim_token, "at": micros(at), "alone": alone}
+        asked = {
+            "wanted": order_id,
+            "by": incarnation,
+            "token": claim_token,
+            "at": micros(at),
+            "alone": alone,
+            "lasting": workspace.key if workspace and workspace.lasting else None,
+        }
 
         def work(connection: Connection) -> Claim | None:
             row = connection.execute(self._claim, asked).mappings().first()
             if row is None:
                 return _claimed_before(connection, order_id, incarnation, claim_token)
             state = State.of(row)
-            if workspace is not None and not take(connection, order_id, state.epoch, workspace):
-                raise _WorkspaceTaken
+            if workspace is not None:
+                check_workspace(order_id, state.workspace_key, workspace)
+                if not take(connection, order_id, state.epoch, workspace):
+                    raise _WorkspaceTaken
             fact = OrderClaimed(attempt=state.attempt, epoch=state.epoch, drone=drone, incarnation=incarnation)
             insert_entries(connection, state, [told(at, fact)], first=state.last_seq)
             claim = _claim_of(connection, state)

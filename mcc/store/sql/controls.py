@@ -20,7 +20,7 @@ from mcc.store.sql.parking import resume
 from mcc.store.sql.receipts import IS_OPEN, add_control, control_of, controls_of, settle_refused
 from mcc.store.sql.rows import State, is_held, lock
 from mcc.store.sql.tables import CONTROLS
-from mcc.store.waiting import Effect, effect_of, said_by, why_refused
+from mcc.store.waiting import Effect, effect_of, goes_on_anywhere, said_by, why_refused
 
 _OPEN = (
     sa.select(CONTROLS)
@@ -107,7 +107,8 @@ def _act_at_once(connection: Connection, state: State, control: Control, effect:
     if effect is Effect.ENDS:
         end_by_store(connection, state, cancelled_by(control), at)
     else:
-        resume(connection, state, at, said_by(control), control if effect is Effect.RESUMES else None)
+        done = control if effect is Effect.RESUMES else None
+        resume(connection, state, at, said_by(control), done, anywhere=goes_on_anywhere(control, state.reason))
 
 
 def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None) -> bool:

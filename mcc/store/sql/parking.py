@@ -26,7 +26,7 @@ _NEXT = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
     JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq == sa.bindparam("seq")
 )
 _WAITING = (
-    sa.select(STATE.c.order_id, ORDERS.c.spec_json, JOURNAL.c.at)
+    sa.select(STATE.c.order_id, STATE.c.workspace_key, ORDERS.c.spec_json, JOURNAL.c.at)
     .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
     .join(JOURNAL, sa.and_(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.seq == STATE.c.last_seq))
     .where(
@@ -85,7 +85,10 @@ class Parker:
     def waiting(self, reason: WaitingReason, limit: int, after: str) -> Sequence[Waiting]:
         asked = {"reason": reason.value, "after": after, "most": limit}
         rows = self._database.read(lambda connection: connection.execute(_WAITING, asked).all())
-        return [Waiting(row.order_id, parsed(row.spec_json).get("workspace"), moment(row.at)) for row in rows]
+        return [
+            Waiting(row.order_id, parsed(row.spec_json).get("workspace"), moment(row.at), row.workspace_key)
+            for row in rows
+        ]
 
     def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
         at = self._database.clock.now()
@@ -106,10 +109,23 @@ def _was_parked(connection: Connection, parking: Parking, number: int) -> bool:
     return row is not None and (row.kind, row.epoch) == (OrderWaiting.kind, parking.epoch + 1)
 
 
-def resume(connection: Connection, state: State, at: datetime, message: str, control: Control | None = None) -> State:
-    """A waiting order becomes claimable again, whatever time it waited for; `control` is applied by this."""
+def resume(
+    connection: Connection,
+    state: State,
+    at: datetime,
+    message: str,
+    control: Control | None = None,
+    *,
+    anywhere: bool = False,
+) -> State:
+    """A waiting order becomes claimable again, whatever time it waited for; `control` is applied by this.
+
+    `anywhere`: it need not go on in the directory that it has begun in.
+    """
     drafts = [applied(control, at)] if control else []
     drafts.append(told(at, OrderResumed(message=message)))
     settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
     woken = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
+    if anywhere:
+        woken["workspace_key"] = None
     return write(connection, state, drafts, status=OrderStatus.QUEUED, **woken)

@@ -80,6 +80,7 @@ class State:
     journal_version: int
     incarnation: str | None
     claim_token: str | None
+    workspace_key: str | None
     not_before: int | None
     expires_at: int | None
     waits_until: int | None

@@ -110,6 +110,7 @@ class OrderStateRow(Row, table=True):
     journal_version: int
     incarnation: str | None = None
     claim_token: str | None = None
+    workspace_key: str | None = None
     input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     output_tokens: int = Field(default=0, sa_type=sa.BigInteger)

@@ -95,6 +95,13 @@ def test_a_marker_that_leads_elsewhere_is_not_followed(root: Path, tmp_path: Pat
     assert workspace_key(root) == workspace_key(root)
 
 
+def test_looking_does_not_mark(root: Path) -> None:
+    assert not workspace_key(root, mark=False).lasting
+    assert not (root / DIRECTORY).exists()
+    assert workspace_key(root) == workspace_key(root, mark=False)
+    assert workspace_key(root).lasting
+
+
 def test_what_is_no_directory_has_no_key(root: Path) -> None:
     with pytest.raises(OSError):
         workspace_key(root / "file")

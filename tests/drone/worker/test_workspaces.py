@@ -219,15 +219,22 @@ async def test_an_order_that_others_may_see_is_left_to_them_then_waits_and_goes_
     assert store.orders.get(order.id).status is OrderStatus.SUCCEEDED
 
 
+async def began_and_left(bench: Bench, order: WorkOrder) -> None:
+    """The order is begun, and handed back in the midst of it."""
+    bench.crew.began.clear()
+    working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+    await bench.crew.began.wait()
+    assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
+    for run in bench.runs:
+        run.halt(Stop.HAND_BACK)
+    await working
+    bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+
+
 async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
-        order = bench.place("sleep 60", workspace=str(place))
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
-        await bench.crew.began.wait()
-        for run in bench.runs:
-            run.halt(Stop.HAND_BACK)
-        await working
-        bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+        order = bench.place("think for ever", workspace=str(place))
+        await began_and_left(bench, order)
         shutil.move(place, place.parent / "away")
         assert await bench.runner.work(order.id, drone="d1") is None
         assert waiting(bench, order)
@@ -236,6 +243,40 @@ async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: 
         shutil.move(place.parent / "away", place)
         assert list(await eyes.wake()) == [order.id]
         assert bench.kinds(order.id)[-3:] == ["order.claimed", "order.waiting", "order.resumed"]
+
+
+async def begun_elsewhere(bench: Bench, place: Path, clock: Clock) -> WorkOrder:
+    """An order that began in `place`, which is another directory now, and that waits for the first one."""
+    order = bench.place("think for ever", workspace=str(place))
+    await began_and_left(bench, order)
+    shutil.move(place, place.parent / "away")
+    os.mkdir(place)
+    for _ in range(2):
+        assert await bench.runner.work(order.id, drone="d1") is None
+        clock.now += 6
+    assert waiting(bench, order)
+    assert "not the directory" in (bench.store.orders.get(order.id).detail or "")
+    return order
+
+
+async def test_another_directory_in_the_place_of_the_workspace_is_not_worked_in(place: Path, locks: Path) -> None:
+    clock = Clock()
+    async with Bench(workspaces=seeing(place.parent, locks, clock)) as bench:
+        order = await begun_elsewhere(bench, place, clock)
+        eyes = seeing(place.parent, locks)(bench)
+        assert list(await eyes.wake()) == []
+        shutil.rmtree(place)
+        shutil.move(place.parent / "away", place)
+        assert list(await eyes.wake()) == [order.id]
+        await began_and_left(bench, order)
+
+
+async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(place: Path, locks: Path) -> None:
+    clock = Clock()
+    async with Bench(workspaces=seeing(place.parent, locks, clock)) as bench:
+        order = await begun_elsewhere(bench, place, clock)
+        bench.store.controls.request(order.id, ControlKind.RESUME, NewControl(), principal="test")
+        await began_and_left(bench, order)
 
 
 async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_left_to_it(
@@ -288,7 +329,7 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
         incarnation = bench.trust.incarnation or ""
         inside = HostLock(
             locks / "workspaces",
-            workspace_key(place),
+            workspace_key(place).text,
             Holder.here("another order", 1, incarnation, locks / "children"),
             exclusive=True,
             live=lambda: {incarnation},
