@@ -14,6 +14,7 @@ from drone.watching import watcher
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.limits import Limits
+from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
@@ -25,7 +26,7 @@ def order_from(prompt: str, workspace: Path, agent: str, model: str | None, limi
     try:
         new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=_limits(limits))
     except ValidationError as error:
-        raise ValueError(_first_problem(error)) from error
+        raise ValueError(mistakes(error.errors())[0].sentence) from error
     return WorkOrder.model_validate(
         {
             **new.model_dump(exclude={"session_id"}),
@@ -48,12 +49,7 @@ def _limits(pairs: list[str]) -> Limits:
             near = get_close_matches(key.strip(), Limits.model_fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(Limits.model_fields)}"
             raise ValueError(f"there is no limit {key.strip()!r}; {hint}")
-    return Limits.model_validate({key.strip(): value.strip() for key, _, value in split})
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split})
 
 
 async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:

@@ -32,7 +32,7 @@ from drone.tools.tool import Joined
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
@@ -60,12 +60,19 @@ class Crew:
         return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
 
     async def run(
-        self, order: WorkOrder, *, journal: Journal, bridge: Bridge | None = None, past: Past | None = None
+        self,
+        order: WorkOrder,
+        *,
+        journal: Journal,
+        bridge: Bridge | None = None,
+        past: Past | None = None,
+        session: tuple[EarlierTurn, ...] = (),
     ) -> Outcome:
         """One turn of the Master Agent; `bridge` brings what people ask of its agents.
 
-        `past`: what the journal says of a turn that another drone began; it goes on where that was. Raises
-        `JournalError` and CancelledError; everything else is in the outcome.
+        `past`: what the journal says of a turn that another drone began; it goes on where that was. `session`: the
+        turns before this one, which a turn that goes on has kept from its beginning. Raises
+        `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
         """
         turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past)
         try:
@@ -73,7 +80,7 @@ class Crew:
             known = await asyncio.to_thread(self._agents_in, workspace)
             hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
             await asyncio.to_thread(hiring.make_gates, order.agent)
-            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past))
+            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past), session)
         except CannotHire as error:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
         task = Task(order.prompt, turn.past.root or root_record_id(order.id), title_of(order.prompt))

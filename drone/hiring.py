@@ -13,6 +13,7 @@ from drone.agent.gates.report_gate import gate_for
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Model, ToolSet
 from drone.agent.prompt import inventory
+from drone.agent.session import note_of
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.subagents.wanted import CannotHire, Wanted
@@ -25,7 +26,7 @@ from drone.tools.tool import Joined
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Rule
+from mcc.contracts.order import EarlierTurn, Rule
 from mcc.definitions.groups import expanded
 from mcc.rules.errors import RuleError, SchemaError
 
@@ -90,12 +91,14 @@ class Hiring:
                 if name == master:
                     self._gate(definition, is_subagent=False)
 
-    def master(self, name: str, model: str | None, tools: ToolSet) -> Agent:
-        """The agent that answers for the order. Raises `CannotHire`."""
+    def master(self, name: str, model: str | None, tools: ToolSet, session: tuple[EarlierTurn, ...] = ()) -> Agent:
+        """The agent that answers for the order, after these turns of its session. Raises `CannotHire`."""
         definition = self._definition(name)
         asked = model if model not in (None, INHERIT) else _own_model(definition)
-        warnings = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
-        return self._agent(definition, Parent(self._model(asked), tools), Wanted(name, 0, model=asked), warnings)
+        notes = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
+        if session:
+            notes.append(note_of(session))
+        return self._agent(definition, Parent(self._model(asked), tools), Wanted(name, 0, model=asked), notes, session)
 
     def child(self, wanted: Wanted, parent: Parent) -> Agent:
         """Raises `CannotHire`."""
@@ -117,7 +120,12 @@ class Hiring:
             raise CannotHire(str(error)) from error
 
     def _agent(
-        self, definition: AgentDefinition, parent: Parent, wanted: Wanted, warnings: Sequence[AgentStep] = ()
+        self,
+        definition: AgentDefinition,
+        parent: Parent,
+        wanted: Wanted,
+        notes: Sequence[AgentStep] = (),
+        session: Sequence[EarlierTurn] = (),
     ) -> Agent:
         """`parent` with the model that the agent gets; `wanted` with what was asked for."""
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
@@ -140,8 +148,9 @@ class Hiring:
             gate=gate,
             owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
             tools_requested=definition.tools if wanted.groups is None else wanted.groups,
-            notes=(*warnings, *given.told([spec.name for spec in specs])),
+            notes=(*notes, *given.told([spec.name for spec in specs])),
             inventory=inventory(specs, team if delegation else {}, given.missing),
+            session=session,
         )
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:

@@ -13,7 +13,7 @@ from drone.agent.controls.helm import Helm
 from drone.agent.gates.gate import VALIDATE, Evidence, Finish
 from drone.agent.gates.receipts import Receipt, reading, recalled
 from drone.agent.messages import Message, ToolResult, ToolSpec
-from drone.agent.mishap import mishap
+from drone.agent.mishap import mishap_of_tool
 from drone.agent.ports import Call, Output
 from drone.agent.report import Report
 from drone.agent.setup import SetUp
@@ -168,7 +168,7 @@ class Hands:
             unwritten = []
         refusals: tuple[str, ...] = ()
         for call in last:
-            checked, done = await self._hand_in(call)
+            checked, done = await self.hand_in(call)
             if checked is not None:
                 unwritten.append(checked)
                 refusals = refusals if call.name == VALIDATE else checked.errors
@@ -212,7 +212,10 @@ class Hands:
         self._helm.check()
 
     async def _one(self, call: ToolCall) -> ToolFinished:
-        """The call's result; whatever the tool does, the model is told and the turn goes on. Raises `JournalError`."""
+        """The call's result; whatever the tool does, the model is told and the turn goes on.
+
+        Raises `JournalError` and `Exhausted`.
+        """
         with self._turn.standstill.moving(call.call_id, self._helm):
             return await self._done(call)
 
@@ -222,7 +225,7 @@ class Hands:
             output = await self._run(call)
             await self._close_given_up()
         except BaseException as error:
-            output = _error(f"The tool {call.name[:_NAME]} broke: {mishap(error)}")
+            output = _error(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}")
             await self._close_given_up()
         return self._noted(call, output, started)
 
@@ -283,7 +286,8 @@ class Hands:
         names = ", ".join(spec.name for spec in self.specs())
         return f"You have: {names}." if names else "You have no tools."
 
-    async def _hand_in(self, call: ToolCall) -> tuple[GateChecked | None, ToolFinished]:
+    async def hand_in(self, call: ToolCall) -> tuple[GateChecked | None, ToolFinished]:
+        """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""
         assert self._finish is not None
         started = time.monotonic()
         if self._helm.mail and call.name != VALIDATE:

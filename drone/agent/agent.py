@@ -19,6 +19,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
+from mcc.contracts.order import EarlierTurn
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import JsonAny, digest
 
@@ -39,6 +40,7 @@ class Agent:
     `gate` None = a reply without tool calls is the result. `notes` are steps that every record of this agent begins
     with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `inventory` is what
     the system prompt says of its tools; `owed` is what its gate was made of, as JSON, for a run that goes on later.
+    `session` are turns that went before, which its model is shown as the beginning of the conversation.
     Raises ValueError for a tool that is called as one of the gate's own.
     """
 
@@ -55,6 +57,7 @@ class Agent:
         tools_requested: Sequence[str] | None = None,
         inventory: str = "",
         owed: JsonAny = None,
+        session: Sequence[EarlierTurn] = (),
     ) -> None:
         self.definition = definition
         self.model = model
@@ -65,6 +68,7 @@ class Agent:
         self.inventory = inventory
         self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
         _refuse_twins([spec.name for spec in self.specs])
+        self.session = tuple(session)
         self._owed = owed
         self._tools_requested = None if tools_requested is None else tuple(tools_requested)
         self._choice = ModelChoice(requested=requested_model or model.name, effective=model.name)
@@ -78,7 +82,7 @@ class Agent:
     @cached_property
     def setup(self) -> str:
         """What a resumed run must use again, as JSON."""
-        return kept_setup(self.system, self.specs, self._choice, self.limits, self.definition, self._owed)
+        return kept_setup(self.system, self.specs, self._choice, self.limits, self.definition, self._owed, self.session)
 
     @cached_property
     def definition_digest(self) -> str:
@@ -87,7 +91,7 @@ class Agent:
     async def run(self, task: str | Task, turn: Turn | None = None) -> Report:
         """Do one task to its end. Without a turn this is a tree of its own, its journal in memory.
 
-        Whatever the models and tools do is in the report; raises only `JournalError` and CancelledError.
+        Whatever the models and tools do is in the report; raises only `JournalError`, `Exhausted` and CancelledError.
         """
         if turn is None:
             turn = self.turn()

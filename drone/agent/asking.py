@@ -7,7 +7,7 @@ from drone.agent.mishap import mishap
 from drone.agent.ports import Ask, DeltaKind, Journal, Model, ModelError, Reply
 from drone.agent.spending.budget import Reservation
 from mcc.contracts.ids import call_id
-from mcc.contracts.journal import Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
+from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
 from mcc.contracts.record import ToolCall
 
 log = logging.getLogger("drone.agent")
@@ -111,3 +111,17 @@ async def ask(model: Model, question: Ask, ear: Ear, *before: Fact) -> ModelRepl
         said = mishap(error)
         log.exception("a model broke")
         raise ModelError(f"The model {model.name} broke: {said}") from error
+
+
+def failed(error: ModelError) -> tuple[AgentStep, ...]:
+    """The entry of a call that brought no reply, when its tries cost something."""
+    if error.usage is None:
+        return ()
+    return (AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=error.usage),)
+
+
+def cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:
+    """A note for people when the reply ended before the model was done."""
+    if reply.finish_reason not in ("length", "content_filter"):
+        return ()
+    return (AgentStep(name="cut_short", message=f"The model's last reply ended early: {reply.finish_reason}."),)

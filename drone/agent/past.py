@@ -1,6 +1,6 @@
 """This room is for what a journal says of a turn that began elsewhere, so that each of its agents can go on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -32,7 +32,8 @@ class RecordPast:
     """One agent's run so far. `facts` are all of its entries after its start, in their order.
 
     The first `copied` of them are those of the order that this one was forked from. `asked` is a model call that was
-    begun and brought nothing yet.
+    begun and brought nothing yet; `put_off`: its provider wanted to be asked again later. `began_after` is for how many
+    seconds drones had worked on the turn when it began.
     """
 
     origin: Origin
@@ -40,7 +41,9 @@ class RecordPast:
     facts: list[Fact] = field(default_factory=list)
     finished: AgentFinished | None = None
     asked: ModelStarted | None = None
+    put_off: bool = False
     copied: int = 0
+    began_after: float = 0.0
 
     @property
     def usage(self) -> Usage:
@@ -139,6 +142,15 @@ class Past:
         ]
 
     @property
+    def put_off(self) -> frozenset[str | None]:
+        """Records of agents that waited until their provider wanted to be asked again, of all above them, and None."""
+        found: set[str | None] = set()
+        for record in self.records.values():
+            if record.put_off and record.finished is None:
+                found.update(self._upwards(record.origin.record_id))
+        return frozenset(found)
+
+    @property
     def reports(self) -> list[Report]:
         """Those of all subagents that have ended; of a copy also the one that its parent was told of."""
         ended = [record for record in self.records.values() if record.finished and record.origin.parent_id]
@@ -167,7 +179,7 @@ class Past:
 
     def _begin(self, entry: Entry, fact: AgentStarted) -> None:
         assert entry.record_id is not None
-        self.records[entry.record_id] = RecordPast(entry.origin, fact)
+        self.records[entry.record_id] = RecordPast(entry.origin, fact, began_after=self._worked_until(entry.at))
         if entry.parent_id is not None and fact.continues is None and entry.seq > self._copied_until:
             self.spawned += 1
 
@@ -178,17 +190,30 @@ class Past:
             case ModelStarted():
                 if record.asked is not None and not copied:
                     self.lost.append(record.asked)
-                record.asked = fact
+                record.asked, record.put_off = fact, False
             case ModelReplied() | ModelRetried() | ModelFellBack():
                 record.asked = None
+                record.put_off = isinstance(fact, ModelRetried)
             case ToolFinished() if fact.outcome is not Outcome.DENIED and not copied:
                 self.calls += 1
             case AgentFinished():
                 record.finished, record.asked = fact, None
 
+    def _upwards(self, record_id: str | None) -> Iterator[str | None]:
+        while record_id is not None:
+            yield record_id
+            record_id = self.records[record_id].origin.parent_id
+        yield None
+
     def _end_span(self) -> None:
-        if self._claimed_at is not None and self._last_at is not None:
-            self.seconds += max(0.0, (self._last_at - self._claimed_at).total_seconds())
+        if self._last_at is not None:
+            self.seconds = self._worked_until(self._last_at)
+
+    def _worked_until(self, at: datetime) -> float:
+        """`seconds` as they were then, under the claim that is read."""
+        if self._claimed_at is None:
+            return self.seconds
+        return self.seconds + max(0.0, (at - self._claimed_at).total_seconds())
 
 
 def sum_of(facts: Iterable[Fact]) -> Usage:

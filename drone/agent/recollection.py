@@ -60,6 +60,7 @@ class Recollection:
     stopped: NoProgress | None = None
 
     def read(self, past: RecordPast) -> None:
+        self.allowance.recall_beginning(past.began_after)
         for fact in past.facts[: past.copied]:
             self._take(fact)
         if past.copied:
@@ -107,7 +108,9 @@ class Recollection:
                 self.transcript.hear(fact)
 
     def _answered(self) -> None:
-        """The open reply called no tool, and the run went on all the same."""
+        """The open reply called no tool, or its result was accepted, and the run went on all the same."""
+        if self.finish is not None:
+            self.finish.accepted_before = None
         if self.open is None or self.open.reply.tool_calls:
             return
         reply, self.open = self.open.reply, None
@@ -126,6 +129,8 @@ class Recollection:
         results = (ToolResult(one.call_id, one.name, one.content, one.is_error) for one in done)
         self.transcript.add(ToolResults(tuple(results)))
         self.hands.recall_calls(calls, done)
+        if self.finish is not None:
+            self.finish.recall_calls(calls, done)
         try:
             self.nudge = self.progress.saw(calls, done, reply)
         except NoProgress as stopped:

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from datetime import timedelta
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from drone.agent.acting import Acted, Hands
-from drone.agent.asking import Ear, ask
+from drone.agent.asking import Ear, ask, cut_short, failed
 from drone.agent.controls.helm import Helm
-from drone.agent.controls.standstill import Block
 from drone.agent.gates.gate import Finish, Verdict
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.mishap import mishap
@@ -18,15 +17,16 @@ from drone.agent.ports import Ask, AskLater, ModelError
 from drone.agent.progress import Progress
 from drone.agent.recollection import Open, Recollection
 from drone.agent.report import Cause, LimitReached, Report, Stopped
+from drone.agent.session import messages_of
 from drone.agent.setup import SetUp
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
 from drone.agent.transcript import Transcript
 from drone.agent.turn import Task, Turn
+from drone.agent.waiting import leave_alone, rest, unhindered
 from mcc.contracts.journal import AgentFinished, AgentReused, AgentStep, Fact, ModelReplied, Origin
+from mcc.contracts.order import EarlierTurn
 from mcc.contracts.record import AgentEnd, RecordStatus
-from mcc.contracts.shape import now
-from mcc.contracts.status import WaitingReason
 
 if TYPE_CHECKING:
     from drone.agent.agent import Agent
@@ -60,8 +60,7 @@ class Run:
         self._hands.recall(task.earlier)
         self._progress = Progress(self._finish)
         self._system = agent.system
-        beside = len(agent.system) + sum(len(spec.description) for spec in agent.specs)
-        self._transcript = Transcript((*task.earlier, UserMessage(task.prompt)), beside)
+        self._transcript = self._begun_with(agent.session)
         self._unwritten: tuple[Fact, ...] = ()
         self._nudge: AgentStep | None = None
         self._open: Open | None = None
@@ -101,6 +100,11 @@ class Run:
             await self._write(*self._ending(report))
             return report
 
+    def _begun_with(self, session: Iterable[EarlierTurn]) -> Transcript:
+        agent, task = self._agent, self._task
+        beside = len(self._system) + sum(len(spec.description) for spec in agent.specs)
+        return Transcript((*messages_of(session), *task.earlier, UserMessage(task.prompt)), beside)
+
     async def _begin(self) -> None:
         agent, task = self._agent, self._task
         async with self._turn.beginning:
@@ -120,6 +124,7 @@ class Run:
             log.warning("the set-up of an agent cannot be read: %s", problem)
             return
         self._system = setup.system
+        self._transcript = self._begun_with(setup.session)
         self._hands.set_up(setup)
 
     def _recall(self, past: RecordPast) -> None:
@@ -133,7 +138,15 @@ class Run:
         elif read.stopped is not None:
             raise read.stopped
 
-    async def _go_on(self, begun: Open) -> Report | None:
+    async def _go_on(self) -> Report | None:
+        """Bring to its end what an earlier drone could not: a result that was accepted, or a reply."""
+        if self._finish is not None and self._finish.accepted_before is not None:
+            await self._held(())
+            await self._hands.hand_in(self._finish.accepted_before)
+            return None if self._finish.accepted is None else self._accepted(self._finish.accepted)
+        return None if self._open is None else await self._deal_with(self._open)
+
+    async def _deal_with(self, begun: Open) -> Report | None:
         """Deal with the reply that an earlier drone could not deal with to its end."""
         reply, calls = begun.reply, begun.reply.tool_calls
         if not calls:
@@ -167,15 +180,13 @@ class Run:
     async def _until_done(self) -> Report:
         if self._finish is not None:
             self._finish.check_attempts()
-        if self._open is not None and (report := await self._go_on(self._open)) is not None:
+        if (report := await self._go_on()) is not None:
             return report
         while True:
             self._rounds += 1
             reply = await self._ask()
             self._text = reply.text or self._text
-            report = await (
-                self._act(reply) if reply.tool_calls else self._answered(reply, (reply, *_cut_short(reply)))
-            )
+            report = await (self._act(reply) if reply.tool_calls else self._answered(reply, (reply, *cut_short(reply))))
             if report is not None:
                 return report
 
@@ -206,24 +217,19 @@ class Run:
             self._allowance.settle(reserved, usage, model)
 
     async def _wait_out(self, refusal: AskLater, ear: Ear) -> None:
-        """Wait until the provider wants to be asked again. Raises `ModelError` where that is longer than may be."""
-        standstill, record_id, seconds = self._turn.standstill, self._task.record_id, refusal.seconds
+        """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""
+        standstill, seconds = self._turn.standstill, refusal.seconds
         if not standstill.may_wait(seconds):
             raise refusal.given_up("longer than its order may wait" if standstill.parks else "")
-        await self._write(*_failed(refusal), ear.put_off(str(refusal), seconds))
-        until = now() + timedelta(seconds=seconds)
-        block = Block(WaitingReason.RATE_LIMIT, str(refusal).rstrip("."), until)
-        async with self._turn.blocked(record_id, record_id, block):
-            await asyncio.sleep(seconds)
+        await self._write(*failed(refusal), ear.put_off(str(refusal), seconds))
+        await leave_alone(self._turn, self._helm, refusal)
 
     async def _go_ahead(self) -> Reservation:
         """Wait out pauses, reserve, read what waits: until nothing came in between that holds the agent up again."""
         while True:
             if self._helm.paused or self._allowance.must_wait or self._turn.places.lacks(self._task.record_id):
                 await self._write()
-            with self._turn.standstill.still(self._task.record_id):
-                await self._turn.places.regained(self._task.record_id)
-            await self._rest()
+            await unhindered(self._turn, self._helm)
             reserved = await self._allowance.reserve(self._rounds, self._transcript.characters)
             ready = False
             try:
@@ -270,7 +276,7 @@ class Run:
     async def _act(self, reply: ModelReplied) -> Report | None:
         """Do what the reply asks for; the report once a result is accepted."""
         calls = reply.tool_calls
-        facts = await self._held((reply, *_cut_short(reply), *self._allowance.untold()))
+        facts = await self._held((reply, *cut_short(reply), *self._allowance.untold()))
         await self._write(*facts, *self._hands.starting(calls, self._rounds))
         return await self._acted(reply, await self._hands.act(calls))
 
@@ -313,15 +319,8 @@ class Run:
         if not self._helm.paused:
             return facts
         await self._write(*facts)
-        await self._rest()
+        await rest(self._turn, self._helm)
         return ()
-
-    async def _rest(self) -> None:
-        """Wait until nobody holds the agent up; meanwhile others may have its place."""
-        self._helm.check()
-        while (block := self._helm.block()) is not None:
-            async with self._turn.blocked(self._task.record_id, self._task.record_id, block):
-                await self._helm.passes()
 
     def _accepted(self, verdict: Verdict) -> Report:
         result = verdict.result
@@ -332,7 +331,7 @@ class Run:
 
     def _without_reply(self, error: ModelError) -> Report:
         """What the model gave up on; what its tries cost all the same is an entry."""
-        self._unwritten = (*self._unwritten, *_failed(error))
+        self._unwritten = (*self._unwritten, *failed(error))
         return self._report(RecordStatus.FAILED, f"{error}", Cause.MODEL)
 
     async def _stopped(self, stopped: Stopped) -> Report:
@@ -398,17 +397,3 @@ async def broken(agent: "Agent", task: Task, turn: Turn, error: BaseException) -
     log.error("an agent broke", exc_info=error)
     await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
     return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=agent.definition.name)
-
-
-def _failed(error: ModelError) -> tuple[AgentStep, ...]:
-    """What a model gave up on, when its tries cost something."""
-    if error.usage is None:
-        return ()
-    return (AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=error.usage),)
-
-
-def _cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:
-    """A note for people when the reply ended before the model was done."""
-    if reply.finish_reason not in ("length", "content_filter"):
-        return ()
-    return (AgentStep(name="cut_short", message=f"The model's last reply ended early: {reply.finish_reason}."),)

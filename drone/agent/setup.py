@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from drone.agent.messages import ToolSpec
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import Limits
+from mcc.contracts.order import EarlierTurn
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import to_json
 
@@ -18,8 +19,11 @@ def kept_setup(
     limits: Limits,
     definition: AgentDefinition,
     owed: object,
+    session: Sequence[EarlierTurn] = (),
 ) -> str:
-    """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks."""
+    """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks, and
+    the turns of the session that it was shown, where there are any.
+    """
     tools = [
         {
             "name": spec.name,
@@ -39,16 +43,18 @@ def kept_setup(
             "limits": limits,
             "definition": definition.model_copy(update={"prompt": ""}),
             "gate": owed,
+            **({"session": tuple(session)} if session else {}),
         }
     ).decode()
 
 
 @dataclass(slots=True)
 class SetUp:
-    """The system prompt and the tools that a run began with. `withheld`: tools that came with a later version."""
+    """What a run began with: system prompt, tools, earlier turns. `withheld`: tools that came with a later version."""
 
     system: str
     specs: tuple[ToolSpec, ...]
+    session: tuple[EarlierTurn, ...] = ()
     withheld: frozenset[str] = field(default=frozenset())
 
     @classmethod
@@ -64,9 +70,10 @@ class SetUp:
         try:
             specs = tuple(_merged(tool, live.get(tool["name"])) for tool in kept["tools"])
             system = str(kept["system"])
+            session = tuple(EarlierTurn.model_validate(turn) for turn in kept.get("session", ()))
         except (KeyError, TypeError) as error:
             raise ValueError(f"the set-up lacks {error}") from error
-        return cls(system, specs, frozenset(live) - {spec.name for spec in specs})
+        return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs})
 
     def now(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools of the next round: those from the beginning, and what the tool set has added since."""

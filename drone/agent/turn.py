@@ -39,7 +39,7 @@ class Turn:
         past = past or Past()
         budget.recall(past)
         bridge = bridge or Bridge(journal)
-        bridge.expect(past.unfinished)
+        bridge.expect(past)
         bridge.standstill.watch(budget.stand_still)
         return cls(
             journal,

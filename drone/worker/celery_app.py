@@ -47,10 +47,16 @@ class DroneApp(Celery):  # type: ignore[misc]
         except SettingsProblem as problem:
             stop(str(problem), USAGE)
 
+    def message_refused(self) -> None:
+        """Count a message of which nothing can be made."""
+        if self.drone is not None:
+            self.drone.message_refused()
+
     def _configuration(self) -> dict[str, object]:
         return {
             **celery_settings(self.settings.redis_url, self.settings.queues),
             "worker_pool": "drone.worker.pool:TaskPool",
+            "worker_consumer": "drone.worker.consumer:Consumer",
             "worker_concurrency": self.settings.slots,
         }
 

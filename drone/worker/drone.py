@@ -14,6 +14,7 @@ import structlog
 from drone.settings import Settings
 from drone.worker.keeper import Keeper
 from drone.worker.loop import SharedLoop, Stall
+from drone.worker.refused import RefusedMessages
 from drone.worker.runner import Crew
 from drone.worker.slots import Slots
 from drone.worker.workshop import Workshop
@@ -38,7 +39,8 @@ class CannotStart(Exception):
 class Drone:
     """One worker process: a loop with orders at work, a lease that says so, a sweep, and an orderly end.
 
-    `wedged` is called when the loop has not turned for `wedged_seconds`; it should end the process.
+    `wedged` is called when the loop has not turned for `wedged_seconds`, and when there is no memory left to go on
+    with; it should end the process.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Drone:
         self._loop = SharedLoop()
         self._stall = Stall(settings.wedged_seconds / 3)
         self._slots = Slots(settings.slots)
+        self._refused = RefusedMessages()
         self._nudger = Nudger(settings.redis_url, settings.queues)
         self._hints = Hints(settings.redis_url)
         self._bodies: dict[int, str] = {}
@@ -98,7 +101,9 @@ class Drone:
         thread = threading.get_ident()
         self._bodies[thread] = order_id
         try:
-            self._await(self._loop.submit(self._workshop.serve(order_id)))
+            done = self._await(self._loop.submit(self._workshop.serve(order_id)))
+            if not done and not self._asked:
+                self._look_up(order_id)
         finally:
             self._bodies.pop(thread, None)
             self._slots.release()
@@ -116,6 +121,10 @@ class Drone:
     def canary_seen(self, token: str) -> None:
         self._loop.submit(self._workshop.canary_seen(token))
 
+    def message_refused(self) -> None:
+        """Count a message of which nothing can be made; any thread may say so."""
+        self._refused.add()
+
     def drain(self) -> None:
         """Begin to end: claim nothing more, hand back what does not end soon. For signal handlers as well."""
         self._asked = True
@@ -125,14 +134,23 @@ class Drone:
     def draining(self) -> bool:
         return self._asked
 
-    def _await(self, serving: "Future[None]") -> None:
+    def _await(self, serving: "Future[bool]") -> bool:
         while not serving.done():
             wait([serving], LOOK_SECONDS)
             if self.drained.is_set() or not self._loop.alive:
                 serving.cancel()
-                return
-        if not serving.cancelled():
-            serving.result()
+                return False
+        return not serving.cancelled() and serving.result()
+
+    def _look_up(self, order_id: str) -> None:
+        """An id of no order here comes from a stranger, or from a service with another database."""
+        try:
+            known = self._store.journal.reached([order_id])
+        except StoreUnavailable:
+            return
+        if not known:
+            log.warning("a message names no order of this database", order_id=order_id)
+            self.message_refused()
 
     def _end(self) -> None:
         self._asks.get()
@@ -172,11 +190,17 @@ class Drone:
         return self._hire()
 
     async def _open(self, crew: Crew) -> Workshop:
-        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger)
+        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger, fall=self._fall)
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:
+            self._fall(problem)
+
+    def _fall(self, problem: BaseException) -> None:
+        """End this process at once; others find its orders, as those of one that was killed."""
+        try:
             log.critical("the drone is broken and ends", exc_info=problem)
+        finally:
             self._wedged()
 
     def _make_keeper(self, crew: Crew) -> Keeper:
@@ -188,6 +212,7 @@ class Drone:
             renew_seconds=self._settings.renew_seconds,
             on_lost=lambda incarnation: self._lose(crew, incarnation),
             watch=self._watch,
+            refused=lambda: self._refused.count,
         )
 
     def _lose(self, crew: Crew, incarnation: str) -> None:

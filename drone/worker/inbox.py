@@ -1,6 +1,7 @@
 """This room is for messages that cannot be read: whoever can reach Redis may send one, and it must end no worker."""
 
 from collections.abc import Callable
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -33,6 +34,12 @@ class Channel(redis.Channel):
 
     QoS = QoS
 
+    @property
+    def _refused(self) -> Callable[[], None]:
+        """To be called for every message that is dropped."""
+        refused: Callable[[], None] = self.connection.client.refused
+        return refused
+
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], Any], consumer_tag: str, **more: Any
     ) -> None:
@@ -42,7 +49,7 @@ class Channel(redis.Channel):
             except self._broker_errors():
                 raise
             except Exception as problem:
-                _say_dropped(problem)
+                self._drop(problem)
                 if not no_ack and not message.acknowledged:
                     message.reject()
                 return None
@@ -63,8 +70,12 @@ class Channel(redis.Channel):
         except self._broker_errors():
             raise
         except Exception as problem:
-            _say_dropped(problem)
+            self._drop(problem)
             raise Empty from problem
+
+    def _drop(self, problem: Exception) -> None:
+        log.warning("an unreadable message was dropped", problem=repr(problem)[:TOLD_CHARACTERS])
+        self._refused()
 
     def _broker_errors(self) -> tuple[type[Exception], ...]:
         """What tells of the connection, so that Celery connects anew; kombu counts KeyError, which messages cause."""
@@ -77,7 +88,14 @@ class Transport(redis.Transport):
 
 
 class BrokerConnection(Connection):
-    """Kombu's, except that a broker that was away for long is found again as soon as one that was away for a moment."""
+    """Kombu's, except that a broker that was away for long is found again as soon as one that was away for a moment.
+
+    `refused` is called for each message that cannot be read; copies of the connection, which only send, need none.
+    """
+
+    def __init__(self, *arguments: Any, refused: Callable[[], None] = lambda: None, **more: Any) -> None:
+        super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
+        self.refused = refused
 
     def ensure_connection(self, errback: Any = None, max_retries: int | None = None, **more: Any) -> Connection:
         super().ensure_connection(errback, max_retries, **{**more, **RECONNECTING})  # type: ignore[no-untyped-call]
@@ -88,10 +106,10 @@ class BrokerConnection(Connection):
 
 
 class Messaging(AMQP):  # type: ignore[misc]
-    """Celery's `amqp` with connections that read through `Channel`."""
+    """Celery's `amqp` with connections that read through `Channel`; what they drop is counted by the application."""
 
-    Connection = BrokerConnection
+    connection_type = BrokerConnection
 
-
-def _say_dropped(problem: Exception) -> None:
-    log.warning("an unreadable message was dropped", problem=repr(problem)[:TOLD_CHARACTERS])
+    @property
+    def Connection(self) -> Callable[..., BrokerConnection]:
+        return partial(self.connection_type, refused=self.app.message_refused)

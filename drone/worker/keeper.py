@@ -22,7 +22,8 @@ class Keeper:
     """Renews the lease of this process; on its own store connection, so that nothing else can hold it up.
 
     After a lost lease the process goes on under a new incarnation: `on_lost` is told the old one first.
-    `watch` is called before each renewal; it does not return when this process must not say "still here".
+    `watch` is called before each renewal; it does not return when this process must not say "still here". `refused`
+    tells how many messages were refused so far.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Keeper:
         renew_seconds: float,
         on_lost: Callable[[str], None],
         watch: Callable[[], None] = lambda: None,
+        refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
         self._leases = leases
@@ -45,6 +47,7 @@ class Keeper:
         self._trusted_seconds = lease_seconds - min(MARGIN_SECONDS, lease_seconds / 4)
         self._on_lost = on_lost
         self._watch = watch
+        self._refused = refused
         self._clock = clock
         self._confirmed_sent = float("-inf")
         self._incarnation: str | None = None
@@ -113,6 +116,7 @@ class Keeper:
             lease_seconds=self._lease_seconds,
             active=self._slots.active,
             draining=self._draining,
+            refused_messages=self._refused(),
         ):
             self._confirmed_sent = sent
         else:

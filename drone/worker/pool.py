@@ -4,9 +4,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+import structlog
 from celery.concurrency.base import apply_target
 from celery.concurrency.thread import ApplyResult
 from celery.concurrency.thread import TaskPool as ThreadsPool
+
+from drone.worker.inbox import TOLD_CHARACTERS
+
+log = structlog.get_logger("drone.pool")
 
 
 class Cancelling(Protocol):
@@ -30,9 +35,22 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
         **_: Any,
     ) -> ApplyResult:
         started = self.executor.submit(
-            apply_target, target, args, kwargs, callback, accept_callback, getpid=threading.get_ident
+            apply_target, self._counted(target), args, kwargs, callback, accept_callback, getpid=threading.get_ident
         )
         return ApplyResult(started)
+
+    def _counted(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        """`target` tells of whatever its task raises; it raises itself only when the message has no arguments."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return target(*args, **kwargs)
+            except Exception as problem:
+                log.warning("a message without arguments was dropped", problem=repr(problem)[:TOLD_CHARACTERS])
+                self.app.message_refused()
+                raise
+
+        return run
 
     def terminate_job(self, pid: int, signal: int | None = None) -> None:
         if (drone := self._drone()) is not None:

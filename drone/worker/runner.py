@@ -10,6 +10,7 @@ import structlog
 
 from drone.agent.controls.bridge import Bridge
 from drone.agent.controls.standstill import Block
+from drone.agent.mishap import is_exhausted
 from drone.agent.past import Past
 from drone.agent.ports import Fenced, Journal
 from drone.sandbox.custody import Custody
@@ -25,7 +26,7 @@ from mcc.contracts.drones import Capability
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Entry
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import Hint
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
@@ -40,6 +41,9 @@ UNWIND_SECONDS = 5.0
 PARK_AFTER_SECONDS = 20.0
 """An order that stands still for so long is laid aside."""
 
+SESSION_CHARACTERS = 100_000
+"""What a turn is shown of the earlier ones of its session, the newest first: about 25,000 tokens."""
+
 PAGE = 1_000
 FRESH = 2
 """Entries of an order that was claimed as soon as it was queued."""
@@ -51,7 +55,9 @@ class Crew(Protocol):
     @property
     def sandbox(self) -> str: ...
 
-    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome: ...
+    async def run(
+        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+    ) -> Outcome: ...
 
     def agents(self) -> tuple[Capability, ...]: ...
 
@@ -91,8 +97,13 @@ class Runner:
         alone: Callable[[], bool] = lambda: False,
         unwind_seconds: float = UNWIND_SECONDS,
         park_after_seconds: float = PARK_AFTER_SECONDS,
+        fall: Callable[[BaseException], None] = lambda problem: None,
     ) -> None:
-        """`alone` tells whether the order that is worked on has the process to itself."""
+        """`alone` tells whether the order that is worked on has the process to itself.
+
+        `fall` is called when this process has no memory or threads left: it should end, so that its orders are taken
+        over as those of any lost drone. They are not ended here.
+        """
         self._store = store
         self._offload = offload
         self._crew = crew
@@ -106,6 +117,7 @@ class Runner:
         self._finisher = Finisher(store, offload, teller)
         self._parker = Parker(store, offload, teller)
         self._park_after_seconds = park_after_seconds
+        self._fall = fall
 
     async def work(self, order_id: str, *, drone: str) -> WorkOrder | None:
         """Claim, run, finish. Answers the order that was ended here; None when there was none or it went elsewhere."""
@@ -162,6 +174,9 @@ class Runner:
         try:
             return await self._carry_out(run, claim)
         except Exception as problem:
+            if is_exhausted(problem):
+                self._fall(problem)
+                return False
             log.exception("an order could not be carried out", order_id=run.order_id)
             return await self._finisher.abandon(run, claim, problem)
 
@@ -221,30 +236,43 @@ class Runner:
         asked = partial(self._store.controls.pending, {run.order_id: run.seen})
         await run.take(await patiently(self._offload, asked))
 
+    async def _session(self, order: WorkOrder) -> tuple[EarlierTurn, ...]:
+        if order.session_seq == 1:
+            return ()
+        context = partial(self._store.sessions.context, order, characters=SESSION_CHARACTERS)
+        return tuple(await patiently(self._offload, context))
+
     async def _attempt(self, run: Run, claim: Claim, journal: OrderJournal, past: Past) -> Outcome:
         """Go on where an earlier attempt was, under what people asked for then."""
         assert run.bridge is not None
         run.bridge.expect(past)
         run.bridge.restore(paused=journal.fold.paused, tools_removed=journal.fold.tools_removed)
         await self._read_controls(run)
+        session = await self._session(claim.order) if past.root is None else ()
+        work = partial(self._crew.run, claim.order, journal=journal, bridge=run.bridge, past=past, session=session)
         if self._workspaces is None or run.workspace is None:
-            return await self._crew.run(claim.order, journal=journal, bridge=run.bridge, past=past)
+            return await work()
         try:
             async with self._workspaces.entered(claim, run.workspace, run.incarnation):
-                return await self._crew.run(claim.order, journal=journal, bridge=run.bridge, past=past)
+                return await work()
         except Busy as busy:
             run.wait_for(Block(WaitingReason.WORKSPACE, str(busy)))
             raise
 
 
 def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:
-    """Read a turn that ended or was told to; None = the order is another's, or goes back."""
+    """Read a turn that ended or was told to; None = the order is another's, or goes back.
+
+    Raises what says that the process is exhausted.
+    """
     if run.stop is Stop.CANCEL:
         return cancelled(run.cancel)
     if not turn.done():
         log.error("a turn did not stop in time", order_id=run.order_id)
         return None
     problem = None if turn.cancelled() else turn.exception()
+    if problem is not None and is_exhausted(problem):
+        raise problem
     if problem is None and not turn.cancelled():
         return turn.result()
     if run.stop is not None or isinstance(problem, Fenced):

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from celery import Task
+
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 
 if TYPE_CHECKING:
@@ -10,9 +12,21 @@ if TYPE_CHECKING:
 LONGEST_ID = 64
 
 
+class OrderTask(Task):  # type: ignore[misc]
+    """One that fails because it names nothing that could be an order was a message that nobody can use."""
+
+    def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        if kwargs or not isinstance(args, list | tuple) or len(args) != 1 or not may_name_an_order(args[0]):
+            self.app.message_refused()
+
+
+def may_name_an_order(argument: object) -> bool:
+    return isinstance(argument, str) and len(argument) <= LONGEST_ID
+
+
 def run_order(task: Any, order_id: object) -> None:
     """Hand the order to the drone and wait. The message grants nothing: the row decides what happens."""
-    if not isinstance(order_id, str) or len(order_id) > LONGEST_ID:
+    if not may_name_an_order(order_id):
         raise ValueError("the argument of this task is the id of an order")
     if task.app.drone is not None:
         task.app.drone.work(order_id)
@@ -25,5 +39,5 @@ def land(task: Any, token: object) -> None:
 
 
 def add_tasks(app: "DroneApp") -> None:
-    app.task(run_order, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
+    app.task(run_order, base=OrderTask, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
     app.task(land, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0)

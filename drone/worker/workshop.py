@@ -39,8 +39,17 @@ class Workshop:
     """Everything that an order needs while it is here. Make and use it on the shared loop only."""
 
     def __init__(
-        self, settings: Settings, store: Store, crew: Crew, keeper: Keeper, slots: Slots, nudger: Nudger
+        self,
+        settings: Settings,
+        store: Store,
+        crew: Crew,
+        keeper: Keeper,
+        slots: Slots,
+        nudger: Nudger,
+        *,
+        fall: Callable[[BaseException], None],
     ) -> None:
+        """`fall` ends the process; it is called when there is no memory, or no thread, to go on with."""
         self._settings = settings
         self._store = store
         self._crew = crew
@@ -72,6 +81,7 @@ class Workshop:
             workspaces=self._workspaces,
             alone=lambda: slots.alone,
             park_after_seconds=settings.park_after_seconds,
+            fall=fall,
         )
         self._control = ControlListener(store.controls, self._offload, settings.redis_url, keeper, self._runs)
         self._poll = Poll(
@@ -116,15 +126,19 @@ class Workshop:
         if self._canary is not None:
             self._canary.seen(token)
 
-    async def serve(self, order_id: str) -> None:
-        """Do this order if it is there to be claimed; then see to the next turn of its session."""
+    async def serve(self, order_id: str) -> bool:
+        """Do this order if it is there to be claimed, then see to the next turn of its session.
+
+        Answers whether it was ended here.
+        """
         if self._room.shortage:
-            return
+            return False
         order = await self._runner.work(order_id, drone=self._settings.name)
         if order is None:
             self._poll.left(order_id)
         else:
             await self._nudge_next(order)
+        return order is not None
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
         """Place a cancel as anybody could, with a receipt, and see to it at once."""

@@ -48,7 +48,7 @@ async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | Non
 
 @router.post("/orders/{order_id}/resume", status_code=202, responses=RECEIPT)
 async def resume(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Go on after a pause."""
+    """Go on after a pause; who waits until a provider wants to be asked again asks it now."""
     return await _request(service, order_id, ControlKind.RESUME, asked)
 
 

@@ -23,6 +23,11 @@ class Metrics:
         self._slots = Gauge(
             "mcc_slots", "Slots of live drones, and how many are taken.", ["of"], registry=self._registry
         )
+        self._refused = Gauge(
+            "mcc_refused_messages",
+            "Messages that live drones could not use, since each of them started.",
+            registry=self._registry,
+        )
         self._viewers = Gauge("mcc_viewers", "Event streams open in this process.", registry=self._registry)
         self._hints = Gauge("mcc_redis_connected", "1 while hints from Redis are heard.", registry=self._registry)
         labels = ["method", "route", "status"]
@@ -55,6 +60,7 @@ class Metrics:
         live = [drone for drone in drones if drone.status is not DroneStatus.SILENT]
         self._slots.labels("all").set(sum(drone.slots for drone in live))
         self._slots.labels("active").set(sum(drone.active for drone in live))
+        self._refused.set(sum(drone.refused_messages for drone in live))
         self._viewers.set(viewers)
         self._hints.set(1 if connected else 0)
         return generate_latest(self._registry)

@@ -1,6 +1,7 @@
 """This room is for errors on their way out: every one is problem JSON, a sentence, never a trace."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -10,19 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from mcc.contracts.answers import Problem
+from mcc.contracts.mistakes import Mistake, mistakes
 from mcc.contracts.shape import to_json
 from mcc.store import errors
 
 PROBLEM_TYPE = "application/problem+json"
-_IN_WORDS: Mapping[str, str] = {
-    "extra_forbidden": "Nothing of this name is known here; look at its spelling, or leave it out",
-    "tuple_type": "Input should be a list",
-}
-"""Kinds of mistakes for which pydantic has words of its own trade."""
-
-_ID_PATTERN = "^[0-9a-f]{8}-"
-"""How the pattern of an id begins."""
-
 RETRY_SECONDS = 2
 """What a caller is told to wait when the database is away or full."""
 
@@ -91,24 +84,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Refusal, _refusal)
 
 
-def _error(where: Sequence[Any], message: str) -> dict[str, Any]:
-    return {"field": ".".join(str(part) for part in where), "message": message.removeprefix("Value error, ")}
-
-
-def _in_words(found: Mapping[str, Any]) -> str:
-    if str(found.get("ctx", {}).get("pattern", "")).startswith(_ID_PATTERN):
-        return "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000"
-    said: str = _IN_WORDS.get(found["type"], found["msg"])
-    return said.replace("Tuple should", "List should").replace(" after validation", "")
-
-
 async def _invalid(_: Request, error: Exception) -> Response:
     """What the caller sent is never sent back: it may be large, and it may be secret."""
     assert isinstance(error, RequestValidationError)
-    found = [_error([part for part in one["loc"] if part != "body"], _in_words(one)) for one in error.errors()]
-    first = found[0]
-    detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
-    return problem(422, detail, errors=found[:50])
+    found = mistakes(error.errors())
+    return problem(422, found[0].sentence, errors=[asdict(one) for one in found[:50]])
 
 
 async def _http(request: Request, error: Exception) -> Response:
@@ -125,7 +105,8 @@ async def _store(_: Request, error: Exception) -> Response:
 
 async def _unacceptable(_: Request, error: Exception) -> Response:
     assert isinstance(error, Unacceptable)
-    return problem(422, f"{error.field}: {error}", errors=[_error([error.field], str(error))])
+    found = Mistake(error.field, str(error))
+    return problem(422, found.sentence, errors=[asdict(found)])
 
 
 async def _refusal(_: Request, error: Exception) -> Response:

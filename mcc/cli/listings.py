@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def drones(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Drones, how full they are, and when they were last heard of.
+    """Drones: how full they are, how many messages they refused.
+
+    Refused are messages that nobody can use: garbage, other tasks, orders of another database.
 
     Example: mcc drones
     """
@@ -23,10 +25,19 @@ def drones(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -
         print_json({"items": found})
         return
     rows = [
-        (one.name, one.status, f"{one.active}/{one.slots}", ",".join(one.queues), one.host, one.pid, one.sandbox)
+        (
+            one.name,
+            one.status,
+            f"{one.active}/{one.slots}",
+            one.refused_messages,
+            ",".join(one.queues),
+            one.host,
+            one.pid,
+            one.sandbox,
+        )
         for one in found
     ]
-    columns = ("NAME", "STATUS", "ACTIVE", "QUEUES", "HOST", "PID", "SANDBOX")
+    columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
 
 

@@ -149,7 +149,7 @@ def resume(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let what is paused go on.
+    """Let what is paused, or waits for its provider, go on.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
@@ -210,9 +210,7 @@ def fork(
     ] = None,
     after: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="The last entry that it takes over: the `seq` of a step in the record, say; all if left out."
-        ),
+        typer.Option(help="The last entry that it takes over, from 1 on: the `seq` of a step, say; all if left out."),
     ] = None,
     url: Url = None,
     data_dir: DataDir = None,

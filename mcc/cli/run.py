@@ -15,6 +15,7 @@ from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
 if TYPE_CHECKING:
     from mcc.client import MCC
+    from mcc.contracts.limits import Limits
     from mcc.contracts.order import WorkOrder
     from mcc.settings import Settings
 
@@ -145,8 +146,11 @@ def _client(server: Server) -> "Iterator[MCC]":
         yield client
 
 
-def _limits(pairs: list[str]) -> dict[str, str] | None:
+def _limits(pairs: list[str]) -> "Limits | None":
+    from pydantic import ValidationError
+
     from mcc.contracts.limits import Limits
+    from mcc.contracts.mistakes import mistakes
     from mcc.definitions.errors import suggestion
 
     split = [pair.partition("=") for pair in pairs]
@@ -155,19 +159,20 @@ def _limits(pairs: list[str]) -> dict[str, str] | None:
             fail(f"--limit takes key=value, for example rounds=10; {key!r} is not that.", USAGE)
         if key.strip() not in Limits.model_fields:
             fail(f"There is no limit {key.strip()!r}{suggestion(key.strip(), Limits.model_fields)}", USAGE)
-    return {key.strip(): value.strip() for key, _, value in split} or None
+    try:
+        return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split}) if split else None
+    except ValidationError as error:
+        fail(f"limits.{mistakes(error.errors())[0].sentence}", USAGE)
 
 
 def _check(prompt: str, order: dict[str, Any]) -> None:
     """See to it that nothing is started for an order that no service would take."""
     from pydantic import ValidationError
 
+    from mcc.contracts.mistakes import mistakes
     from mcc.contracts.order import NewOrder
 
     try:
-        new = NewOrder.model_validate({"prompt": prompt} | {name: value for name, value in order.items() if value})
+        NewOrder.model_validate({"prompt": prompt} | {name: value for name, value in order.items() if value})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        fail(f"{where}: {first['msg'].removeprefix('Value error, ')}.", USAGE)
-    order["limits"] = new.limits.model_dump() if new.limits else None
+        fail(mistakes(error.errors())[0].sentence, USAGE)

@@ -57,6 +57,12 @@ class Registration(Closed):
 
 
 class Drone(Closed):
+    """A drone as it was last heard of.
+
+    `refused_messages`: how many of those that its process has read since it started nobody could use, such as garbage,
+    other tasks, and orders of another database.
+    """
+
     name: str
     pid: int
     host: str
@@ -64,6 +70,7 @@ class Drone(Closed):
     queues: tuple[str, ...]
     slots: int
     active: int
+    refused_messages: int = 0
     status: DroneStatus
     sandbox: Text
     started_at: Moment

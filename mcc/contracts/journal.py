@@ -29,7 +29,11 @@ JOURNAL_VERSION = 2
 """Version of the shapes below, which new orders have."""
 
 READABLE_VERSIONS = frozenset({1, 2})
-"""A drone claims only orders whose journal it can read."""
+"""A drone claims only orders whose journal it can read, and nobody else closes what their agents have open.
+
+Entries of the order's own (`order.…`, `control.applied` without a record) are understood by every version: a service of
+any of them may end an order of which no agent has begun.
+"""
 
 
 class Outcome(StrEnum):

@@ -9,9 +9,9 @@ from mcc.contracts.shape import Closed
 MAX_DEPTH = 8
 """Deepest tree that anyone may ask for."""
 
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-Positive = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
+Positive = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False, strict=True)]
 
 
 class Limits(Closed):
@@ -27,9 +27,9 @@ class Limits(Closed):
     output_tokens: Positive = 200_000
     subagent_output_tokens: Positive = 20_000
     total_tokens: Positive | None = None
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)] | None = None
     wall_seconds: Seconds = 3_600
-    depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = 3
+    depth: Annotated[int, Field(ge=0, le=MAX_DEPTH, strict=True)] = 3
     subagents_per_call: Positive = 5
     spawns: Count = 50
     concurrency: Positive = 3

@@ -3,7 +3,8 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
@@ -12,12 +13,14 @@ from mcc.contracts.usage import Usage
 
 PROMPT_CHARACTERS = 200_000
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
+IDENTIFIER = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+LABEL = r"^[^\x00\n]{1,100}$"
+
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 """A short name: letters, digits and `_ . : -`, at most 64 characters."""
 
-Identifier = Annotated[
-    str, StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
-]
+Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}$")]
 
@@ -29,7 +32,14 @@ def _no_nul(value: str) -> str:
 
 
 Path = Annotated[str, StringConstraints(min_length=1, max_length=4096), AfterValidator(_no_nul)]
-Label = Annotated[str, StringConstraints(pattern=r"^[^\x00\n]{1,100}$")]
+Label = Annotated[str, StringConstraints(pattern=LABEL)]
+Prompt = Annotated[str, StringConstraints(min_length=1, max_length=PROMPT_CHARACTERS)]
+
+
+def _not_blank(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise PydanticCustomError("blank", "Input is blank: say what the master shall hear next, or leave it out")
+    return value
 
 
 class OrderKind(StrEnum):
@@ -57,7 +67,7 @@ class Rule(Closed):
 class NewOrder(Closed):
     """One chat turn (or one headless generation) as its caller asks for it."""
 
-    prompt: Annotated[str, StringConstraints(min_length=1, max_length=PROMPT_CHARACTERS)]
+    prompt: Prompt
     kind: OrderKind = OrderKind.CHAT
     session_id: Identifier | None = None
     agent: Name = "master"
@@ -67,7 +77,7 @@ class NewOrder(Closed):
     document_id: Identifier | None = None
     blueprint: Name | None = None
     limits: Limits | None = None
-    priority: Annotated[int, Field(ge=0, le=9)] = 5
+    priority: Annotated[int, Field(ge=0, le=9, strict=True)] = 5
     queue: Name = "default"
     when_busy: WhenBusy = WhenBusy.ENQUEUE
     not_before: Moment | None = None
@@ -79,10 +89,26 @@ class NewOrder(Closed):
 
 
 class NewFork(Closed):
-    """Where a fork begins: with entries 1 to `after` of its source. `prompt` is what its master hears next."""
+    """Where a fork begins: with entries 1 to `after` of its source. `prompt` is what its master hears next.
 
-    after: Annotated[int, Field(ge=1, le=10**15)]
-    prompt: Annotated[str, StringConstraints(min_length=1, max_length=PROMPT_CHARACTERS)] | None = None
+    It may be left out, and so a blank one is refused.
+    """
+
+    after: Annotated[int, Field(ge=1, le=10**15, strict=True)]
+    prompt: Annotated[Prompt, BeforeValidator(_not_blank)] | None = None
+
+
+class EarlierTurn(Closed):
+    """A turn of the same session that had ended; `session_seq` counts the turns from 1 on."""
+
+    session_seq: int
+    prompt: Text
+    status: OrderStatus
+    answer: Text | None = None
+
+    @property
+    def characters(self) -> int:
+        return len(self.prompt) + len(self.answer or "")
 
 
 class OrderOrigin(Closed):

@@ -7,13 +7,14 @@ from mcc.doctor.finding import WORST, Finding, bounded
 from mcc.doctor.ghosts import ghosts
 from mcc.doctor.leftovers import leftovers
 from mcc.doctor.silent import silent
+from mcc.doctor.strangers import strangers
 from mcc.doctor.stuck import stuck
 from mcc.doctor.zombies import zombies
 
 
 def judge(chart: Chart) -> list[Finding]:
     """One line that counts the orders, then whatever does not agree."""
-    found = [*zombies(chart), *ghosts(chart), *stuck(chart), *silent(chart), *leftovers(chart)]
+    found = [*zombies(chart), *ghosts(chart), *stuck(chart), *silent(chart), *strangers(chart), *leftovers(chart)]
     found.sort(key=lambda finding: -WORST.index(finding.state))
     return [_counted(chart, well=not found), *bounded(found)]
 

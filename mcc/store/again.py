@@ -84,11 +84,12 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
 def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked: NewFork, at: datetime) -> Made:
     """A new session that begins with what the source had done by entry `asked.after`. Raises `CannotFork`."""
     _check_version(source, journal_version)
-    if asked.after < 1:
-        raise CannotFork("entries are numbered from 1 on: fork after one of them")
     if asked.after > source.last_seq:
-        have = f"{source.last_seq} entries" if source.status in FINAL else f"{source.last_seq} entries so far"
-        raise CannotFork(f"order {source.id} has {have}: there is no entry {asked.after} to fork after")
+        so_far = "" if source.status in FINAL else " so far"
+        raise CannotFork(
+            f"order {source.id} has entries 1 to {source.last_seq}{so_far}: there is no entry {asked.after} to fork "
+            "after; choose one of those"
+        )
     entries = first(asked.after + 1)
     place = cut(entries, asked.after)
     beginning = forked(entries, place, fresh_id(), at, asked.prompt)

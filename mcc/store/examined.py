@@ -27,6 +27,7 @@ class SeenDrone:
     in_time: bool
     started_at: datetime
     heartbeat_at: datetime
+    refused_messages: int = 0
 
     @property
     def up(self) -> bool:

@@ -14,7 +14,7 @@ from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Drone, Registration
 from mcc.contracts.journal import Draft, Entry
-from mcc.contracts.order import NewFork, NewOrder, NewSession, Outcome, Session, WorkOrder
+from mcc.contracts.order import EarlierTurn, NewFork, NewOrder, NewSession, Outcome, Session, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import JsonObject
 from mcc.contracts.status import OrderStatus, WaitingReason
@@ -280,8 +280,16 @@ class Leases(Protocol):
     def register(self, registration: Registration, *, lease_seconds: float) -> None:
         """A new incarnation with a lease. Raises ValueError when the incarnation exists."""
 
-    def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
-        """False: the incarnation was declared lost, and stays so."""
+    def renew(
+        self,
+        incarnation: str,
+        *,
+        lease_seconds: float,
+        active: int,
+        draining: bool = False,
+        refused_messages: int = 0,
+    ) -> bool:
+        """The lease anew, with what there is to say of the drone. False: it was declared lost, and stays so."""
 
     def leave(self, incarnation: str) -> None:
         """The process ends in good order."""
@@ -339,6 +347,13 @@ class Sessions(Protocol):
         """Raises `UnknownSession`."""
 
     def list(self, *, cursor: str | None = None, limit: int = 50) -> Page[Session]: ...
+
+    def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
+        """What a turn goes on from: the turns of its session before it that have ended, in their order.
+
+        Those that were rolled back are left out, and of a retry the turn that it repeats. The newest ones are answered,
+        as many as have at most so many characters together.
+        """
 
 
 class Audit(Protocol):

@@ -35,17 +35,27 @@ class Effect(Enum):
 
 
 def effect_of(
-    control: Control, status: OrderStatus, reason: Reason | str | None, *, attempt: int, before: Sequence[Control] = ()
+    control: Control,
+    status: OrderStatus,
+    reason: Reason | str | None,
+    *,
+    attempt: int,
+    before: Sequence[Control] = (),
+    endable: bool = True,
 ) -> Effect:
     """`attempt` counts the claims of the order so far, `before` are its earlier controls.
 
+    An order that is not `endable` here, because its agents have begun and its journal is of a version that this one
+    does not know, is ended by the next holder, who does.
     A pause is lifted by the holder alone, who has the agents; all else that is waited for ends without one. A resume
     that takes a pause back says nothing against the time that an order waits for.
     """
     if control.record_id and attempt == 0:
         return Effect.REFUSED
-    if stops_all(control):
+    if stops_all(control) and endable:
         return Effect.ENDS
+    if stops_all(control):
+        return Effect.WAKES if status is OrderStatus.WAITING else Effect.STAYS
     if status is not OrderStatus.WAITING or not _wakes(control, reason):
         return Effect.STAYS
     pauses = any(one.open and one.kind is ControlKind.PAUSE for one in before)
@@ -76,7 +86,7 @@ def check_workspace(order_id: str, began_in: str | None, hold: WorkspaceHold) ->
 def said_by(control: Control) -> str:
     """What is told of an order that goes on because of this control."""
     if control.kind is ControlKind.CANCEL:
-        return "woken to cancel one of its agents"
+        return "woken to be cancelled" if control.record_id is None else "woken to cancel one of its agents"
     return "resumed on request" if control.record_id is None else "woken to resume one of its agents"
 
 

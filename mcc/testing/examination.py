@@ -58,6 +58,7 @@ class MemoryExaminer:
             in_time=self._shelf.in_time(lease),
             started_at=lease.started_at,
             heartbeat_at=lease.heartbeat_at,
+            refused_messages=lease.refused_messages,
         )
 
     def _order(self, kept: Kept) -> SeenOrder:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import takewhile
 
 from mcc.contracts.drones import Drone, DroneStatus, Registration
-from mcc.contracts.journal import READABLE_VERSIONS, OrderClaimed
+from mcc.contracts.journal import OrderClaimed
 from mcc.contracts.status import OrderStatus
 from mcc.store.entries import Verdict, cancelled_by, expired, told
 from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
@@ -30,14 +30,22 @@ class MemoryLeases:
             lease = Lease(registration, State.LIVE.value, now, now, until, self._shelf.clock.boot())
             self._shelf.leases[registration.incarnation] = lease
 
-    def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
+    def renew(
+        self,
+        incarnation: str,
+        *,
+        lease_seconds: float,
+        active: int,
+        draining: bool = False,
+        refused_messages: int = 0,
+    ) -> bool:
         with self._shelf.lock:
             if not self._shelf.is_live(incarnation):
                 return False
             lease = self._shelf.leases[incarnation]
             lease.until, lease.boot = self._shelf.clock.uptime() + lease_seconds, self._shelf.clock.boot()
             lease.heartbeat_at = self._shelf.clock.now()
-            lease.active, lease.draining = active, draining
+            lease.active, lease.draining, lease.refused_messages = active, draining, refused_messages
             return True
 
     def leave(self, incarnation: str) -> None:
@@ -79,6 +87,7 @@ def _drone(lease: Lease, *, up: bool) -> Drone:
         queues=said.queues,
         slots=said.slots,
         active=lease.active if lease.state == State.LIVE else 0,
+        refused_messages=lease.refused_messages,
         status=status if up else DroneStatus.SILENT,
         sandbox=said.sandbox,
         started_at=lease.started_at,
@@ -134,7 +143,7 @@ class MemorySweeper:
         latest = [kept.spec.expires_at if kept.attempt == 0 else None, kept.waits_until if waiting else None]
         if not (waiting or kept.status is OrderStatus.QUEUED) or not any(one and one <= now for one in latest):
             return False
-        if kept.journal_version not in READABLE_VERSIONS:
+        if not kept.endable:
             return False
         kept.end_by_store(expired(), now)
         return True
@@ -149,8 +158,7 @@ class MemorySweeper:
     def _take_back(self, kept: Kept) -> bool:
         """True: requeued; False: ended."""
         now = self._shelf.clock.now()
-        known = kept.journal_version in READABLE_VERSIONS
-        if known and (cancel := kept.open_cancel()):
+        if kept.endable and (cancel := kept.open_cancel()):
             kept.end_by_store(cancelled_by(cancel), now)
             return False
         lease = self._shelf.leases.get(kept.incarnation or "")
@@ -158,7 +166,7 @@ class MemorySweeper:
         before = Counted(kept.takeovers, kept.barren)
         counted = after_loss(before, state, progress=_has_progress(kept))
         if isinstance(counted, Verdict):
-            if known:
+            if kept.endable:
                 kept.end_by_store(counted, now)
                 return False
             counted = before

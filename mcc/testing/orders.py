@@ -118,8 +118,12 @@ class MemoryOrders:
         cancel = head.open_cancel()
         if cancel is None:
             cancel = self._ask(head, ControlKind.CANCEL, reason="another turn of the session took its place")
-        if head.status is not OrderStatus.RUNNING:
+        if head.status is OrderStatus.RUNNING:
+            return
+        if head.endable:
             head.end_by_store(cancelled_by(cancel), self._shelf.clock.now())
+        else:
+            head.not_before = self._shelf.clock.now()
 
     def _ask(self, head: Kept, kind: ControlKind, message: str | None = None, reason: str | None = None) -> Control:
         control = Control(

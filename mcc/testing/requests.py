@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import READABLE_VERSIONS, OrderResumed
+from mcc.contracts.journal import OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.entries import applied, cancelled_by, final_sentence, requested, told
 from mcc.store.errors import OrderIsFinal
@@ -54,12 +54,10 @@ class MemoryControls:
 
 
 def _effect(kept: Kept, control: Control) -> Effect:
-    """An order whose journal this version cannot read is ended by those who can."""
     if kept.status is OrderStatus.RUNNING:
         return Effect.STAYS
-    effect = effect_of(control, kept.status, kept.reason, attempt=kept.attempt, before=kept.controls)
-    unknown = kept.journal_version not in READABLE_VERSIONS
-    return Effect.STAYS if unknown and effect is Effect.ENDS else effect
+    before = kept.controls
+    return effect_of(control, kept.status, kept.reason, attempt=kept.attempt, before=before, endable=kept.endable)
 
 
 def _delivered(kept: Kept, number: int, now: object) -> list[Control]:

@@ -101,6 +101,11 @@ class Kept:
                 return True
         return False
 
+    @property
+    def endable(self) -> bool:
+        """Whether its journal can be read here, or no agent has written in it."""
+        return self.journal_version in READABLE_VERSIONS or not any(entry.record_id for entry in self.entries)
+
     def fold(self) -> Fold | None:
         """None when the journal does not make sense."""
         return folded(self.id, self.session_id, lambda: self.entries)
@@ -146,6 +151,7 @@ class Lease:
     boot: str
     active: int = 0
     draining: bool = False
+    refused_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
 """This room is for the memory store: the whole `mcc.store.ports.Store`, gone when the process is."""
 
+from collections.abc import Sequence
+
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewSession, Session
+from mcc.contracts.order import EarlierTurn, NewSession, Session, WorkOrder
+from mcc.contracts.status import FINAL
 from mcc.store.clock import Clock, SystemClock
+from mcc.store.context import newest, repeated_by
 from mcc.store.errors import BadCursor, UnknownSession
 from mcc.store.large import text_digest
 from mcc.store.ports import Page
@@ -12,7 +16,7 @@ from mcc.testing.examination import MemoryExaminer, MemoryMender
 from mcc.testing.leases import MemoryLeases, MemorySweeper
 from mcc.testing.orders import MemoryOrders
 from mcc.testing.requests import MemoryControls
-from mcc.testing.shelf import Shelf
+from mcc.testing.shelf import Kept, Shelf
 
 
 class MemorySessions:
@@ -38,6 +42,22 @@ class MemorySessions:
             newest = sorted(self._shelf.sessions.values(), key=lambda one: one.id, reverse=True)
             found = [session for session in newest if cursor is None or session.id < cursor]
             return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+    def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
+        with self._shelf.lock:
+            before = [
+                kept
+                for kept in self._shelf.orders.values()
+                if kept.session_id == order.session_id and kept.session_seq < order.session_seq
+            ]
+            before.sort(key=lambda kept: kept.session_seq, reverse=True)
+            known = [kept for kept in before if kept.status in FINAL and not kept.left_out]
+            return newest((_turn(kept) for kept in known if kept.id != repeated_by(order)), characters)
+
+
+def _turn(kept: Kept) -> EarlierTurn:
+    answer = kept.outcome.answer if kept.outcome else None
+    return EarlierTurn(session_seq=kept.session_seq, prompt=kept.spec.prompt, status=kept.status, answer=answer)
 
 
 class MemoryTexts:

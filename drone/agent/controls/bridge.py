@@ -1,13 +1,14 @@
 """This room is for the bridge of a turn: every running agent's helm, and the way of a control to the right one."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from drone.agent.controls.helm import Helm
 from drone.agent.controls.mail import Mail
 from drone.agent.controls.standstill import Standstill
+from drone.agent.past import Past
 from drone.agent.ports import Journal, JournalError
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import ORDER, ControlApplied, Fact, Origin
@@ -17,7 +18,7 @@ OVER = "The turn is over: none of its agents is at work any more."
 UNREAD = "The agent had ended before it read this."
 ENDING = "The agent is being cancelled already, or one above it is."
 PAUSED = "It is paused already."
-NOT_PAUSED = "It is not paused."
+NOT_PAUSED = "It is not paused, and waits for no provider."
 PAUSED_ABOVE = "It is not paused itself: an agent above it is, or the whole order. Resume that."
 NOTHING_ASKED = "A steer needs a message, or tools to remove."
 
@@ -63,6 +64,7 @@ class Bridge:
         self._over = False
         self._helms: dict[str, Helm] = {}
         self._expected: dict[str, list[Control]] = {}
+        self._put_off: set[str | None] = set()
         self._writing: set[asyncio.Task[int]] = set()
         self._one_at_a_time = asyncio.Lock()
 
@@ -99,15 +101,17 @@ class Bridge:
         if paused:
             self._top.pause()
 
-    def expect(self, record_ids: Iterable[str]) -> None:
-        """Agents that were at work under a lost drone: what is asked of one that is not back yet waits for it."""
-        self._expected = {record_id: self._expected.get(record_id, []) for record_id in record_ids}
+    def expect(self, past: Past) -> None:
+        """What is asked of an agent that was at work under an earlier drone, and is not back yet, waits for it.
+
+        A resume of one that waited for its provider then does not come too late: what it asks for is done now.
+        """
+        self._expected = {record_id: self._expected.get(record_id, []) for record_id in past.unfinished}
+        self._put_off = set(past.put_off)
 
     async def arrived(self, record_id: str | None) -> None:
         """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
         waiting = self._expected.pop(record_id or "", [])
-        if not waiting:
-            return
         origin = self._helms[record_id or ""].origin
         try:
             while waiting:
@@ -117,6 +121,7 @@ class Bridge:
         finally:
             for control in waiting:  # a cancel among them has ended the agent
                 self.receipts.refused(origin, control.id, ENDING)
+            self._put_off.discard(origin.record_id if origin.parent_id else None)
 
     def end(self, record_id: str, why: str) -> None:
         """Cancel an agent with everything below it; nothing happens when it does not run."""
@@ -139,7 +144,7 @@ class Bridge:
         helm = self._addressed(control.record_id)
         if isinstance(helm, str):
             return helm
-        if why := _refusal(control, helm):
+        if why := self._refusal(control, helm):
             return why
         await self._do(control, helm)
         return None
@@ -162,6 +167,26 @@ class Bridge:
             return OVER if self._over else self._top
         helm = self._helms.get(record_id)
         return NOBODY if helm is None or not helm.at_work else helm
+
+    def _refusal(self, control: Control, helm: Helm) -> str | None:
+        """Why this cannot be asked of an agent that is there."""
+        if helm.ending:
+            return ENDING
+        match control.kind:
+            case ControlKind.STEER if control.message is None and not control.remove_tools:
+                return NOTHING_ASKED
+            case ControlKind.PAUSE if helm.held:
+                return PAUSED
+            case ControlKind.RESUME if helm.paused and not helm.held:
+                return PAUSED_ABOVE
+            case ControlKind.RESUME if not helm.held and not self._is_put_off(helm):
+                return NOT_PAUSED
+            case _:
+                return None
+
+    def _is_put_off(self, helm: Helm) -> bool:
+        """Whether somebody there waits for a provider, or did so under an earlier drone and is not back yet."""
+        return helm.put_off or helm.origin.record_id in self._put_off
 
     async def _do(self, control: Control, helm: Helm) -> None:
         match control.kind:
@@ -214,18 +239,3 @@ class Bridge:
     def _return_unread(self, helm: Helm) -> None:
         for mail in helm.mail.take():
             self.receipts.refused(helm.origin, mail.control_id, UNREAD)
-
-
-def _refusal(control: Control, helm: Helm) -> str | None:
-    """Why this cannot be asked of an agent that is there."""
-    if helm.ending:
-        return ENDING
-    match control.kind:
-        case ControlKind.STEER if control.message is None and not control.remove_tools:
-            return NOTHING_ASKED
-        case ControlKind.PAUSE if helm.held:
-            return PAUSED
-        case ControlKind.RESUME if not helm.held:
-            return PAUSED_ABOVE if helm.paused else NOT_PAUSED
-        case _:
-            return None

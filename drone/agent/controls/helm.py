@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from drone.agent.controls.mail import Mailbox
 from drone.agent.controls.standstill import Block
@@ -26,6 +26,7 @@ class Helm:
         self._removed: set[str] = set()
         self._open = asyncio.Event()
         self._open.set()
+        self._put_off: set[asyncio.Event] = set()
         self._ended: str | None = None
         self._scope: asyncio.Timeout | None = None
 
@@ -58,7 +59,10 @@ class Helm:
         self._open.clear()
 
     def resume(self) -> None:
+        """End the pause, and every wait for a provider here and below."""
         self._open.set()
+        for again in self._put_off:
+            again.set()
 
     async def passes(self) -> None:
         """Wait until neither this agent nor one above it is paused. Raises `Ended`."""
@@ -66,6 +70,24 @@ class Helm:
         while held := next((helm for helm in self._upwards() if helm.held), None):
             await held._open.wait()
             self.check()
+
+    @property
+    def put_off(self) -> bool:
+        """Whether this agent, or one below it, waits until its provider wants to be asked again."""
+        return any(not again.is_set() for again in self._put_off)
+
+    async def wait_out(self, seconds: float) -> None:
+        """Let the provider alone for so long, or until this agent or one above it is resumed."""
+        again = asyncio.Event()
+        for helm in self._upwards():
+            helm._put_off.add(again)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await again.wait()
+        finally:
+            for helm in self._upwards():
+                helm._put_off.discard(again)
 
     def remove(self, tools: tuple[str, ...]) -> None:
         """Take tools (names, and groups with all that is in them) away; they never come back."""

@@ -49,7 +49,7 @@ class Steering:
         return await self._ask(ControlKind.PAUSE, record_id, reason)
 
     async def resume(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
-        """Go on after a pause."""
+        """Go on after a pause; who waits until a provider wants to be asked again asks it now."""
         return await self._ask(ControlKind.RESUME, record_id, reason)
 
     async def cancel(self, *, record_id: str | None = None, reason: str | None = None) -> Control:

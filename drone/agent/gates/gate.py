@@ -10,7 +10,7 @@ from drone.agent.mishap import mishap
 from drone.agent.ports import Output
 from drone.agent.report import GateFailed, Report
 from drone.agent.spoken import REPLY
-from mcc.contracts.journal import GateChecked, Outcome
+from mcc.contracts.journal import GateChecked, Outcome, ToolFinished
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.contracts.usage import Usage
 from mcc.rules.report import cut, few
@@ -91,6 +91,8 @@ class Finish:
         self._only_replied = False
         self.tried = 0
         self.accepted: Verdict | None = None
+        self.accepted_before: ToolCall | None = None
+        """The call whose result was accepted under an earlier drone, when nothing came after it."""
 
     def owns(self, name: str) -> bool:
         return name in self._names
@@ -137,10 +139,17 @@ class Finish:
         return GateChecked(tool=call.name, attempt=self.tried, ok=verdict.ok, errors=verdict.errors)
 
     def recall(self, checked: GateChecked) -> None:
-        """A check that an earlier drone made."""
-        self.tried = checked.attempt
+        """A check that an earlier drone made. What was accepted is judged again, so that takes no attempt."""
+        accepted = checked.ok and checked.tool != VALIDATE
+        self.tried = checked.attempt - accepted
         self._only_replied = checked.tool == REPLY
         self._sent_to_try = self._sent_to_try or _TRY_FIRST in checked.errors
+
+    def recall_calls(self, calls: Sequence[ToolCall], done: Sequence[ToolFinished]) -> None:
+        """The calls of one reply, with their ends, that an earlier drone made."""
+        for call, end in zip(calls, done, strict=True):
+            if self.owns(call.name) and call.name != VALIDATE and not end.is_error:
+                self.accepted_before = call
 
     def begin_anew(self) -> None:
         """Every attempt is left again."""

@@ -68,6 +68,11 @@ class Allowance:
         self._told.clear()
         self._told_of_tree.clear()
 
+    def recall_beginning(self, seconds: float) -> None:
+        """The agent began when drones had worked on its turn for so long: its wall clock runs from there."""
+        at_end = self._budget.limits.wall_seconds - seconds - self.share.wall_seconds
+        self._left_at_end = max(self._left_at_end, at_end)
+
     def recall(self, reply: ModelReplied) -> None:
         """A reply that was paid for before; the tree's budget knows of it."""
         self.usage = self.usage.plus(reply.usage)

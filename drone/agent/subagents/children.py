@@ -44,7 +44,7 @@ class Lived:
 
 
 async def run_child(agent: "Agent", task: Task, turn: Turn) -> Lived:
-    """Whatever happens in the run is in the report; raises only `JournalError` and CancelledError."""
+    """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError."""
     run = Run(agent, task, turn)
     try:
         report = await run.to_its_end()

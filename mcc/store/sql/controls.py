@@ -8,12 +8,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, final_sentence, requested
 from mcc.store.errors import OrderIsFinal
-from mcc.store.sql.endings import end_by_store
+from mcc.store.sql.endings import end_by_store, may_end
 from mcc.store.sql.engine import Database
 from mcc.store.sql.orders import is_identifier, known, unknown_order
 from mcc.store.sql.parking import resume
@@ -94,13 +93,11 @@ def _request(
 
 
 def _effect(connection: Connection, state: State, control: Control) -> Effect:
-    """An order whose journal this version cannot read is ended by those who can."""
     if state.status not in _NOT_RUN:
         return Effect.STAYS
     before = controls_of(connection, state.order_id) if state.control_seq else []
-    effect = effect_of(control, state.status, state.reason, attempt=state.attempt, before=before)
-    unknown = state.journal_version not in READABLE_VERSIONS
-    return Effect.STAYS if unknown and effect is Effect.ENDS else effect
+    endable = may_end(connection, state)
+    return effect_of(control, state.status, state.reason, attempt=state.attempt, before=before, endable=endable)
 
 
 def _act_at_once(connection: Connection, state: State, control: Control, effect: Effect, at: datetime) -> None:

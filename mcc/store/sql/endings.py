@@ -6,7 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import Draft
+from mcc.contracts.journal import READABLE_VERSIONS, Draft
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
@@ -16,15 +16,29 @@ from mcc.store.entries import ENDED, Verdict, ended_by_store, ended_unread
 from mcc.store.large import cut, digests, whole
 from mcc.store.sql.receipts import settle_all, settle_applied, settle_cancels
 from mcc.store.sql.rows import State, folded, keep_blobs, kept_blobs, reason_of, spent_so_far, write
-from mcc.store.sql.tables import ORDERS, RECORDS
+from mcc.store.sql.tables import JOURNAL, ORDERS, RECORDS, STATE
 
 _OUTCOME = (
     sa.update(ORDERS)
     .where(ORDERS.c.id == sa.bindparam("wanted"))
     .values(outcome_json=sa.bindparam("outcome"), finished_at=sa.bindparam("finished"))
 )
+IS_ENDABLE = sa.or_(
+    STATE.c.journal_version.in_(READABLE_VERSIONS),
+    ~sa.select(JOURNAL.c.seq).where(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.record_id.is_not(None)).exists(),
+)
+"""Its journal can be read here, or no agent has written in it: then nothing is open that only others could close."""
+
+_MAY_END = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"), IS_ENDABLE)
 _STORED = sa.select(RECORDS).where(RECORDS.c.order_id == sa.bindparam("wanted")).order_by(RECORDS.c.position)
 _ADD_RECORD = sa.insert(RECORDS)
+
+
+def may_end(connection: Connection, state: State) -> bool:
+    """Whether the store may end this order; if not, those do who know its journal. See `IS_ENDABLE`."""
+    if state.journal_version in READABLE_VERSIONS:
+        return True
+    return connection.execute(_MAY_END, {"wanted": state.order_id}).first() is not None
 
 
 def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:

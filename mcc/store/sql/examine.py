@@ -238,6 +238,7 @@ def _drone(row: sa.RowMapping) -> SeenDrone:
         in_time=bool(row["in_time"]),
         started_at=moment(row["started_at"]),
         heartbeat_at=moment(row["heartbeat_at"]),
+        refused_messages=row["refused_messages"],
     )
 
 

@@ -49,6 +49,7 @@ class SqlLeases:
                 heartbeat_at=time.now,
                 active=sa.bindparam("busy"),
                 draining=sa.bindparam("leaving"),
+                refused_messages=sa.bindparam("refused"),
             )
         )
         self._leave = (
@@ -83,8 +84,22 @@ class SqlLeases:
         except BadEntry as error:
             raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
 
-    def renew(self, incarnation: str, *, lease_seconds: float, active: int, draining: bool = False) -> bool:
-        row = {"wanted": incarnation, "lease": _micros(lease_seconds), "busy": active, "leaving": draining}
+    def renew(
+        self,
+        incarnation: str,
+        *,
+        lease_seconds: float,
+        active: int,
+        draining: bool = False,
+        refused_messages: int = 0,
+    ) -> bool:
+        row = {
+            "wanted": incarnation,
+            "lease": _micros(lease_seconds),
+            "busy": active,
+            "leaving": draining,
+            "refused": refused_messages,
+        }
         renewed = self._database.write(
             lambda connection: connection.execute(self._renew, row).rowcount, repeatable=True
         )
@@ -124,6 +139,7 @@ def _drone(row: sa.RowMapping) -> Drone:
         queues=registration.queues,
         slots=registration.slots,
         active=row["active"] if row["state"] == LIVE else 0,
+        refused_messages=row["refused_messages"],
         status=up if row["up"] else DroneStatus.SILENT,
         sandbox=registration.sandbox,
         started_at=moment(row["started_at"]),

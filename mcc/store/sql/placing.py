@@ -26,10 +26,10 @@ from mcc.store.entries import (
 from mcc.store.errors import IdempotencyConflict, SessionBusy, UnknownSession
 from mcc.store.large import text_digest
 from mcc.store.sql.audit import add_note
-from mcc.store.sql.endings import end_by_store
+from mcc.store.sql.endings import end_by_store, may_end
 from mcc.store.sql.engine import DatabaseTime
 from mcc.store.sql.receipts import add_control, controls_of
-from mcc.store.sql.rows import State, insert_entries, lock, text_json
+from mcc.store.sql.rows import State, insert_entries, lock, text_json, write
 from mcc.store.sql.tables import KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.sql.views import is_any
 from mcc.store.waiting import waits_until
@@ -152,7 +152,10 @@ class Placing:
                 return self._insert(connection, head.session_id, turn, before)
 
     def _interrupt(self, connection: Connection, head: State) -> bool:
-        """True when the head ended at once, because no drone runs it."""
+        """True when the head ended at once, because no drone runs it.
+
+        One that only those may end who know its journal becomes due: whoever of them claims it finds the cancel.
+        """
         if self.new.when_busy is WhenBusy.ROLLBACK:
             leave_out(connection, head.order_id, self.at, self.principal)
         asked = any(stops_all(control) for control in controls_of(connection, head.order_id))
@@ -162,8 +165,11 @@ class Placing:
         if head.status is OrderStatus.RUNNING:
             return False
         seen = lock(connection, head.order_id) or head
-        end_by_store(connection, seen, cancelled_by(cancel), self.at)
-        return True
+        if may_end(connection, seen):
+            end_by_store(connection, seen, cancelled_by(cancel), self.at)
+            return True
+        write(connection, seen, [], not_before=micros(self.at))
+        return False
 
     def _control(self, head: State, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
         return Control(

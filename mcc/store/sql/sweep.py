@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import READABLE_VERSIONS, ModelReplied, ToolFinished, fact_of
+from mcc.contracts.journal import ModelReplied, ToolFinished, fact_of
 from mcc.contracts.status import OrderStatus, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import Verdict, cancelled_by, expired, stops_all, told
@@ -15,7 +15,7 @@ from mcc.store.errors import StoreUnavailable
 from mcc.store.large import digests, whole
 from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
 from mcc.store.ports import Swept
-from mcc.store.sql.endings import end_by_store
+from mcc.store.sql.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.sql.engine import Database, DatabaseTime
 from mcc.store.sql.leases import CUT, LIVE, LOST, in_time
 from mcc.store.sql.parking import resume
@@ -59,7 +59,7 @@ class SqlSweeper:
                 sa.and_(STATE.c.expires_at <= time.now, STATE.c.attempt == 0),
                 sa.and_(is_any(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
             ),
-            STATE.c.journal_version.in_(READABLE_VERSIONS),
+            IS_ENDABLE,
         )
         self._due = _some(is_any(STATE.c.status, sources_of("resume")), STATE.c.not_before <= time.now)
 
@@ -154,15 +154,15 @@ def _take_back(connection: Connection, state: State, at: datetime, now: int) -> 
     if state.status not in sources_of("requeue") or (holder and holder.state == LIVE):
         return None
     lease = holder.state if holder else LOST
-    known = state.journal_version in READABLE_VERSIONS
+    endable = may_end(connection, state)
     controls = controls_of(connection, state.order_id) if state.control_seq else []
     cancel = next((control for control in controls if stops_all(control)), None)
-    if cancel is not None and known:
+    if cancel is not None and endable:
         return end_by_store(connection, state, cancelled_by(cancel), at)
     before = Counted(state.takeovers, state.barren)
     counted = after_loss(before, lease, progress=_has_progress(connection, state))
     if isinstance(counted, Verdict):
-        if known:
+        if endable:
             return end_by_store(connection, state, counted, at)
         counted = before
     fact = requeued(state.epoch + 1, (holder.name if holder else state.incarnation) or "", lease)

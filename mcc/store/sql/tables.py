@@ -165,6 +165,7 @@ class DroneRow(Row, table=True):
     state: str
     active: int = 0
     draining: bool = False
+    refused_messages: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
     started_at: int = Field(sa_type=sa.BigInteger)
     heartbeat_at: int = Field(sa_type=sa.BigInteger)
     lease_until: int = Field(sa_type=sa.BigInteger)

@@ -245,37 +245,6 @@ def test_a_control_that_was_settled_without_the_holder_does_not_keep_it_from_end
     assert scene.status(order.id) is OrderStatus.SUCCEEDED
 
 
-def of_another_version(scene: Scene, order_id: str) -> None:
-    if scene.kind == "memory":
-        scene.store.shelf.orders[order_id].journal_version = 99  # type: ignore[attr-defined]
-    else:
-        statement = f"UPDATE order_state SET journal_version = 99 WHERE order_id = '{order_id}'"
-        scene.store.database.write(lambda one: one.exec_driver_sql(statement))  # type: ignore[attr-defined]
-
-
-def test_versions_that_this_code_does_not_know_are_left_alone(scene: Scene) -> None:
-    order = scene.place()
-    of_another_version(scene, order.id)
-    assert scene.store.claims.claimable(["default"], 10) == []
-    assert scene.claim(order.id, scene.drone()) is None
-    scene.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="x")
-    assert scene.status(order.id) is OrderStatus.QUEUED, "a drone that knows its journal will see to the cancel"
-    assert scene.kinds(order.id) == ["order.queued"]
-
-
-def test_an_order_of_another_version_is_taken_back_but_not_ended_here(scene: Scene) -> None:
-    expiring = scene.place(expires_at=scene.clock.now() + timedelta(seconds=1))
-    held = [scene.running(str(number)) for number in range(2)]
-    scene.store.controls.request(held[1].order_id, ControlKind.CANCEL, NewControl(), principal="x")
-    for order_id in (expiring.id, *(one.order_id for one in held)):
-        of_another_version(scene, order_id)
-    scene.lose()
-    assert {scene.status(one.order_id) for one in held} == {OrderStatus.QUEUED}
-    assert scene.status(expiring.id) is OrderStatus.QUEUED
-    assert not held[0].write(started()).culprits
-    assert held[0].write(started()).fenced == {held[0].order_id}
-
-
 def test_a_locked_row_makes_the_store_unavailable_and_loses_nothing(database_url: str, clock: FakeClock) -> None:
     scene = Scene(open_store(database_url, clock=clock, patience_seconds=0.1), clock, "sql")
     other = open_store(database_url, clock=clock)

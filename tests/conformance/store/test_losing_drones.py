@@ -32,6 +32,15 @@ def test_renewals_tell_how_full_a_drone_is(scene: Scene) -> None:
     assert len(scene.store.leases.registrations()) == 1
 
 
+def test_renewals_tell_how_many_messages_a_drone_refused(scene: Scene) -> None:
+    incarnation = scene.drone()
+    assert scene.store.leases.drones()[0].refused_messages == 0
+    for refused in (2, 3_000_000_000):
+        assert scene.store.leases.renew(incarnation, lease_seconds=12, active=0, refused_messages=refused)
+        assert scene.store.leases.drones()[0].refused_messages == refused
+        assert scene.store.examiner.look().drones[0].refused_messages == refused
+
+
 def test_an_incarnation_registers_once(scene: Scene) -> None:
     incarnation = scene.drone()
     with pytest.raises(ValueError, match="every start has a new one"):

@@ -325,7 +325,7 @@ def test_texts_of_any_kind_and_size_are_taken_over_exactly(scene: Scene) -> None
     assert isinstance(last, ToolFinished) and last.content == hostile
 
 
-@pytest.mark.parametrize(("after", "said"), [(18, "17 entries"), (10**15, "17 entries")])
+@pytest.mark.parametrize(("after", "said"), [(18, "entries 1 to 17:"), (10**15, "entries 1 to 17:")])
 def test_a_number_that_is_not_there_is_refused(scene: Scene, after: int, said: str) -> None:
     source = ended(scene, told_story(scene))
     with pytest.raises(CannotFork, match=said):
@@ -334,7 +334,7 @@ def test_a_number_that_is_not_there_is_refused(scene: Scene, after: int, said: s
 
 def test_of_a_running_order_what_is_committed_can_be_forked(scene: Scene) -> None:
     held = told_story(scene)
-    with pytest.raises(CannotFork, match="15 entries so far"):
+    with pytest.raises(CannotFork, match="entries 1 to 15 so far"):
         fork(scene, held.order_id, 16)
     assert fork(scene, held.order_id, 15).order.status is OrderStatus.QUEUED
 

@@ -1,5 +1,6 @@
 """Migrations lead to the schema of the tables, and back, on both databases."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,21 @@ def test_controls_of_an_older_schema_are_read_after_the_upgrade(empty_url: str) 
     (control,) = store.controls.of_order(order)
     store.close()
     assert (control.message, control.mode, control.remove_tools) == ("left", "inject", ())
+    downgrade(empty_url, "base")
+
+
+def test_a_drone_of_an_older_schema_has_refused_nothing(empty_url: str) -> None:
+    upgrade(empty_url, "0004")
+    said = {"incarnation": "i", "name": "d", "pid": 7, "host": "h", "version": "0", "queues": ["default"], "slots": 4}
+    _run(
+        empty_url,
+        "INSERT INTO drones (incarnation, name, registration_json, state, active, draining, started_at, heartbeat_at,"
+        f" lease_until, boot) VALUES ('i', 'd', '{json.dumps(said)}', 'live', 0, false, 1, {4 * 10**15}, 1, 'b')",
+    )
+    upgrade(empty_url)
+    store = open_store(empty_url)
+    assert [drone.refused_messages for drone in store.examiner.look().drones] == [0]
+    store.close()
     downgrade(empty_url, "base")
 
 

@@ -10,12 +10,12 @@ from drone.agent.agent import Agent
 from drone.agent.controls.steering import Steering
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.ports import Ask
+from drone.agent.ports import Ask, AskLater
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.subagents.wanted import Wanted
 from drone.agent.turn import Task, Turn
-from drone.models.scripted import Line, ScriptedModel, call
+from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fold import Fold
@@ -74,6 +74,7 @@ class Wood:
             concurrency=self.dice.choice([1, 2, 5]), parallel_tool_calls=self.dice.choice([1, 2, 16]), depth=3
         )
         self.turn = Turn.begun(self.journal, Budget(limits))
+        self.turn.standstill.parks = True
         self.steering = Steering(self.turn)
         self.model = ScriptedModel(self._author, keep_asks=False)
         dice = self.dice
@@ -122,8 +123,10 @@ class Wood:
             case _:
                 await getattr(self.steering, kind)(record_id=record_id)
 
-    async def _author(self, ask: Ask) -> Line | str:
+    async def _author(self, ask: Ask) -> Said:
         await moments(self.dice, 15)
+        if self.dice.random() < 0.1:
+            return AskLater("Only a resume helps.", 3600)
         name = next(message.text for message in ask.messages if isinstance(message, UserMessage))
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         if replies >= 3:
@@ -184,7 +187,7 @@ def keeps_its_promises(entries: list[Entry]) -> None:
             case ControlApplied(control="pause"):
                 paused.add(whose)
             case ControlApplied(control="resume"):
-                paused.remove(whose)
+                paused.discard(whose)
             case ControlApplied(tools_removed=removed) if removed:
                 narrowed.add(whose)
             case ToolStarted(name="write", call_id=call_id) if line & narrowed:

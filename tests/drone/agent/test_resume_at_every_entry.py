@@ -19,7 +19,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin
+from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
@@ -223,6 +223,19 @@ async def test_no_reply_that_was_committed_is_asked_for_again_and_no_finished_ca
         done = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
         again = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
         assert not done & {fact.call_id for fact in again}, commit
+
+
+async def test_an_agent_whose_accepted_result_is_its_last_entry_is_not_asked_again() -> None:
+    first = await undisturbed()
+    entries = first.journal.entries
+    ends = [(entry.seq, entry.data) for entry in entries if isinstance(entry.data, ToolFinished)]
+    (accepted,) = [seq for seq, end in ends if end.name == "submit_result" and not end.is_error]
+    left = entries[:accepted]
+    second = Drone(left, first.journal.texts)
+    await second.run()
+    replied = sum(isinstance(entry.data, ModelReplied) for entry in left)
+    assert replied + len(second.model.asks) == len(first.model.asks)
+    assert _shape(second.record) == _shape(first.record)
 
 
 async def test_a_call_that_may_have_had_its_effect_is_not_run_again_and_the_model_is_told() -> None:

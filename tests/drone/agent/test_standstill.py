@@ -11,9 +11,9 @@ import pytest
 from drone.agent.controls.helm import Helm
 from drone.agent.controls.standstill import LONGEST_WAIT, Block, Standstill, together
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import AskLater, Call, Output
+from drone.agent.ports import Call, Output
 from drone.agent.spending.budget import Budget
-from drone.models.scripted import Line, Said, call
+from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.journal import Origin
 from mcc.contracts.limits import Limits
@@ -21,6 +21,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
 from mcc.testing import FakeClock
+from tests.drone.agent.refused_tree import Refusing, settled, standing
 from tests.drone.agent.steered_tree import MASTER, TWO, SteeredTree, delegate, end_of, two_at_work
 from tests.faults.simulation.loop import SimulatedLoop
 
@@ -143,7 +144,7 @@ async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_
     assert not tree.turn.standstill.stands
     await tree.steering.pause(record_id=south)
     tree.let_go("south")
-    await _standing(tree)
+    await standing(tree)
     messages = [block.message for block in tree.turn.standstill.blocks]
     assert messages == [
         f"scout (record {record_id}) is paused until someone resumes it" for record_id in (north, south)
@@ -159,7 +160,7 @@ async def test_a_pause_of_the_whole_tree_stands_still_with_all_that_is_in_it() -
     tree = await two_at_work()
     await tree.steering.pause()
     tree.let_go("north", "south")
-    await _standing(tree)
+    await standing(tree)
     assert together(tree.turn.standstill.blocks).message == "the order is paused until someone resumes it"
     await tree.steering.resume()
     assert await end_of(tree) == "Both looked."
@@ -185,10 +186,10 @@ async def test_a_tool_that_runs_keeps_its_tree_from_standing_still() -> None:
     await tree.steering.pause()
     tree.let_go("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
-    await _settled()
+    await settled()
     assert not tree.turn.standstill.stands and heard == []
     done.set()
-    await _standing(tree)
+    await standing(tree)
     await tree.steering.resume()
     assert await end_of(tree) == "Both looked."
 
@@ -223,25 +224,11 @@ async def test_a_tool_that_asks_a_person_holds_nobody_up(beside: Any) -> None:
     heard = told(tree.turn.standstill)
     tree.begin()
     await asking.asked.wait()
-    await _standing(tree)
+    await standing(tree)
     assert tree.turn.standstill.blocks == [ASKED]
     asking.answered.set()
     assert await end_of(tree) == "Done."
     assert heard[0] is True and heard[-1] is False
-
-
-class Refusing:
-    """A scripted tree one of whose children is refused once, for `seconds`."""
-
-    def __init__(self, seconds: float, *, parks: bool = True, limits: Limits | None = None) -> None:
-        self.refusals = [AskLater("It is busy. It wants to be asked again later.", seconds, status=429)]
-        self.tree = SteeredTree(dict(TWO), limits=limits)
-        self.tree.turn.standstill.parks = parks
-        self.tree.model._author = self._author
-
-    async def _author(self, ask: Any) -> Said:
-        said = await self.tree._author(ask)
-        return self.refusals.pop() if self.tree.calls[-1] == "north" and self.refusals else said
 
 
 def simulated(main: Callable[[asyncio.AbstractEventLoop], Awaitable[None]]) -> None:
@@ -310,16 +297,6 @@ async def test_who_may_not_wait_so_long_fails_at_once(parks: bool, seconds: floa
     assert north.status is RecordStatus.FAILED and "It is busy." in (north.error or "") and said in (north.error or "")
 
 
-async def test_a_cancel_ends_an_agent_that_waits_for_its_provider() -> None:
-    refusing = Refusing(3600)
-    tree = refusing.tree
-    tree.begin()
-    await _standing(tree)
-    await tree.steering.cancel(record_id=tree.child("north").id)
-    assert await end_of(tree) == "Both looked."
-    assert tree.ended("north") is RecordStatus.CANCELLED
-
-
 async def test_a_paused_child_below_a_child_stands_still_too() -> None:
     script: dict[str, list[Line | str]] = {
         MASTER: [delegate("middle"), "Done."],
@@ -332,7 +309,7 @@ async def test_a_paused_child_below_a_child_stands_still_too() -> None:
     await tree.until_asked("deep")
     await tree.steering.pause(record_id=tree.child("middle").id)
     tree.let_go("deep")
-    await _standing(tree)
+    await standing(tree)
     assert "record" in together(tree.turn.standstill.blocks).message
     await tree.steering.resume(record_id=tree.child("middle").id)
     assert await end_of(tree) == "Done."
@@ -354,22 +331,3 @@ def _both(asking: Asking, work: Callable[..., object]) -> Any:
     from drone.tools.tool import Joined
 
     return Joined(asking, FunctionTools([work]))
-
-
-async def _settled() -> None:
-    """Until whatever can go on now has done so."""
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
-async def _standing(tree: SteeredTree) -> None:
-    """Until the tree stands still, and whatever was just about to move has moved."""
-    stood, standstill = asyncio.Event(), tree.turn.standstill
-    async with asyncio.timeout(10):
-        with standstill.watched(lambda stands: stood.set() if stands else stood.clear()):
-            while True:
-                if not standstill.stands:
-                    await stood.wait()
-                await _settled()
-                if standstill.stands:
-                    return

@@ -79,6 +79,7 @@ class Bench:
         self.offload = Offload(2)
         self.runs = Runs()
         self.crew = FakeCrew()
+        self.fallen: list[BaseException] = []
         self.writer = Writer(self.store, self.trust, self.teller)
         self.runner = Runner(
             self.store,
@@ -91,6 +92,7 @@ class Bench:
             workspaces=workspaces and workspaces(self),
             unwind_seconds=unwind_seconds,
             park_after_seconds=park_after_seconds,
+            fall=self.fallen.append,
         )
         self._loops: list[asyncio.Task[None]] = []
 

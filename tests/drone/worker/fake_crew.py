@@ -16,7 +16,7 @@ from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
 
@@ -40,7 +40,10 @@ class FakeCrew:
     def __init__(self) -> None:
         self.began = asyncio.Event()
 
-    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome:
+    async def run(
+        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+    ) -> Outcome:
+        self.session = session
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if past.root is None:
             await journal.write(origin, started(order.prompt))
@@ -56,6 +59,8 @@ class FakeCrew:
         word, _, rest = prompt.partition(" ")
         if word == "break":
             raise RuntimeError("the crew is broken")
+        if word == "exhaust":
+            raise MemoryError
         if word == "exit":
             raise SystemExit(2)
         if rest == "for ever":

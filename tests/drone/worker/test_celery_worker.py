@@ -85,6 +85,10 @@ class Site:
         until(lambda: self.get(order_id).status is status, f"{order_id} is {status.value}")
         return self.get(order_id)
 
+    def refused(self) -> int:
+        """As the drones told with their last heartbeats."""
+        return sum(drone.refused_messages for drone in self.store.leases.drones())
+
     def kinds(self, order_id: str) -> list[str]:
         return [entry.kind for entry in self.store.journal.read(order_id)]
 
@@ -191,7 +195,20 @@ def test_a_forged_message_harms_nobody(site: Site) -> None:
     assert site.claimed_by(order) == ["d1"]
     following = site.place("again")
     site.wait(following, OrderStatus.SUCCEEDED)
+    until(lambda: site.refused() >= 7, "what nobody can use is counted")
+    assert site.refused() == 7, "and nothing else is"
     app.close()
+
+
+def test_an_order_of_another_database_is_refused_and_counted_but_one_that_is_over_is_not(site: Site) -> None:
+    site.drone("d1")
+    order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
+    for order_id in (order.id, "01900000-0000-7000-8000-000000000000", order.id):
+        site.nudger.nudge(order_id)
+    until(lambda: site.refused() > 0, "it is counted")
+    site.wait(site.place("again"), OrderStatus.SUCCEEDED)
+    assert site.refused() == 1
+    assert "a message names no order of this database" in site.log("d1")
 
 
 def unreadable() -> Iterator[bytes]:
@@ -206,6 +223,8 @@ def unreadable() -> Iterator[bytes]:
         {"body": base64.b64encode(b"{{{").decode()},
         {"body": base64.b64encode(b"5").decode()},
         {"body": base64.b64encode(b'{"args": []}').decode()},
+        {"body": base64.b64encode(b"{}").decode()},
+        {"body": base64.b64encode(b"[1, {}, {}]").decode()},
         {"headers": []},
         {"headers": {"task": {"a": 1}}},
         {"headers": {**headers, "eta": "garbage"}},
@@ -222,6 +241,8 @@ def test_a_message_that_cannot_be_read_is_dropped_and_ends_no_worker(site: Site)
     with redis.Redis.from_url(site.redis.url) as client:
         for message in unreadable():
             client.lpush(queue_keys("default")[0], message)
+        until(lambda: site.refused() == len(list(unreadable())), "each of them is counted once")
+        for message in unreadable():
             client.publish("mcc:/0.celery.pidbox", message)
         until(lambda: client.llen(queue_keys("default")[0]) == 0, "the queue is empty")
         order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)

@@ -13,6 +13,7 @@ from drone.agent.ports import Ask
 from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
+from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import Entry, ModelReplied, ToolFinished
 from mcc.contracts.order import NewFork, WorkOrder
@@ -194,6 +195,50 @@ async def test_a_fork_at_the_end_without_a_prompt_has_nothing_left_to_do(theatre
     theatre.model.asks.clear()
     fork = await theatre.fork(source, source.last_seq)
     assert not theatre.model.asks and fork.answer == "All is done." and fork.usage == Usage()
+
+
+class Gated(Theatre):
+    """Its master owes a whole number, looks at a file first and hands the number in; asked again it has another one."""
+
+    async def play(self, prompt: str = "go", **fields: object) -> WorkOrder:
+        schema = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "integer"}}}
+        return await super().play(prompt, result_schema=schema, **fields)
+
+
+def a_turn_that_owes_a_number(ask: Ask) -> Said:
+    _, replies = whose(ask)
+    return report("So many.", answer=replies) if replies else calls(call("read_file", path="README.md"))
+
+
+async def test_a_fork_at_the_end_of_a_turn_with_a_gate_has_nothing_left_to_do_either(
+    store: Store, tmp_path: Path
+) -> None:
+    async with Gated(store, tmp_path, a_turn_that_owes_a_number) as stage:
+        source = await stage.play()
+        assert source.result["answer"] == 1
+        handed_in = max(entry.seq for entry in stage.journal(source.id) if entry.kind == "tool.finished")
+        stage.model.asks.clear()
+        for after in range(handed_in, source.last_seq + 1):
+            fork = await stage.fork(source, after)
+            assert (fork.status, fork.answer, fork.result) == (source.status, source.answer, source.result)
+            assert not stage.model.asks and fork.usage == Usage()
+            assert shape(stage.record(fork)) == shape(stage.record(source))
+        below = await stage.fork(fork, fork.last_seq)
+        assert not stage.model.asks and below.result == source.result
+
+
+async def test_a_fork_at_the_end_of_a_turn_with_a_gate_hears_a_prompt_and_what_is_said_before_it_begins(
+    store: Store, tmp_path: Path
+) -> None:
+    async with Gated(store, tmp_path, a_turn_that_owes_a_number) as stage:
+        source = await stage.play()
+        stage.model.asks.clear()
+        prompted = await stage.fork(source, source.last_seq, AND_THE_TESTS)
+        assert prompted.result["answer"] == 2 and last_word(stage.model.asks[0]) == AND_THE_TESTS
+        cut = stage.cut(source, source.last_seq)
+        stage.store.controls.request(cut.id, ControlKind.STEER, NewControl(message=AND_THE_TESTS), principal="test")
+        steered = await stage.work(cut)
+        assert steered.result["answer"] == 2 and last_word(stage.model.asks[1]) == AND_THE_TESTS
 
 
 async def test_a_new_prompt_is_what_the_master_hears_next(theatre: Theatre) -> None:

@@ -1,4 +1,5 @@
 import threading
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ class Scene:
         self.store = MemoryStore(self.clock)
         self.lost: list[str] = []
         self.away = False
+        self.refused = 0
         self.slots = Slots(4)
         self.keeper = Keeper(
             self,
@@ -27,10 +29,11 @@ class Scene:
             renew_seconds=1,
             on_lost=self.lost.append,
             watch=watch or (lambda: None),  # type: ignore[arg-type]
+            refused=lambda: self.refused,
             clock=self.clock.uptime,
         )
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         if self.away:
             raise StoreUnavailable("the database is away")
         return getattr(self.store.leases, name)
@@ -46,6 +49,20 @@ def test_a_renewal_tells_how_many_slots_are_busy() -> None:
     scene.keeper.once()
     (drone,) = scene.store.leases.drones()
     assert (drone.active, drone.status) == (1, DroneStatus.UP)
+
+
+def test_a_renewal_tells_how_many_messages_were_refused_under_every_incarnation() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.refused = 3
+    scene.keeper.once()
+    assert [drone.refused_messages for drone in scene.store.leases.drones()] == [3]
+    scene.clock.advance(13)
+    scene.expire()
+    scene.keeper.once()
+    scene.keeper.once()
+    assert [drone.refused_messages for drone in scene.store.leases.drones()] == [3]
+    assert len(scene.lost) == 1
 
 
 def test_a_drone_that_drains_says_so() -> None:

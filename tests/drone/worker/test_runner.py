@@ -357,3 +357,12 @@ async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> No
         await bench.runner.work(order.id, drone="d1")
         assert [type(problem) for problem in refused] == [Fenced]
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+
+
+async def test_an_order_whose_process_is_exhausted_is_not_ended_by_it() -> None:
+    async with Bench() as bench:
+        order = bench.place("exhaust")
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert [type(problem) for problem in bench.fallen] == [MemoryError]
+        assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
+        assert bench.kinds(order.id) == ["order.queued", "order.claimed", "agent.started"]

@@ -19,7 +19,7 @@ from drone.worker.runs import Stop
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.store.ports import Store
@@ -59,7 +59,9 @@ class TreeCrew(FakeCrew):
         super().__init__()
         self._tree = tree
 
-    async def run(self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past) -> Outcome:
+    async def run(
+        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+    ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge, past)
         task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))

@@ -61,7 +61,7 @@ async def test_a_steer_without_a_message_is_refused(
         ("steer", {"remove_tools": ["workspace_wirte"]}, "remove_tools", "workspace_write"),
         ("steer", {"remove_tools": ["submit_result"]}, "remove_tools", "hand in"),
         ("steer", {"remove_tools": ["finish"]}, "remove_tools", "hand in"),
-        ("steer", {"remove_tools": ["no such"]}, "remove_tools.0", "pattern"),
+        ("steer", {"remove_tools": ["no such"]}, "remove_tools.0", "should be a name"),
         ("pause", {"mode": "redirect"}, "mode", "belongs to a steer"),
         ("resume", {"remove_tools": ["read_file"]}, "remove_tools", "belongs to a steer"),
         ("cancel", {"mode": "inject"}, "mode", "belongs to a steer"),

@@ -45,9 +45,10 @@ async def test_drones_are_shown_with_their_slots_and_status(tmp_path: Path) -> N
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
         drone = HandDrone(store, name="one", lease_seconds=12)
-        store.leases.renew(drone.incarnation, lease_seconds=12, active=3)
+        store.leases.renew(drone.incarnation, lease_seconds=12, active=3, refused_messages=2)
         (shown,) = (await api.get(f"{V1}/drones")).json()["items"]
         assert (shown["name"], shown["slots"], shown["active"], shown["status"]) == ("one", 10, 3, "up")
+        assert shown["refused_messages"] == 2
         clock.advance(60)
         (silent,) = (await api.get(f"{V1}/drones")).json()["items"]
         assert silent["status"] == "silent"
@@ -118,6 +119,22 @@ async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: Mem
     assert 'mcc_requests_total{method="POST",route="/api/v1/orders",status="201"} 1.0' in text
     assert 'mcc_requests_total{method="GET",route="/api/v1/orders/{order_id}",status="404"} 1.0' in text
     assert 'mcc_request_seconds_count{method="POST",route="/api/v1/orders"} 1.0' in text
+
+
+async def test_the_figure_of_refused_messages_is_that_of_the_live_drones(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
+        assert "mcc_refused_messages 0.0" in (await api.get("/metrics")).text
+        for name, refused in (("one", 2), ("two", 5)):
+            drone = HandDrone(store, name=name, lease_seconds=12)
+            store.leases.renew(drone.incarnation, lease_seconds=12, active=0, refused_messages=refused)
+            clock.advance(8)
+        assert "mcc_refused_messages 7.0" not in (await api.get("/metrics")).text
+        assert "mcc_refused_messages 5.0" in (await api.get("/metrics")).text
 
 
 async def test_the_api_describes_itself_without_other_hosts(api: httpx.AsyncClient) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from mcc.api.app import build_app
 from mcc.contracts.journal import ModelStarted
+from mcc.contracts.order import PROMPT_CHARACTERS
 from mcc.settings import Settings
 from mcc.testing import MemoryStore
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -80,25 +81,57 @@ async def test_the_same_key_gives_the_same_order_again(
     assert [order_id for order_id, _, _ in await nudges.until(2)] == [source, first.json()["id"]]
 
 
+WHOLE = "after: Input should be a whole number, such as 5: no text, no fraction, not true or false"
+BLANK = "prompt: Input is blank: say what the master shall hear next, or leave it out"
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "after"),
-        ({"after": 0}, "after"),
-        ({"after": -1}, "after"),
-        ({"after": "x"}, "after"),
-        ({"after": 10**16}, "after"),
-        ({"after": 1, "prompt": ""}, "prompt"),
-        ({"after": 1, "propmt": "x"}, "propmt"),
-        ({"after": 99}, "there is no entry 99 to fork after"),
+        ("", "The body should be a JSON object, in braces"),
+        ("null", "The body should be a JSON object, in braces"),
+        ("[1]", "The body should be a JSON object, in braces"),
+        ('{"after":', "The body is not JSON from character 9 on; correct it there"),
+        ("{}", "after: Nothing is given here, and it is needed; add it"),
+        ('{"after": null}', WHOLE),
+        ('{"after": "5"}', WHOLE),
+        ('{"after": "x"}', WHOLE),
+        ('{"after": true}', WHOLE),
+        ('{"after": 1.5}', WHOLE),
+        ('{"after": NaN}', WHOLE),
+        ('{"after": [1]}', WHOLE),
+        ('{"after": 0}', "after: Input should be greater than or equal to 1"),
+        ('{"after": -1}', "after: Input should be greater than or equal to 1"),
+        ('{"after": 10000000000000000}', "after: Input should be less than or equal to 1000000000000000"),
+        (
+            '{"after": 99}',
+            "order {source} has entries 1 to 1 so far: there is no entry 99 to fork after; choose",
+        ),
+        ('{"after": 1, "prompt": ""}', BLANK),
+        ('{"after": 1, "prompt": " \\t\\n\\u00a0"}', BLANK),
+        ('{"after": 1, "prompt": 7}', "prompt: Input should be text, in quotation marks"),
+        ('{"after": 1, "prompt": "\\ud800"}', "prompt: Input holds half of a surrogate pair, which is no character;"),
+        ('{"after": 1, "propmt": "x"}', "propmt: Nothing of this name is known here; look at its spelling, or leave"),
     ],
 )
 async def test_a_fork_that_cannot_be_made_is_refused_with_a_sentence(
-    api: httpx.AsyncClient, store: MemoryStore, body: dict[str, object], said: str
+    api: httpx.AsyncClient, store: MemoryStore, body: str, said: str
 ) -> None:
     source = await placed(api)
-    assert said in is_problem(await api.post(FORK.format(order_id=source), json=body), 422)
+    answer = await api.post(FORK.format(order_id=source), content=body, headers={"Content-Type": "application/json"})
+    assert is_problem(answer, 422).startswith(said.replace("{source}", source))
     assert len(store.orders.list().items) == 1
+
+
+@pytest.mark.parametrize("prompt", ["x", "\x00", "x" * PROMPT_CHARACTERS])
+async def test_a_fork_takes_the_prompts_that_an_order_takes(api: httpx.AsyncClient, prompt: str) -> None:
+    source = await placed(api)
+    fork = await api.post(FORK.format(order_id=source), json={"after": 1, "prompt": prompt})
+    assert (fork.status_code, fork.json()["prompt"]) == (201, prompt)
+    longer = {"after": 1, "prompt": "x" * (PROMPT_CHARACTERS + 1)}
+    assert is_problem(await api.post(FORK.format(order_id=source), json=longer), 422) == (
+        f"prompt: Text should have at most {PROMPT_CHARACTERS} characters"
+    )
 
 
 async def test_what_is_not_allowed_any_more_is_not_tried_again(

@@ -256,6 +256,14 @@ async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
         ({"rules": "true"}, "rules: Input should be a list"),
         ({"rules": [{"cel": "true"}] * 51}, "rules: List should have at most 50 items, not 51"),
         ({"session_id": "mine"}, "session_id: Input should be an id, such as 0190c9a2-"),
+        ({"agent": "a b"}, "agent: Input should be a name: at most 64 letters"),
+        ({"labels": ["a\nb"]}, "labels.0: Input should be 1 to 100 characters on one line"),
+        ({"limits": []}, "limits: Input should be a JSON object, in braces"),
+        ({"limits": {"rounds": "5"}}, "limits.rounds: Input should be a whole number, such as 5: no text"),
+        ({"limits": {"cost_usd": True}}, "limits.cost_usd: Input should be a number, such as 2.5: no text"),
+        ({"priority": True}, "priority: Input should be a whole number, such as 5: no text"),
+        ({"not_before": "soon"}, "not_before: Input should be a time with its zone, such as 2026-01-31T12:00:00Z"),
+        ({"prompt": 5}, "prompt: Input should be text, in quotation marks"),
     ],
 )
 async def test_a_mistake_is_told_in_words_that_need_no_knowledge_of_python(

@@ -100,6 +100,7 @@ def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
     [
         (["run", "hello", "--limit", "rounds"], "key=value"),
         (["run", "hello", "--limit", "rounds=0"], r"limits\.rounds"),
+        (["run", "hello", "--limit", "rounds=many"], r"limits\.rounds: Input should be a whole number, such as 5\n"),
         (["run", "hello", "--limit", "rouns=3"], "no limit 'rouns'; did you mean 'rounds'"),
         (["run", "hello", "--limit", "money=3"], "there is: .*cost_usd"),
         (["run", "hello", "--agent", "no agent"], "agent"),
@@ -395,6 +396,12 @@ def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
     assert "one" in service.mcc("sessions", "show", session_id).stdout
 
 
+MISTAKEN_FORKS = [
+    (("--after", "0"), "after: Input should be greater than or equal to 1"),
+    ((" ", "--after", "1"), "prompt: Input is blank: say what the master shall hear next, or leave it out"),
+]
+
+
 def test_an_order_is_retried_forked_and_rolled_back(service: Service) -> None:
     order_id = service.mcc("run", "hello", "--detach").stdout.strip()
     assert service.mcc("orders", "watch", order_id).returncode == 0
@@ -410,6 +417,9 @@ def test_an_order_is_retried_forked_and_rolled_back(service: Service) -> None:
     assert whole["origin"]["after"] == 3
     beyond = service.mcc("orders", "fork", order_id, "--after", "99")
     assert beyond.returncode == 2 and "there is no entry 99" in beyond.stderr
+    for mistake, sentence in MISTAKEN_FORKS:
+        told = service.mcc("orders", "fork", order_id, *mistake)
+        assert (told.returncode, told.stderr) == (2, f"mcc: {sentence}\n")
     assert service.mcc("orders", "watch", retried.stdout.strip()).returncode == 0
     rolled_back = service.mcc("orders", "rollback", order_id)
     assert rolled_back.returncode == 0 and rolled_back.stdout.startswith("turn 1 of session ")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from mcc.client import MCC, AsyncMCC, Conflict, Invalid, NotFound, NoToken, Refused, Unauthorized, Unreachable
 from mcc.client.address import find
 from mcc.contracts.limits import Limits
+from mcc.contracts.shape import to_json
 from mcc.testing import MemoryStore
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import Served
@@ -94,6 +96,25 @@ async def test_retry_fork_and_rollback_can_be_awaited(served: Served, store: Mem
         fork = await mcc.orders.fork(order.id, after=3, idempotency_key="f")
         assert (await mcc.orders.fork(order.id, after=3, idempotency_key="f")).id == fork.id
         assert (await mcc.orders.roll_back(order.id)).left_out
+
+
+MISTAKEN_FORKS: list[dict[str, Any]] = [{"after": after} for after in (0, 99, 1.5, "5", True, None)]
+MISTAKEN_FORKS += [{"after": 1, "prompt": prompt} for prompt in ("", " \n", 7, "\ud800", "x" * 200_001)]
+
+
+@pytest.mark.parametrize("asked", MISTAKEN_FORKS, ids=lambda asked: repr(asked)[:40])
+async def test_both_clients_say_of_a_mistaken_fork_what_the_service_says(served: Served, asked: dict[str, Any]) -> None:
+    async with AsyncMCC(served.url, token=served.token) as mcc:
+        order = await mcc.orders.submit("Explain")
+        with pytest.raises(Invalid) as awaited:
+            await mcc.orders.fork(order.id, **asked)
+    with MCC(served.url, token=served.token) as blocking, pytest.raises(Invalid) as refused:
+        blocking.orders.fork(order.id, **asked)
+    headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers) as bare:
+        answer = await bare.post(f"/api/v1/orders/{order.id}/fork", content=to_json(asked))
+    assert answer.status_code == 422
+    assert refused.value.detail == awaited.value.detail == answer.json()["detail"]
 
 
 def test_what_the_service_refuses_is_an_error_of_its_kind(served: Served, store: MemoryStore) -> None:

@@ -357,6 +357,7 @@ DRONE = Drone(
     queues=("default",),
     slots=200,
     active=3,
+    refused_messages=2,
     status=DroneStatus.DRAINING,
     sandbox="bubblewrap",
     started_at=AT,

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from mcc.contracts.control import NewControl
 from mcc.contracts.limits import MAX_DEPTH, Limits
-from mcc.contracts.order import PROMPT_CHARACTERS, NewOrder, NewSession, WhenBusy
+from mcc.contracts.order import PROMPT_CHARACTERS, NewFork, NewOrder, NewSession, WhenBusy
 from mcc.contracts.usage import Usage
 
 PROMISED = {
@@ -45,6 +45,8 @@ def test_the_limits_are_those_that_the_interface_promises() -> None:
         ("rounds", 1_000_000_001),
         ("rounds", 1.5),
         ("rounds", "many"),
+        *[("rounds", value) for value in ("5", True, 5.0)],
+        *[(name, value) for name in ("wall_seconds", "cost_usd") for value in ("5", True)],
         ("depth", MAX_DEPTH + 1),
         ("depht", 1),
     ],
@@ -85,6 +87,8 @@ def test_a_limit_may_forbid_or_go_to_its_bound(name: str, value: int) -> None:
         ("priority", -1),
         ("priority", 10),
         ("priority", 1.5),
+        ("priority", True),
+        ("priority", "5"),
         ("queue", "a queue"),
         ("when_busy", "shout"),
         ("not_before", "2026-01-31T12:00:00"),
@@ -117,6 +121,50 @@ def test_a_new_order_with_a_wrong_field_is_refused_and_the_field_is_named(field:
 @pytest.mark.parametrize("prompt", ["x", "x" * PROMPT_CHARACTERS, "😀" * PROMPT_CHARACTERS, "\x00", " "])
 def test_a_prompt_of_up_to_200_000_characters_is_taken_as_it_is(prompt: str) -> None:
     assert NewOrder(prompt=prompt).prompt == prompt
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("after", 0),
+        ("after", 10**15 + 1),
+        ("after", "5"),
+        ("after", True),
+        ("after", 1.5),
+        ("after", None),
+        ("prompt", ""),
+        ("prompt", " \n\u3000"),
+        ("prompt", "x" * (PROMPT_CHARACTERS + 1)),
+        ("prompt", 7),
+        ("surprise", 1),
+    ],
+)
+def test_a_fork_with_a_wrong_field_is_refused_and_the_field_is_named(field: str, value: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        NewFork.model_validate({"after": 1, field: value})
+    assert {error["loc"][0] for error in caught.value.errors()} == {field}
+
+
+@pytest.mark.parametrize("prompt", [None, "x", "x" * PROMPT_CHARACTERS, "\x00", " x "])
+def test_the_prompt_of_a_fork_is_taken_as_it_is_or_left_out(prompt: str | None) -> None:
+    assert NewFork(after=1, prompt=prompt).prompt == prompt
+
+
+@pytest.mark.parametrize("value", [5, True])
+@pytest.mark.parametrize("field", ["record_id", "message", "reason", "mode", "remove_tools"])
+def test_a_control_takes_numbers_for_nothing(field: str, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        NewControl.model_validate({field: value})
+
+
+@pytest.mark.parametrize("title", [5, True, None])
+def test_a_session_takes_text_for_a_title(title: Any) -> None:
+    with pytest.raises(ValidationError):
+        NewSession.model_validate({"title": title})
+
+
+def test_limits_are_read_from_words_where_people_write_them() -> None:
+    assert Limits.model_validate_strings({"rounds": "5", "cost_usd": "0.5"}) == Limits(rounds=5, cost_usd=0.5)
 
 
 def test_a_new_order_has_the_promised_defaults() -> None:

@@ -1,0 +1,70 @@
+"""This room is for mistakes in what somebody asked for: where each one is, and in plain words what would do."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcc.contracts.order import IDENTIFIER, LABEL, NAME
+
+OBJECT = "should be a JSON object, in braces"
+WHOLE = "Input should be a whole number, such as 5"
+NUMBER = "Input should be a number, such as 2.5"
+TIME = "Input should be a time with its zone, such as 2026-01-31T12:00:00Z"
+
+_WORDS: Mapping[str, str] = {
+    "datetime_from_date_parsing": TIME,
+    "datetime_parsing": TIME,
+    "datetime_type": TIME,
+    "extra_forbidden": "Nothing of this name is known here; look at its spelling, or leave it out",
+    "float_parsing": NUMBER,
+    "float_type": f"{NUMBER}: no text, not true or false",
+    "int_from_float": f"{WHOLE}: no fraction",
+    "int_parsing": WHOLE,
+    "int_type": f"{WHOLE}: no text, no fraction, not true or false",
+    "missing": "Nothing is given here, and it is needed; add it",
+    "model_attributes_type": f"Input {OBJECT}",
+    "model_type": f"Input {OBJECT}",
+    "string_type": "Input should be text, in quotation marks",
+    "string_unicode": "Input holds half of a surrogate pair, which is no character; leave it out",
+    "tuple_type": "Input should be a list",
+}
+"""Kinds of mistakes for which pydantic has words of its own trade."""
+
+_PATTERNS: Mapping[str, str] = {
+    IDENTIFIER: "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000",
+    LABEL: "Input should be 1 to 100 characters on one line",
+    NAME: "Input should be a name: at most 64 letters, digits and _ . : -, the first one a letter or digit",
+}
+"""What fits a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """`field` is the path to it, with dots; "" for the whole."""
+
+    field: str
+    message: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+def mistakes(errors: Iterable[Mapping[str, Any]]) -> list[Mistake]:
+    """The same in words, for errors as pydantic and FastAPI list them. What was sent is never told again."""
+    return [_mistake(error) for error in errors]
+
+
+def _mistake(error: Mapping[str, Any]) -> Mistake:
+    where = [str(part) for part in error["loc"] if part != "body"]
+    if error["type"] == "json_invalid":
+        return Mistake("", f"The body is not JSON from character {where[-1]} on; correct it there")
+    if not where and error["type"] in ("missing", "model_attributes_type", "model_type"):
+        return Mistake("", f"The body {OBJECT}")
+    return Mistake(".".join(where), _in_words(error))
+
+
+def _in_words(error: Mapping[str, Any]) -> str:
+    said: str = _WORDS.get(error["type"]) or _PATTERNS.get(error.get("ctx", {}).get("pattern", ""), error["msg"])
+    said = said.removeprefix("Value error, ").replace(" after validation", "")
+    return said.replace("Tuple should", "List should").replace("String should", "Text should")

@@ -1,0 +1,17 @@
+"""This room is for the count of messages that a drone could not use, which it tells with its lease."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("drones", sa.Column("refused_messages", sa.BigInteger(), nullable=False, server_default="0"))
+
+
+def downgrade() -> None:
+    op.drop_column("drones", "refused_messages")

@@ -1,0 +1,195 @@
+"""Orders of a version that this code does not know, as a rolling deploy has them for a while.
+
+Who may end them: everybody as long as no agent has begun, then only those who know what its agents left open.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.store.errors import ControlsPending
+from mcc.store.ports import Parking
+from mcc.store.sql import SqlStore
+from mcc.store.sql.tables import JOURNAL, STATE
+from mcc.testing import MemoryStore
+from tests.conformance.store.scene import Held, Scene, started
+
+UNKNOWN = 99
+ENDED = ["order.queued", "control.applied", "order.finished"]
+
+
+def of_version(scene: Scene, order_id: str, version: int = UNKNOWN) -> None:
+    store = scene.store
+    if isinstance(store, MemoryStore):
+        store.shelf.orders[order_id].journal_version = version
+        return
+    assert isinstance(store, SqlStore)
+    change = sa.update(STATE).where(STATE.c.order_id == order_id).values(journal_version=version)
+    store.database.write(lambda connection: connection.execute(change))
+
+
+def newer(scene: Scene, **fields: object) -> WorkOrder:
+    """Placed by a service of another version."""
+    order = scene.place(**fields)  # type: ignore[arg-type]
+    of_version(scene, order.id)
+    return order
+
+
+def begun(scene: Scene, **fields: object) -> Held:
+    """An agent of it has begun, under a drone of another version."""
+    held = scene.running(**fields)  # type: ignore[arg-type]
+    held.write(started())
+    of_version(scene, held.order_id)
+    return held
+
+
+def handed_back(scene: Scene, held: Held) -> None:
+    scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="drone-1", message="told to stop")
+
+
+def parked(scene: Scene, held: Held) -> None:
+    waiting = Parking(
+        held.order_id, held.epoch, held.last_seq, held.control_seq, WaitingReason.PAUSED, "it is paused", None
+    )
+    scene.store.claims.park(waiting)
+
+
+def cancel(scene: Scene, order_id: str) -> Control:
+    return scene.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="x")
+
+
+def honoured(scene: Scene, order_id: str) -> Sequence[str]:
+    """A drone that knows the journal after all claims the order, and can only end it as cancelled; its kinds then."""
+    of_version(scene, order_id, JOURNAL_VERSION)
+    held = scene.hold(order_id, token="of another version")
+    with pytest.raises(ControlsPending):
+        held.finish()
+    [asked] = scene.store.controls.pending({order_id: held.control_seq})
+    assert asked.kind is ControlKind.CANCEL
+    held.control_seq = asked.number
+    held.finish(OrderStatus.CANCELLED)
+    return scene.kinds(order_id)
+
+
+def test_no_drone_of_this_version_claims_them(scene: Scene) -> None:
+    order = newer(scene)
+    assert scene.store.claims.claimable(["default"], 10) == []
+    assert scene.claim(order.id, scene.drone()) is None
+    assert scene.kinds(order.id) == ["order.queued"]
+
+
+@pytest.mark.parametrize("hours", [None, 1])
+def test_one_that_no_agent_has_begun_is_cancelled_at_once(scene: Scene, hours: int | None) -> None:
+    order = newer(scene, not_before=hours and scene.clock.now() + timedelta(hours=hours))
+    assert cancel(scene, order.id).applied_seq == 2
+    assert scene.status(order.id) is OrderStatus.CANCELLED
+    assert scene.kinds(order.id) == ENDED
+    assert scene.store.orders.record(order.id) is None
+    of_version(scene, order.id, JOURNAL_VERSION)
+    assert scene.fold(order.id).finished, "those who know its version read these entries as well"
+
+
+def test_one_that_no_agent_has_begun_expires(scene: Scene) -> None:
+    order = newer(scene, expires_at=scene.clock.now() + timedelta(seconds=1))
+    waiting = newer(scene, not_before=scene.clock.now() + timedelta(hours=1))
+    scene.clock.advance(2)
+    assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [order.id]
+    seen = scene.store.orders.get(order.id)
+    assert (seen.status, seen.reason) == (OrderStatus.FAILED, FailureReason.EXPIRED)
+    assert scene.kinds(order.id) == ["order.queued", "order.finished"]
+    assert scene.status(waiting.id) is OrderStatus.WAITING
+
+
+@pytest.mark.parametrize("when_busy", ["interrupt", "rollback"])
+def test_one_that_no_agent_has_begun_makes_way_for_another_turn(scene: Scene, when_busy: str) -> None:
+    first = newer(scene)
+    placed = scene.placed(session_id=first.session_id, when_busy=when_busy)
+    assert scene.status(first.id) is OrderStatus.CANCELLED
+    assert scene.kinds(first.id) == ENDED
+    assert placed.order.blocked_by is None
+    assert scene.store.orders.get(first.id).left_out is (when_busy == "rollback")
+
+
+def test_one_whose_journal_has_entries_of_unknown_kinds_is_cancelled_too(sql_scene: Scene) -> None:
+    order = newer(sql_scene)
+    store = sql_scene.store
+    assert isinstance(store, SqlStore)
+    entry = {
+        "order_id": order.id,
+        "seq": 2,
+        "epoch": 0,
+        "at": 1,
+        "kind": "order.praised",
+        "depth": 0,
+        "data_json": "{}",
+    }
+    further = sa.update(STATE).where(STATE.c.order_id == order.id).values(last_seq=2)
+    store.database.write(lambda connection: connection.execute(sa.insert(JOURNAL).values(entry)))
+    store.database.write(lambda connection: connection.execute(further))
+    assert cancel(sql_scene, order.id).applied_seq == 3
+    assert sql_scene.store.orders.get(order.id).last_seq == 4
+    assert sql_scene.status(order.id) is OrderStatus.CANCELLED
+
+
+def test_one_that_agents_have_begun_is_cancelled_by_those_who_know_its_journal(scene: Scene) -> None:
+    held = begun(scene)
+    handed_back(scene, held)
+    before = scene.kinds(held.order_id)
+    assert cancel(scene, held.order_id).open
+    assert scene.kinds(held.order_id) == before and scene.status(held.order_id) is OrderStatus.QUEUED
+    kinds = honoured(scene, held.order_id)
+    assert kinds[-2:] == ["agent.finished", "order.finished"]
+
+
+def test_one_that_agents_have_begun_and_that_waits_is_woken_to_be_cancelled(scene: Scene) -> None:
+    held = begun(scene)
+    parked(scene, held)
+    assert cancel(scene, held.order_id).open
+    assert scene.kinds(held.order_id)[-1] == "order.resumed" and scene.status(held.order_id) is OrderStatus.QUEUED
+    assert honoured(scene, held.order_id)[-1] == "order.finished"
+
+
+@pytest.mark.parametrize("laid_aside", [handed_back, parked])
+@pytest.mark.parametrize("when_busy", ["interrupt", "rollback"])
+def test_another_turn_waits_until_one_that_agents_have_begun_is_cancelled(
+    scene: Scene, laid_aside: Callable[[Scene, Held], None], when_busy: str
+) -> None:
+    held = begun(scene)
+    laid_aside(scene, held)
+    first = scene.store.orders.get(held.order_id)
+    placed = scene.placed(session_id=first.session_id, when_busy=when_busy)
+    assert placed.interrupted == first.id and placed.order.blocked_by == first.id
+    assert "order.finished" not in scene.kinds(first.id)
+    scene.store.sweeper.sweep(may_expire=True)
+    assert scene.status(first.id) is OrderStatus.QUEUED
+    assert honoured(scene, first.id)[-1] == "order.finished"
+    assert [one.order_id for one in scene.store.claims.claimable(["default"], 10)] == [placed.order.id]
+
+
+def test_a_lost_drone_gives_one_that_agents_have_begun_to_those_who_know_its_journal(scene: Scene) -> None:
+    plain, asked, bare = begun(scene), begun(scene), scene.running()
+    of_version(scene, bare.order_id)
+    for held in (asked, bare):
+        cancel(scene, held.order_id)
+    scene.lose()
+    statuses = [scene.status(held.order_id) for held in (plain, asked, bare)]
+    assert statuses == [OrderStatus.QUEUED, OrderStatus.QUEUED, OrderStatus.CANCELLED]
+    assert "order.finished" not in scene.kinds(asked.order_id)
+    assert plain.write(started()).fenced == {plain.order_id}
+    assert honoured(scene, asked.order_id)[-1] == "order.finished"
+
+
+def test_one_that_agents_have_begun_does_not_expire_here(scene: Scene) -> None:
+    held = begun(scene)
+    parked(scene, held)
+    scene.clock.advance(25 * 3_600)
+    assert list(scene.store.sweeper.sweep(may_expire=True).ended) == []
+    of_version(scene, held.order_id, JOURNAL_VERSION)
+    assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [held.order_id]
+    assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]

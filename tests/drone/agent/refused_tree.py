@@ -1,0 +1,57 @@
+"""This room is for a scripted tree whose models are refused, and for waiting until a tree stands still."""
+
+import asyncio
+from collections.abc import Sequence
+
+from drone.agent.ports import Ask, AskLater
+from drone.models.scripted import Line, Said
+from mcc.contracts.limits import Limits
+from tests.drone.agent.steered_tree import TWO, SteeredTree
+
+BUSY = "It is busy. It wants to be asked again later."
+
+
+class Refusing:
+    """The models of the agents in `refused` are refused once for each time that they stand there, for `seconds`."""
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        refused: Sequence[str] = ("north",),
+        script: dict[str, list[Line | str]] | None = None,
+        parks: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
+        self._seconds = seconds
+        self._refused = list(refused)
+        self.tree = SteeredTree(dict(script or TWO), limits=limits)
+        self.tree.turn.standstill.parks = parks
+        self.tree.model._author = self._author
+
+    async def _author(self, ask: Ask) -> Said:
+        said = await self.tree._author(ask)
+        prompt = self.tree.calls[-1]
+        if prompt not in self._refused:
+            return said
+        self._refused.remove(prompt)
+        return AskLater(BUSY, self._seconds, status=429)
+
+
+async def settled() -> None:
+    """Until whatever can go on now has done so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def standing(tree: SteeredTree) -> None:
+    """Until the tree stands still, and whatever was just about to move has moved."""
+    stood, standstill = asyncio.Event(), tree.turn.standstill
+    async with asyncio.timeout(10):
+        with standstill.watched(lambda stands: stood.set() if stands else stood.clear()):
+            while True:
+                if not standstill.stands:
+                    await stood.wait()
+                await settled()
+                if standstill.stands:
+                    return

@@ -1,0 +1,114 @@
+"""A turn's model is shown the turns of its session before it, and the same ones again by whoever takes it over."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from drone.agent.definitions import Definitions
+from drone.agent.messages import AssistantMessage, Message, UserMessage
+from drone.agent.ports import Ask
+from drone.agent.session import NOTE
+from drone.crew import Crew
+from drone.models.scripted import Said, ScriptedModel
+from drone.settings import Settings
+from drone.worker.runs import Stop
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.order import NewFork, WorkOrder
+from mcc.contracts.status import OrderStatus
+from tests.drone.worker.bench_of_orders import Bench
+from tests.parity.world import OneModel
+
+
+class Talk(Bench):
+    """A real crew whose model answers each prompt; the one to "slowly" comes once it is let go."""
+
+    def __init__(self) -> None:
+        self.asked: list[Ask] = []
+        self.held, self.let_go = asyncio.Event(), asyncio.Event()
+        settings = Settings()
+        models: Any = OneModel(ScriptedModel(self._say))
+        super().__init__(crew=Crew(settings, Definitions.load(settings.prompts_dir), models))
+
+    async def __aenter__(self) -> "Talk":
+        await super().__aenter__()
+        return self
+
+    async def _say(self, ask: Ask) -> Said:
+        self.asked.append(ask)
+        prompt = [message.text for message in ask.messages if isinstance(message, UserMessage)][-1]
+        if prompt == "slowly" and not self.let_go.is_set():
+            self.held.set()
+            await asyncio.Event().wait()
+        return f"About {prompt}."
+
+    async def say(self, prompt: str, session_id: str | None = None) -> WorkOrder:
+        return await self.work(self.place(prompt, session_id=session_id))
+
+    async def work(self, order: WorkOrder) -> WorkOrder:
+        assert await self.runner.work(order.id, drone="d1") is not None
+        return self.store.orders.get(order.id)
+
+    def notes(self, order: WorkOrder) -> list[str]:
+        record = self.store.orders.record(order.id)
+        assert record is not None
+        return [step.message for step in record.steps if step.kind == "note" and step.name == NOTE]
+
+
+def said(messages: Sequence[Message]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, UserMessage | AssistantMessage)]
+
+
+async def test_a_turn_is_shown_the_prompts_and_answers_before_it() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = await talk.say("two", first.session_id)
+        assert said(talk.asked[0].messages) == ["one"]
+        assert said(talk.asked[1].messages) == ["one", "About one.", "two"]
+        assert talk.notes(first) == []
+        assert talk.notes(second) == ["It was shown turn 1 of its session."]
+
+
+async def test_a_turn_that_is_rolled_back_is_not_shown_to_later_ones() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = await talk.say("two", first.session_id)
+        talk.store.orders.roll_back(second.id, principal="test")
+        third = await talk.say("three", first.session_id)
+        assert said(talk.asked[-1].messages) == ["one", "About one.", "three"]
+        assert talk.notes(third) == ["It was shown turn 1 of its session."]
+
+
+async def test_a_turn_without_an_answer_is_shown_as_such() -> None:
+    async with Talk() as talk:
+        first = talk.place("one")
+        talk.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), principal="test")
+        await talk.say("two", first.session_id)
+        assert said(talk.asked[0].messages) == ["one", "[This turn was cancelled, without an answer.]", "two"]
+
+
+async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolled_back_since() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = talk.place("slowly", session_id=first.session_id)
+        working = asyncio.create_task(talk.runner.work(second.id, drone="d1"))
+        await talk.held.wait()
+        for run in talk.runs:
+            run.halt(Stop.HAND_BACK)
+        await working
+        talk.store.claims.hand_back(talk.runs.to_hand_back(), drone="d1", message="bye")
+        talk.store.orders.roll_back(first.id, principal="test")
+        talk.let_go.set()
+        done = await talk.work(second)
+        assert done.status is OrderStatus.SUCCEEDED
+        before, after = talk.asked[-2:]
+        assert said(before.messages) == said(after.messages) == ["one", "About one.", "slowly"]
+        assert talk.notes(second) == ["It was shown turn 1 of its session."]
+
+
+async def test_a_fork_of_a_turn_is_shown_what_that_was_shown() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = await talk.say("two", first.session_id)
+        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
+        await talk.work(fork)
+        assert said(talk.asked[-1].messages) == ["one", "About one.", "two", "About two.", "three"]
