@@ -49,7 +49,10 @@ def _limits(pairs: list[str]) -> Limits:
             near = get_close_matches(key.strip(), Limits.model_fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(Limits.model_fields)}"
             raise ValueError(f"there is no limit {key.strip()!r}; {hint}")
-    return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split})
+    try:
+        return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split})
+    except ValidationError as error:
+        raise ValueError(f"limits.{mistakes(error.errors())[0].sentence}") from error
 
 
 async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:

@@ -71,8 +71,8 @@ class Crew:
         """One turn of the Master Agent; `bridge` brings what people ask of its agents.
 
         `past`: what the journal says of a turn that another drone began; it goes on where that was. `session`: the
-        turns before this one, which a turn that goes on has kept from its beginning. Raises
-        `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
+        turns before this one, for a turn that begins; one that goes on has kept them. Raises `JournalError`,
+        `Exhausted` and CancelledError; everything else is in the outcome.
         """
         turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past)
         try:

@@ -10,14 +10,13 @@ NOTE = "session"
 
 
 def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
-    """Each turn's prompt and answer; one without an answer says how it ended, for roles must take turns."""
+    """Each turn's prompt and answer; one without an answer says how it ended: each prompt is answered."""
     for turn in turns:
         yield UserMessage(turn.prompt)
-        yield AssistantMessage(turn.answer or f"[This turn was {turn.status.value}, without an answer.]")
+        yield AssistantMessage(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
 
 
 def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
-    """For people: which turns the agent was shown."""
-    numbers = ", ".join(str(turn.session_seq) for turn in turns)
-    word = "turn" if len(turns) == 1 else "turns"
-    return AgentStep(name=NOTE, message=f"It was shown {word} {numbers} of its session.")
+    """For people: how much of its session the agent was shown."""
+    before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
+    return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")

@@ -19,10 +19,10 @@ def kept_setup(
     limits: Limits,
     definition: AgentDefinition,
     owed: object,
-    session: Sequence[EarlierTurn] = (),
+    session: Sequence[EarlierTurn],
 ) -> str:
     """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks, and
-    the turns of the session that it was shown, where there are any.
+    the turns of the session that it was shown.
     """
     tools = [
         {
@@ -43,7 +43,7 @@ def kept_setup(
             "limits": limits,
             "definition": definition.model_copy(update={"prompt": ""}),
             "gate": owed,
-            **({"session": tuple(session)} if session else {}),
+            "session": tuple(session),
         }
     ).decode()
 

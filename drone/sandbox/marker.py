@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 DIRECTORY = ".mcc-workspace"
 FILE = "id"
-IGNORE = "# What drones need of this workspace, for themselves alone. It may be deleted while no order works here.\n*\n"
+IGNORE = "# What drones need of this workspace, for themselves alone. It may be deleted while no order needs it.\n*\n"
 
 _TOKEN = re.compile(rb"[0-9a-f]{32}\n")
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -39,8 +39,8 @@ class CannotStart(Exception):
 class Drone:
     """One worker process: a loop with orders at work, a lease that says so, a sweep, and an orderly end.
 
-    `wedged` is called when the loop has not turned for `wedged_seconds`, and when there is no memory left to go on
-    with; it should end the process.
+    `wedged` is called when the loop has not turned for `wedged_seconds`, when the workshop is broken, and when there is
+    no memory, or no thread, to go on with; it should end the process.
     """
 
     def __init__(

@@ -108,8 +108,6 @@ class BrokerConnection(Connection):
 class Messaging(AMQP):  # type: ignore[misc]
     """Celery's `amqp` with connections that read through `Channel`; what they drop is counted by the application."""
 
-    connection_type = BrokerConnection
-
     @property
     def Connection(self) -> Callable[..., BrokerConnection]:
-        return partial(self.connection_type, refused=self.app.message_refused)
+        return partial(BrokerConnection, refused=self.app.message_refused)

@@ -42,7 +42,7 @@ PARK_AFTER_SECONDS = 20.0
 """An order that stands still for so long is laid aside."""
 
 SESSION_CHARACTERS = 100_000
-"""What a turn is shown of the earlier ones of its session, the newest first: about 25,000 tokens."""
+"""The most that a turn is shown of the earlier ones of its session: about 25,000 tokens."""
 
 PAGE = 1_000
 FRESH = 2
@@ -129,6 +129,11 @@ class Runner:
             if claim is None:
                 return None
             return claim.order if await self._surely(run, claim) else None
+        except Exception as problem:
+            if not is_exhausted(problem):
+                raise
+            self._fall(problem)
+            return None
         finally:
             self._runs.leave(run)
 
@@ -150,21 +155,24 @@ class Runner:
         try:
             return await patiently(self._offload, partial(claim, unseen=False))
         except WorkspaceNeeded as needed:
-            plan = await self._workspaces.plan(needed.order, begun=needed.begun)
-            try:
-                return None if plan is None else await self._claim_with(run, plan, claim, drone)
-            except AnotherWorkspace:
-                plan = self._workspaces.replaced(needed.order)
-        return None if plan is None else await self._claim_with(run, plan, claim, drone)
+            order, begun = needed.order, needed.begun
+        try:
+            return await self._claim_with(run, await self._workspaces.plan(order, begun=begun), claim, drone)
+        except AnotherWorkspace as another:
+            return await self._claim_with(run, self._workspaces.replaced(order, another.found), claim, drone)
 
-    async def _claim_with(self, run: Run, plan: Plan, claim: "partial[Claim | None]", drone: str) -> Claim | None:
+    async def _claim_with(
+        self, run: Run, plan: Plan | None, claim: "partial[Claim | None]", drone: str
+    ) -> Claim | None:
         """Claim an order that names a workspace; one that has to wait for it is laid aside at once."""
         assert self._workspaces is not None
+        if plan is None:
+            return None
         run.workspace = plan.hold
         claimed = await patiently(self._offload, partial(claim, workspace=plan.hold))
         if claimed is None or plan.waits is None:
             return claimed
-        seq = await self._workspaces.lay_aside(claimed, plan.waits, drone=drone)
+        seq = await self._workspaces.lay_aside(claimed, plan, drone=drone)
         if seq is not None:
             self._teller.hint(Hint(order_id=run.order_id, seq=seq, status=OrderStatus.WAITING.value))
         return None
@@ -175,8 +183,7 @@ class Runner:
             return await self._carry_out(run, claim)
         except Exception as problem:
             if is_exhausted(problem):
-                self._fall(problem)
-                return False
+                raise
             log.exception("an order could not be carried out", order_id=run.order_id)
             return await self._finisher.abandon(run, claim, problem)
 
@@ -237,7 +244,8 @@ class Runner:
         await run.take(await patiently(self._offload, asked))
 
     async def _session(self, order: WorkOrder) -> tuple[EarlierTurn, ...]:
-        if order.session_seq == 1:
+        """What it goes on from; the first turn of a session has something only when it was made of another one."""
+        if order.session_seq == 1 and order.origin is None:
             return ()
         context = partial(self._store.sessions.context, order, characters=SESSION_CHARACTERS)
         return tuple(await patiently(self._offload, context))

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Task
 
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 
 if TYPE_CHECKING:
     from drone.worker.celery_app import DroneApp
-
-LONGEST_ID = 64
 
 
 class OrderTask(Task):  # type: ignore[misc]
@@ -21,7 +20,7 @@ class OrderTask(Task):  # type: ignore[misc]
 
 
 def may_name_an_order(argument: object) -> bool:
-    return isinstance(argument, str) and len(argument) <= LONGEST_ID
+    return isinstance(argument, str) and is_identifier(argument)
 
 
 def run_order(task: Any, order_id: object) -> None:

@@ -41,7 +41,13 @@ WAITING = 200
 """Waiting orders that are looked at in one round."""
 
 BUSY = "Another process of this machine is still at work in its workspace"
-REPLACED = "{} is not the directory that it began in; it goes on when that is back, or here once it is resumed"
+REPLACED = (
+    "{} is not the directory that it began in, or the marker in it was deleted; "
+    "it goes on when that is back, or in this one once it is resumed"
+)
+NOT_SEEN = (
+    "No drone sees {} any more; it goes on when that directory is back, or in another one once it is resumed there"
+)
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
 
@@ -114,10 +120,14 @@ class Busy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to claim an order that names a workspace. `waits`: it is claimed only to be laid aside, for this reason."""
+    """How to claim an order that names a workspace. `waits`: it is claimed only to be laid aside, for this reason.
+
+    `found` is the key of the directory that is there instead of the one that it has begun in.
+    """
 
     hold: WorkspaceHold | None = None
     waits: str | None = None
+    found: str | None = None
 
 
 class Workspaces:
@@ -170,7 +180,7 @@ class Workspaces:
             case Verdict.PERHAPS if self._was_left_long(order.id):
                 return Plan(waits=f"It waits for a drone that sees {order.workspace}")
             case Verdict.NOBODY:
-                return Plan(waits=f"No drone sees {order.workspace} any more; it goes on as soon as one does")
+                return Plan(waits=NOT_SEEN.format(order.workspace))
             case _:
                 return None
 
@@ -178,9 +188,11 @@ class Workspaces:
         key = workspace_key(path)
         return WorkspaceHold(key.text, exclusive=self._crew.may_write(order, path), lasting=key.lasting)
 
-    def replaced(self, order: WorkOrder) -> Plan | None:
+    def replaced(self, order: WorkOrder, found: str) -> Plan | None:
         """How this drone claims an order that has begun in another directory than the one that it sees there now."""
-        return Plan(waits=REPLACED.format(order.workspace)) if self._was_left_long(order.id) else None
+        if not self._was_left_long(order.id):
+            return None
+        return Plan(waits=REPLACED.format(order.workspace), found=found)
 
     def _was_left_long(self, order_id: str) -> bool:
         """Whether this drone left the order to others a while ago; they had their chance."""
@@ -192,7 +204,7 @@ class Workspaces:
         found = await patiently(self._offload, self._store.leases.registrations)
         return [one for one in found if one.incarnation != self._lease.incarnation]
 
-    async def lay_aside(self, claim: Claim, message: str, *, drone: str) -> int | None:
+    async def lay_aside(self, claim: Claim, plan: Plan, *, drone: str) -> int | None:
         """An order that was claimed for nothing else waits for its workspace. What was asked of it is seen to.
 
         Answers the number of the entry that says so, None when it does not wait.
@@ -200,7 +212,7 @@ class Workspaces:
         seen = claim.control_seq
         while True:
             try:
-                seq = await patiently(self._offload, partial(self._store.claims.park, _parking(claim, message, seen)))
+                seq = await patiently(self._offload, partial(self._store.claims.park, _parking(claim, plan, seen)))
                 log.info("order waits for its workspace", order_id=claim.order.id, workspace=claim.order.workspace)
                 return seq
             except Fenced as problem:
@@ -288,12 +300,14 @@ def _of_no_use(controls: Sequence[Control]) -> list[Control]:
     return [*resumes, *(one for one in pauses if one.number < last.get(one.record_id, 0))]
 
 
-def _parking(claim: Claim, message: str, seen: int) -> Parking:
+def _parking(claim: Claim, plan: Plan, seen: int) -> Parking:
+    assert plan.waits is not None
     return Parking(
         order_id=claim.order.id,
         epoch=claim.epoch,
         last_seq=claim.last_seq,
         control_seq=seen,
         reason=WaitingReason.WORKSPACE,
-        message=message,
+        message=plan.waits,
+        found=plan.found,
     )

@@ -1,6 +1,5 @@
 """This room is for what the endpoints share, and how they answer."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
@@ -14,6 +13,7 @@ from mcc.api.patience import BoundedOffload
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
 from mcc.contracts.answers import Problem
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.shape import to_json
 from mcc.feed.feed import Feed
 from mcc.settings import Settings
@@ -26,7 +26,6 @@ PRINCIPAL = "operator"
 """Whose orders these are: the one token is the operator's."""
 
 PAGE_LIMIT = 200
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,13 @@ async def _service(request: Request) -> Service:
 
 async def _order_id(order_id: str) -> str:
     """What cannot be an order's id is not asked for in the database."""
-    if not _ID.fullmatch(order_id):
+    if not is_identifier(order_id):
         raise Refusal(404, "There is no such order.")
     return order_id
 
 
 async def _session_id(session_id: str) -> str:
-    if not _ID.fullmatch(session_id):
+    if not is_identifier(session_id):
         raise Refusal(404, "There is no such session.")
     return session_id
 

@@ -135,7 +135,7 @@ def fork(order_id: str, after: int, prompt: str | None, idempotency_key: str | N
     from mcc.contracts.shape import to_json
 
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
-    body = to_json({"after": after} if prompt is None else {"after": after, "prompt": prompt})
+    body = to_json({"after": after, "prompt": prompt})
     return Call("POST", f"{_order_path(order_id)}/fork", _order, body=body, headers=headers)
 
 

@@ -1,9 +1,14 @@
 """This room is for identifiers: fresh ones that sort by time, derived ones that a second run finds again."""
 
+import re
 import secrets
 import time
 import uuid
 
+IDENTIFIER = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+"""What every id looks like."""
+
+_IDENTIFIER = re.compile(IDENTIFIER)
 _NAMESPACE = uuid.UUID("6f3c0c52-55b5-5f0e-9d0f-2b8f5f5f4d11")
 
 
@@ -17,6 +22,10 @@ def fresh_id() -> str:
     value = (milliseconds & ((1 << 48) - 1)) << 80 | 0x7 << 76
     value |= fraction << 64 | 0b10 << 62 | secrets.randbits(62)
     return str(uuid.UUID(int=value))
+
+
+def is_identifier(text: str) -> bool:
+    return _IDENTIFIER.fullmatch(text) is not None
 
 
 def derived_id(*parts: str | int) -> str:

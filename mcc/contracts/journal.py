@@ -108,10 +108,13 @@ class OrderHandedBack(Fact):
 
 
 class OrderWaiting(Fact):
+    """`found` is the key of a directory that has the place of the order's workspace: a resume lets it go on there."""
+
     kind: ClassVar[str] = "order.waiting"
     reason: WaitingReason
     message: Text
     until: Moment | None = None
+    found: str | None = None
 
 
 class OrderResumed(Fact):

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.contracts.order import IDENTIFIER, LABEL, NAME
+from mcc.contracts.ids import IDENTIFIER
+from mcc.contracts.order import GIT_REF, LABEL, MODEL_NAME, NAME
 
 OBJECT = "should be a JSON object, in braces"
 WHOLE = "Input should be a whole number, such as 5"
@@ -31,8 +32,10 @@ _WORDS: Mapping[str, str] = {
 """Kinds of mistakes for which pydantic has words of its own trade."""
 
 _PATTERNS: Mapping[str, str] = {
+    GIT_REF: "Input should be at most 200 letters, digits and _ . / -, the first one a letter or digit",
     IDENTIFIER: "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000",
     LABEL: "Input should be 1 to 100 characters on one line",
+    MODEL_NAME: "Input should be at most 200 letters, digits and _ . : / @ + -, the first one a letter or digit",
     NAME: "Input should be a name: at most 64 letters, digits and _ . : -, the first one a letter or digit",
 }
 """What fits a pattern."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from mcc.contracts.ids import IDENTIFIER
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -14,15 +15,16 @@ from mcc.contracts.usage import Usage
 PROMPT_CHARACTERS = 200_000
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
-IDENTIFIER = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 LABEL = r"^[^\x00\n]{1,100}$"
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}$"
+GIT_REF = r"^[A-Za-z0-9][\w./-]{0,199}$"
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 """A short name: letters, digits and `_ . : -`, at most 64 characters."""
 
 Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
-ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}$")]
+ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME)]
 
 
 def _no_nul(value: str) -> str:
@@ -73,7 +75,7 @@ class NewOrder(Closed):
     agent: Name = "master"
     model: ModelName | None = None
     workspace: Path | None = None
-    ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]{0,199}$")] | None = None
+    ref: Annotated[str, StringConstraints(pattern=GIT_REF)] | None = None
     document_id: Identifier | None = None
     blueprint: Name | None = None
     limits: Limits | None = None
@@ -99,8 +101,12 @@ class NewFork(Closed):
 
 
 class EarlierTurn(Closed):
-    """A turn of the same session that had ended; `session_seq` counts the turns from 1 on."""
+    """A turn that had ended, as later ones of its session are shown it; `session_seq` counts the turns from 1 on.
 
+    `prompt` is what its master was asked, with what people told it later.
+    """
+
+    order_id: Identifier
     session_seq: int
     prompt: Text
     status: OrderStatus

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,13 +9,12 @@ from typing import Any
 
 import redis
 
-from mcc.contracts.ids import fresh_id
+from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
 from mcc.dispatch.broker import PRIORITY_SEPARATOR, queue_keys
 from mcc.dispatch.connection import connect
 from mcc.dispatch.errors import translated
 
-ORDER_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 REMOVED = f"{KEY_PREFIX}doctor.removed"
 """The list that messages are moved to: the newest of them, for some days."""
 
@@ -104,7 +102,7 @@ def order_of(message: bytes | str) -> str | None:
         [order_id] = json.loads(body)[0]
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
-    return order_id if isinstance(order_id, str) and ORDER_ID.fullmatch(order_id) else None
+    return order_id if isinstance(order_id, str) and is_identifier(order_id) else None
 
 
 def _info(link: redis.Redis) -> Mapping[str, Any]:

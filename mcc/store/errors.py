@@ -47,7 +47,11 @@ class WorkspaceNeeded(StoreError):
 
 
 class AnotherWorkspace(StoreError):
-    """The order has begun in another directory than the one that it would be claimed with."""
+    """The order has begun in another directory than the one that it would be claimed with, whose key is `found`."""
+
+    def __init__(self, order_id: str, found: str) -> None:
+        super().__init__(f"order {order_id} has begun in another directory")
+        self.found = found
 
 
 class BadEntry(StoreError):

@@ -105,7 +105,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Parking:
-    """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does."""
+    """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does.
+
+    `found` is the key of a directory that has the place of the one that it has begun in: a resume accepts it.
+    """
 
     order_id: str
     epoch: int
@@ -114,6 +117,7 @@ class Parking:
     reason: WaitingReason
     message: str
     until: datetime | None = None
+    found: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +226,7 @@ class Claims(Protocol):
         the claim, for as long as the order runs under it; None is answered, and nothing changed, while another running
         order holds it in a way that does not go together with this one. The same token again gives the same claim.
         The first one with a lasting key is where the order begins: `AnotherWorkspace` is raised for another key, and
-        nothing changed, until a resume of the order, while it waits for its workspace, lets it go on anywhere.
+        nothing changed, until a resume of the order, while it waits because that one was found, lets it go on there.
         `unseen` False: an order that names a workspace is claimed with `workspace` only; without it `WorkspaceNeeded`
         is raised, and nothing changed.
         """
@@ -352,7 +356,7 @@ class Sessions(Protocol):
         """What a turn goes on from: the turns of its session before it that have ended, in their order.
 
         Those that were rolled back are left out, and of a retry the turn that it repeats. The newest ones are answered,
-        as many as have at most so many characters together.
+        200 at most, as many as have at most so many characters together.
         """
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.journal import Fact, OrderWaiting
 from mcc.contracts.status import OrderStatus, Reason, WaitingReason
 from mcc.store.entries import stops_all
 from mcc.store.errors import AnotherWorkspace
@@ -71,16 +72,16 @@ def why_refused(effect: Effect) -> str | None:
     return "no drone has begun this order yet, so none of its records can be addressed"
 
 
-def goes_on_anywhere(control: Control, reason: Reason | str | None) -> bool:
-    """Whether this control lets an order that waits for its workspace go on in whatever directory is there now."""
+def accepted_by(control: Control, last: Fact) -> str | None:
+    """Key of the directory that this control lets an order go on in, which waits as its `last` entry says."""
     whole = control.kind is ControlKind.RESUME and control.record_id is None
-    return whole and reason == WaitingReason.WORKSPACE
+    return last.found if whole and isinstance(last, OrderWaiting) else None
 
 
 def check_workspace(order_id: str, began_in: str | None, hold: WorkspaceHold) -> None:
     """Raises `AnotherWorkspace` when the order has begun in a directory that this is not."""
     if began_in is not None and began_in != hold.key:
-        raise AnotherWorkspace(f"order {order_id} has begun in another directory")
+        raise AnotherWorkspace(order_id, hold.key)
 
 
 def said_by(control: Control) -> str:

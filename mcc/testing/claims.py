@@ -131,7 +131,8 @@ class MemoryClaims:
         kept.reason, kept.not_before = parking.reason, parking.until
         expires_at = micros(kept.spec.expires_at) if kept.spec.expires_at else None
         kept.waits_until = moment(waits_until(micros(max(now, parking.until or now)), expires_at))
-        kept.write([told(now, OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until))])
+        why = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
+        kept.write([told(now, why)])
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
         with self._shelf.lock:

@@ -25,8 +25,9 @@ from mcc.store.entries import (
 from mcc.store.errors import BadCursor, IdempotencyConflict, OrderIsUnfinished, SessionBusy, UnknownSession
 from mcc.store.large import parsed, text_digest
 from mcc.store.ports import Page, Placed
-from mcc.store.waiting import waits_until
+from mcc.store.waiting import said_by, waits_until
 from mcc.testing.audit import add_note
+from mcc.testing.requests import resume
 from mcc.testing.shelf import Kept, Key, Shelf
 
 
@@ -122,8 +123,8 @@ class MemoryOrders:
             return
         if head.endable:
             head.end_by_store(cancelled_by(cancel), self._shelf.clock.now())
-        else:
-            head.not_before = self._shelf.clock.now()
+        elif head.status is OrderStatus.WAITING:
+            resume(self._shelf, head, said_by(cancel))
 
     def _ask(self, head: Kept, kind: ControlKind, message: str | None = None, reason: str | None = None) -> Control:
         control = Control(

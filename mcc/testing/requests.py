@@ -7,7 +7,7 @@ from mcc.contracts.journal import OrderResumed
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.entries import applied, cancelled_by, final_sentence, requested, told
 from mcc.store.errors import OrderIsFinal
-from mcc.store.waiting import Effect, effect_of, goes_on_anywhere, said_by, why_refused
+from mcc.store.waiting import Effect, accepted_by, effect_of, said_by, why_refused
 from mcc.testing.shelf import Kept, Shelf
 
 
@@ -27,8 +27,7 @@ class MemoryControls:
             if effect is Effect.ENDS:
                 kept.end_by_store(cancelled_by(control), now)
             elif effect in (Effect.RESUMES, Effect.WAKES):
-                if goes_on_anywhere(control, kept.reason):
-                    kept.began_in = None
+                kept.began_in = accepted_by(control, kept.entries[-1].data) or kept.began_in
                 resume(self._shelf, kept, said_by(control), control if effect is Effect.RESUMES else None)
             return kept.controls[number - 1]
 

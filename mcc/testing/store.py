@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import EarlierTurn, NewSession, Session, WorkOrder
-from mcc.contracts.status import FINAL
 from mcc.store.clock import Clock, SystemClock
-from mcc.store.context import newest, repeated_by
+from mcc.store.context import context
 from mcc.store.errors import BadCursor, UnknownSession
 from mcc.store.large import text_digest
 from mcc.store.ports import Page
 from mcc.testing.audit import MemoryAudit
 from mcc.testing.claims import MemoryClaims, MemoryJournal
 from mcc.testing.examination import MemoryExaminer, MemoryMender
+from mcc.testing.history import MemoryHistory
 from mcc.testing.leases import MemoryLeases, MemorySweeper
 from mcc.testing.orders import MemoryOrders
 from mcc.testing.requests import MemoryControls
-from mcc.testing.shelf import Kept, Shelf
+from mcc.testing.shelf import Shelf
 
 
 class MemorySessions:
@@ -45,19 +45,7 @@ class MemorySessions:
 
     def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
         with self._shelf.lock:
-            before = [
-                kept
-                for kept in self._shelf.orders.values()
-                if kept.session_id == order.session_id and kept.session_seq < order.session_seq
-            ]
-            before.sort(key=lambda kept: kept.session_seq, reverse=True)
-            known = [kept for kept in before if kept.status in FINAL and not kept.left_out]
-            return newest((_turn(kept) for kept in known if kept.id != repeated_by(order)), characters)
-
-
-def _turn(kept: Kept) -> EarlierTurn:
-    answer = kept.outcome.answer if kept.outcome else None
-    return EarlierTurn(session_seq=kept.session_seq, prompt=kept.spec.prompt, status=kept.status, answer=answer)
+            return context(order, MemoryHistory(self._shelf), characters)
 
 
 class MemoryTexts:

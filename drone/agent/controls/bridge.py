@@ -185,7 +185,7 @@ class Bridge:
                 return None
 
     def _is_put_off(self, helm: Helm) -> bool:
-        """Whether somebody there waits for a provider, or did so under an earlier drone and is not back yet."""
+        """Whether somebody there waits for a provider, or did under an earlier drone and this agent is not back yet."""
         return helm.put_off or helm.origin.record_id in self._put_off
 
     async def _do(self, control: Control, helm: Helm) -> None:

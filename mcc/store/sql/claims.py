@@ -6,6 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import OrderClaimed, OrderHandedBack
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros
@@ -16,7 +17,6 @@ from mcc.store.ports import Claim, Claimable, Ending, Parking, Waiting, Workspac
 from mcc.store.sql.endings import end, end_by_store
 from mcc.store.sql.engine import Database
 from mcc.store.sql.leases import has_lease
-from mcc.store.sql.orders import is_identifier
 from mcc.store.sql.parking import Parker
 from mcc.store.sql.receipts import controls_of
 from mcc.store.sql.rows import State, insert_entries, is_held, lock, write

@@ -8,18 +8,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, final_sentence, requested
 from mcc.store.errors import OrderIsFinal
 from mcc.store.sql.endings import end_by_store, may_end
 from mcc.store.sql.engine import Database
-from mcc.store.sql.orders import is_identifier, known, unknown_order
+from mcc.store.sql.orders import known, unknown_order
 from mcc.store.sql.parking import resume
 from mcc.store.sql.receipts import IS_OPEN, add_control, control_of, controls_of, settle_refused
-from mcc.store.sql.rows import State, is_held, lock
+from mcc.store.sql.rows import State, entries_after, is_held, lock
 from mcc.store.sql.tables import CONTROLS
-from mcc.store.waiting import Effect, effect_of, goes_on_anywhere, said_by, why_refused
+from mcc.store.waiting import Effect, accepted_by, effect_of, said_by, why_refused
 
 _OPEN = (
     sa.select(CONTROLS)
@@ -105,7 +106,8 @@ def _act_at_once(connection: Connection, state: State, control: Control, effect:
         end_by_store(connection, state, cancelled_by(control), at)
     else:
         done = control if effect is Effect.RESUMES else None
-        resume(connection, state, at, said_by(control), done, anywhere=goes_on_anywhere(control, state.reason))
+        (last,) = entries_after(connection, state.order_id, state.last_seq - 1)
+        resume(connection, state, at, said_by(control), done, workspace_key=accepted_by(control, last.data))
 
 
 def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None) -> bool:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.drones import Registration
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.store.clock import moment
@@ -18,7 +19,6 @@ from mcc.store.examined import DOCTOR, Examined, Health, IdleTransaction, LateRe
 from mcc.store.large import parsed
 from mcc.store.sql.engine import Database, DatabaseTime
 from mcc.store.sql.leases import LIVE, SHOWN_SECONDS, in_time
-from mcc.store.sql.orders import is_identifier
 from mcc.store.sql.receipts import IS_OPEN, settle_all
 from mcc.store.sql.rows import lock
 from mcc.store.sql.tables import CONTROLS, DRONES, JOURNAL, ORDERS, STATE, SWEEPERS, WORKSPACE_LOCKS

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import Entry
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
@@ -15,7 +16,7 @@ from mcc.store.clock import micros
 from mcc.store.errors import BadEntry
 from mcc.store.ports import Appended, Batch, Reached
 from mcc.store.sql.engine import Database
-from mcc.store.sql.orders import is_identifier, known, unknown_order
+from mcc.store.sql.orders import known, unknown_order
 from mcc.store.sql.receipts import settle_applied
 from mcc.store.sql.rows import ENTRY_COLUMNS, USAGE, entries_after, entry_row, keep_blobs, spent_in
 from mcc.store.sql.tables import STATE

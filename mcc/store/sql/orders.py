@@ -1,6 +1,5 @@
 """This room is for orders: placing them, finding them, and the records that they left."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -8,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, Receipt
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
@@ -23,7 +23,6 @@ from mcc.store.sql.rows import entries_after, lock
 from mcc.store.sql.tables import LABELS, ORDERS, STATE
 from mcc.store.sql.views import ORDER, Views, is_any
 
-_IDENTIFIER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
@@ -31,10 +30,6 @@ _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
 RACES = 3
 """Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
-
-
-def is_identifier(text: str) -> bool:
-    return _IDENTIFIER.fullmatch(text) is not None
 
 
 def unknown_order(order_id: str) -> UnknownOrder:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import OrderResumed, OrderWaiting
 from mcc.contracts.status import OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros, moment
@@ -15,7 +16,6 @@ from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.large import parsed
 from mcc.store.ports import Parking, Waiting
 from mcc.store.sql.engine import Database
-from mcc.store.sql.orders import is_identifier
 from mcc.store.sql.receipts import controls_of, settle_applied
 from mcc.store.sql.rows import State, is_held, lock, write
 from mcc.store.sql.tables import JOURNAL, ORDERS, STATE
@@ -66,7 +66,7 @@ class Parker:
         return number
 
     def _lay_aside(self, connection: Connection, state: State, parking: Parking) -> None:
-        fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until)
+        fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
         due = micros(parking.until) if parking.until else None
         since = max(due or 0, int(connection.scalar(self._now) or 0))
         write(
@@ -116,16 +116,16 @@ def resume(
     message: str,
     control: Control | None = None,
     *,
-    anywhere: bool = False,
+    workspace_key: str | None = None,
 ) -> State:
     """A waiting order becomes claimable again, whatever time it waited for; `control` is applied by this.
 
-    `anywhere`: it need not go on in the directory that it has begun in.
+    `workspace_key`: it goes on in this directory from here on.
     """
     drafts = [applied(control, at)] if control else []
     drafts.append(told(at, OrderResumed(message=message)))
     settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
-    woken = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
-    if anywhere:
-        woken["workspace_key"] = None
+    woken: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
+    if workspace_key is not None:
+        woken["workspace_key"] = workspace_key
     return write(connection, state, drafts, status=OrderStatus.QUEUED, **woken)

@@ -28,11 +28,12 @@ from mcc.store.large import text_digest
 from mcc.store.sql.audit import add_note
 from mcc.store.sql.endings import end_by_store, may_end
 from mcc.store.sql.engine import DatabaseTime
+from mcc.store.sql.parking import resume
 from mcc.store.sql.receipts import add_control, controls_of
-from mcc.store.sql.rows import State, insert_entries, lock, text_json, write
+from mcc.store.sql.rows import State, insert_entries, lock, text_json
 from mcc.store.sql.tables import KEYS, LABELS, ORDERS, SESSIONS, STATE
 from mcc.store.sql.views import is_any
-from mcc.store.waiting import waits_until
+from mcc.store.waiting import said_by, waits_until
 
 _SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted")).with_for_update()
 _NEXT_TURN = (
@@ -154,7 +155,7 @@ class Placing:
     def _interrupt(self, connection: Connection, head: State) -> bool:
         """True when the head ended at once, because no drone runs it.
 
-        One that only those may end who know its journal becomes due: whoever of them claims it finds the cancel.
+        One that only those may end who know its journal goes on: whoever of them claims it finds the cancel.
         """
         if self.new.when_busy is WhenBusy.ROLLBACK:
             leave_out(connection, head.order_id, self.at, self.principal)
@@ -168,7 +169,8 @@ class Placing:
         if may_end(connection, seen):
             end_by_store(connection, seen, cancelled_by(cancel), self.at)
             return True
-        write(connection, seen, [], not_before=micros(self.at))
+        if seen.status is OrderStatus.WAITING:
+            resume(connection, seen, self.at, said_by(cancel))
         return False
 
     def _control(self, head: State, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:

@@ -5,37 +5,18 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.ids import fresh_id
+from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.order import EarlierTurn, NewSession, Session, WorkOrder
-from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros, moment
-from mcc.store.context import newest, repeated_by
+from mcc.store.context import context
 from mcc.store.errors import BadCursor, UnknownSession
-from mcc.store.large import parsed
 from mcc.store.ports import Page
 from mcc.store.sql.engine import Database
-from mcc.store.sql.orders import is_identifier
+from mcc.store.sql.history import SqlHistory
 from mcc.store.sql.rows import text_json, text_of
-from mcc.store.sql.tables import ORDERS, SESSIONS, STATE
-from mcc.store.sql.views import is_any
-
-MOST_TURNS = 200
-"""Rows that are read at most, however short the turns are."""
+from mcc.store.sql.tables import SESSIONS
 
 _ADD = sa.insert(SESSIONS)
-_TURNS = (
-    sa.select(ORDERS.c.spec_json, ORDERS.c.outcome_json, STATE.c.session_seq, STATE.c.status)
-    .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
-    .where(
-        ORDERS.c.session_id == sa.bindparam("of"),
-        ORDERS.c.session_seq < sa.bindparam("before"),
-        ORDERS.c.left_out.is_(False),
-        ORDERS.c.id != sa.bindparam("besides"),
-        is_any(STATE.c.status, FINAL),
-    )
-    .order_by(ORDERS.c.session_seq.desc())
-    .limit(MOST_TURNS)
-)
 _ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))
 
 
@@ -77,23 +58,7 @@ class SqlSessions:
         return self._database.read(page)
 
     def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
-        asked = {"of": order.session_id, "before": order.session_seq, "besides": repeated_by(order)}
-
-        def turns(connection: Connection) -> Sequence[EarlierTurn]:
-            with connection.execute(_TURNS, asked) as rows:
-                return newest(map(_turn, rows.mappings()), characters)
-
-        return self._database.read(turns)
-
-
-def _turn(row: sa.RowMapping) -> EarlierTurn:
-    outcome = parsed(row["outcome_json"]) if row["outcome_json"] else {}
-    return EarlierTurn(
-        session_seq=row["session_seq"],
-        prompt=parsed(row["spec_json"])["prompt"],
-        status=OrderStatus(row["status"]),
-        answer=outcome.get("answer"),
-    )
+        return self._database.read(lambda connection: context(order, SqlHistory(connection), characters))
 
 
 def _session(row: sa.RowMapping) -> Session:

@@ -166,7 +166,6 @@ def test_another_turn_waits_until_one_that_agents_have_begun_is_cancelled(
     placed = scene.placed(session_id=first.session_id, when_busy=when_busy)
     assert placed.interrupted == first.id and placed.order.blocked_by == first.id
     assert "order.finished" not in scene.kinds(first.id)
-    scene.store.sweeper.sweep(may_expire=True)
     assert scene.status(first.id) is OrderStatus.QUEUED
     assert honoured(scene, first.id)[-1] == "order.finished"
     assert [one.order_id for one in scene.store.claims.claimable(["default"], 10)] == [placed.order.id]

@@ -1,11 +1,14 @@
 """What a turn goes on from: the turns before it in its session, unless they were rolled back, as far as they fit."""
 
-from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.order import EarlierTurn, WorkOrder
+from mcc.contracts.control import ControlKind, NewControl, SteerMode
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import ControlApplied, Origin
+from mcc.contracts.order import EarlierTurn, NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.conformance.store.scene import Scene
 
 ALL = 1_000_000
+MANY = 201
 
 
 def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder:
@@ -29,8 +32,8 @@ def test_a_turn_goes_on_from_those_before_it_in_their_order(scene: Scene) -> Non
     third = scene.place("three", session_id=first.session_id)
     scene.place("four", session_id=first.session_id)
     assert scene.store.sessions.context(third, characters=ALL) == [
-        EarlierTurn(session_seq=1, prompt="one", status=OrderStatus.SUCCEEDED, answer="the answer"),
-        EarlierTurn(session_seq=2, prompt="two", status=OrderStatus.SUCCEEDED, answer="the answer"),
+        EarlierTurn(order_id=first.id, session_seq=1, prompt="one", status=OrderStatus.SUCCEEDED, answer="the answer"),
+        EarlierTurn(order_id=second.id, session_seq=2, prompt="two", status=OrderStatus.SUCCEEDED, answer="the answer"),
     ]
     assert shown(scene, second) == ["one"]
 
@@ -74,4 +77,55 @@ def test_the_newest_turns_that_fit_are_shown(scene: Scene) -> None:
     each = 50 + len("the answer")
     assert shown(scene, third, 2 * each) == ["a" * 50, "b" * 50]
     assert shown(scene, third, 2 * each - 1) == ["b" * 50]
-    assert shown(scene, third, each - 1) == []
+
+
+def test_the_very_newest_turn_is_shortened_when_it_does_not_fit(scene: Scene) -> None:
+    first = ended(scene, "one")
+    ended(scene, "a" * 500 + "b" * 500, first.session_id)
+    third = scene.place("three", session_id=first.session_id)
+    (turn,) = scene.store.sessions.context(third, characters=200)
+    assert turn.prompt == "a" * 50 + "\n[… 900 characters are left out …]\n" + "b" * 50
+    assert turn.answer == "the answer"
+
+
+def test_a_retry_of_a_retry_is_shown_neither(scene: Scene) -> None:
+    first = ended(scene, "one")
+    second = ended(scene, "two", first.session_id)
+    again = scene.store.orders.retry(second.id, principal="p").order
+    scene.hold(again.id, token="again").finish()
+    third = scene.store.orders.retry(again.id, principal="p").order
+    assert shown(scene, third) == ["one"]
+
+
+def test_what_people_told_the_master_belongs_to_what_it_was_asked(scene: Scene) -> None:
+    first = scene.place("one")
+    held = scene.hold(first.id)
+    child = Origin(record_id="c", parent_id=held.origin.record_id, agent="explore", depth=1)
+    held.write(_steer("look at the tests", SteerMode.INJECT))
+    held.write(_steer("only for the child", SteerMode.INJECT), origin=child)
+    held.write(ControlApplied(control_id=fresh_id(), control="pause"))
+    held.write(_steer("x" * 100_000, SteerMode.REDIRECT))
+    held.finish()
+    second = scene.place("two", session_id=first.session_id)
+    assert shown(scene, second) == ["one\n\nlook at the tests\n\n" + "x" * 100_000]
+
+
+def _steer(message: str, mode: SteerMode) -> ControlApplied:
+    return ControlApplied(control_id=fresh_id(), control="steer", mode=mode.value, message=message)
+
+
+def test_the_session_of_a_fork_goes_on_from_what_its_source_went_on_from(scene: Scene) -> None:
+    first = ended(scene, "one")
+    second = ended(scene, "two", first.session_id)
+    fork = scene.store.orders.fork(second.id, NewFork(after=1, prompt="three"), principal="p").order
+    assert shown(scene, fork) == ["one"]
+    scene.hold(fork.id, token="fork").finish()
+    assert shown(scene, scene.place("four", session_id=fork.session_id)) == ["one", "three"]
+
+
+def test_a_long_session_is_read_to_its_beginning(scene: Scene) -> None:
+    first = ended(scene, "1")
+    for number in range(2, 46):
+        ended(scene, str(number), first.session_id)
+    last = scene.place("last", session_id=first.session_id)
+    assert shown(scene, last) == [str(number) for number in range(1, 46)]

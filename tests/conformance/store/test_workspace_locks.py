@@ -11,6 +11,7 @@ from mcc.store.ports import Claim, Parking, WorkspaceHold
 from tests.conformance.store.scene import Held, Scene, at_once
 
 WRITER, READER = WorkspaceHold("key", exclusive=True), WorkspaceHold("key", exclusive=False)
+ANOTHER = WorkspaceHold("another", exclusive=True)
 
 
 def claim(
@@ -175,49 +176,52 @@ def test_an_order_that_names_none_is_claimed_all_the_same(scene: Scene) -> None:
     assert unseen(scene, scene.place().id) is not None
 
 
-def _waits_for_its_workspace(scene: Scene, hold: WorkspaceHold) -> Held:
-    held_ = held(scene, hold)
+def _waits(scene: Scene, hold: WorkspaceHold, reason: WaitingReason, found: str | None = None) -> Held:
+    """An order that has begun there, and waits."""
+    one = held(scene, hold)
     scene.store.claims.park(
-        Parking(held_.order_id, held_.epoch, held_.last_seq, held_.control_seq, WaitingReason.WORKSPACE, "away")
+        Parking(one.order_id, one.epoch, one.last_seq, one.control_seq, reason, "it waits", found=found)
     )
-    return held_
+    return one
 
 
 def test_an_order_that_has_begun_somewhere_is_not_claimed_for_another_place(scene: Scene) -> None:
-    order_id = _waits_for_its_workspace(scene, WRITER).order_id
+    order_id = _waits(scene, WRITER, WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key == "key"
     assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")
     before = scene.kinds(order_id)
-    with pytest.raises(AnotherWorkspace):
-        claim(scene, order_id, WorkspaceHold("another", exclusive=True), "b")
+    with pytest.raises(AnotherWorkspace) as told:
+        claim(scene, order_id, ANOTHER, "b")
+    assert told.value.found == ANOTHER.key
     assert scene.kinds(order_id) == before and scene.status(order_id) is OrderStatus.QUEUED
-    assert is_free(scene, WorkspaceHold("another", exclusive=True))
+    assert is_free(scene, ANOTHER)
     assert claim(scene, order_id, WRITER, "c") is not None
 
 
-def test_a_resume_of_an_order_that_waits_for_its_workspace_lets_it_go_on_anywhere(scene: Scene) -> None:
-    order_id = _waits_for_its_workspace(scene, WRITER).order_id
+def test_a_resume_lets_an_order_go_on_in_the_directory_that_was_found(scene: Scene) -> None:
+    order_id = _waits(scene, WRITER, WaitingReason.WORKSPACE, found=ANOTHER.key).order_id
     scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), principal="p")
-    made = claim(scene, order_id, WorkspaceHold("another", exclusive=True), "b")
+    with pytest.raises(AnotherWorkspace):
+        claim(scene, order_id, WorkspaceHold("a third one", exclusive=True), "a")
+    made = claim(scene, order_id, ANOTHER, "b")
     assert made is not None
     assert scene.store.claims.hand_back([(order_id, made.epoch)], drone="d", message="bye")
     with pytest.raises(AnotherWorkspace):
         claim(scene, order_id, WRITER, "c")
 
 
-def test_a_resume_for_another_reason_says_nothing_about_the_workspace(scene: Scene) -> None:
-    held_ = held(scene, WRITER)
-    scene.store.claims.park(
-        Parking(held_.order_id, held_.epoch, held_.last_seq, held_.control_seq, WaitingReason.PAUSED, "paused")
-    )
-    scene.store.controls.request(held_.order_id, ControlKind.RESUME, NewControl(), principal="p")
+@pytest.mark.parametrize("reason", [WaitingReason.WORKSPACE, WaitingReason.PAUSED])
+def test_a_resume_accepts_nothing_that_was_not_found(scene: Scene, reason: WaitingReason) -> None:
+    order_id = _waits(scene, WRITER, reason).order_id
+    scene.store.controls.request(order_id, ControlKind.RESUME, NewControl(), principal="p")
     with pytest.raises(AnotherWorkspace):
-        claim(scene, held_.order_id, WorkspaceHold("another", exclusive=True), "b")
+        claim(scene, order_id, ANOTHER, "b")
+    assert claim(scene, order_id, WRITER, "c") is not None
 
 
 def test_a_key_that_does_not_last_is_not_remembered(scene: Scene) -> None:
-    order_id = _waits_for_its_workspace(scene, WorkspaceHold("here", exclusive=True, lasting=False)).order_id
+    order_id = _waits(scene, WorkspaceHold("here", exclusive=True, lasting=False), WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key is None
     assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")

@@ -43,7 +43,6 @@ class FakeCrew:
     async def run(
         self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
     ) -> Outcome:
-        self.session = session
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if past.root is None:
             await journal.write(origin, started(order.prompt))

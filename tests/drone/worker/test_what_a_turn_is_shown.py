@@ -65,7 +65,7 @@ async def test_a_turn_is_shown_the_prompts_and_answers_before_it() -> None:
         assert said(talk.asked[0].messages) == ["one"]
         assert said(talk.asked[1].messages) == ["one", "About one.", "two"]
         assert talk.notes(first) == []
-        assert talk.notes(second) == ["It was shown turn 1 of its session."]
+        assert talk.notes(second) == ["It was shown the turn before it in its session."]
 
 
 async def test_a_turn_that_is_rolled_back_is_not_shown_to_later_ones() -> None:
@@ -75,7 +75,7 @@ async def test_a_turn_that_is_rolled_back_is_not_shown_to_later_ones() -> None:
         talk.store.orders.roll_back(second.id, principal="test")
         third = await talk.say("three", first.session_id)
         assert said(talk.asked[-1].messages) == ["one", "About one.", "three"]
-        assert talk.notes(third) == ["It was shown turn 1 of its session."]
+        assert talk.notes(third) == ["It was shown the turn before it in its session."]
 
 
 async def test_a_turn_without_an_answer_is_shown_as_such() -> None:
@@ -83,7 +83,7 @@ async def test_a_turn_without_an_answer_is_shown_as_such() -> None:
         first = talk.place("one")
         talk.store.controls.request(first.id, ControlKind.CANCEL, NewControl(), principal="test")
         await talk.say("two", first.session_id)
-        assert said(talk.asked[0].messages) == ["one", "[This turn was cancelled, without an answer.]", "two"]
+        assert said(talk.asked[0].messages) == ["one", "[This turn ended as cancelled, without an answer.]", "two"]
 
 
 async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolled_back_since() -> None:
@@ -102,7 +102,7 @@ async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolle
         assert done.status is OrderStatus.SUCCEEDED
         before, after = talk.asked[-2:]
         assert said(before.messages) == said(after.messages) == ["one", "About one.", "slowly"]
-        assert talk.notes(second) == ["It was shown turn 1 of its session."]
+        assert talk.notes(second) == ["It was shown the turn before it in its session."]
 
 
 async def test_a_fork_of_a_turn_is_shown_what_that_was_shown() -> None:
@@ -112,3 +112,22 @@ async def test_a_fork_of_a_turn_is_shown_what_that_was_shown() -> None:
         fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
         await talk.work(fork)
         assert said(talk.asked[-1].messages) == ["one", "About one.", "two", "About two.", "three"]
+
+
+async def test_a_turn_after_a_fork_is_shown_what_the_fork_was_asked_and_what_went_before_it() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = await talk.say("two", first.session_id)
+        fork = talk.store.orders.fork(second.id, NewFork(after=second.last_seq, prompt="three"), principal="test").order
+        await talk.work(fork)
+        await talk.say("four", fork.session_id)
+        assert said(talk.asked[-1].messages) == ["one", "About one.", "two\n\nthree", "About three.", "four"]
+
+
+async def test_a_fork_from_before_the_master_began_is_shown_what_its_source_was_shown() -> None:
+    async with Talk() as talk:
+        first = await talk.say("one")
+        second = await talk.say("two", first.session_id)
+        fork = talk.store.orders.fork(second.id, NewFork(after=1, prompt="three"), principal="test").order
+        await talk.work(fork)
+        assert said(talk.asked[-1].messages) == ["one", "About one.", "three"]

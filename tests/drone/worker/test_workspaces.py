@@ -279,6 +279,24 @@ async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(pl
         await began_and_left(bench, order)
 
 
+class Exhausted:
+    """Without memory to find out what an order's agents may do."""
+
+    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+        raise MemoryError
+
+
+async def test_a_process_that_is_exhausted_before_it_has_claimed_falls_as_well(place: Path, locks: Path) -> None:
+    def made(bench: Bench) -> Workspaces:
+        return Workspaces(bench.store, bench.offload, Exhausted(), bench.trust, (place.parent,), locks, host=HERE)
+
+    async with Bench(workspaces=made) as bench:
+        order = bench.place("hello", workspace=str(place))
+        assert await bench.runner.work(order.id, drone="d1") is None
+        assert [type(problem) for problem in bench.fallen] == [MemoryError]
+        assert bench.kinds(order.id) == ["order.queued"]
+
+
 async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_left_to_it(
     place: Path, locks: Path
 ) -> None:

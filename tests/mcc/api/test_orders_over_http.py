@@ -257,6 +257,7 @@ async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
         ({"rules": [{"cel": "true"}] * 51}, "rules: List should have at most 50 items, not 51"),
         ({"session_id": "mine"}, "session_id: Input should be an id, such as 0190c9a2-"),
         ({"agent": "a b"}, "agent: Input should be a name: at most 64 letters"),
+        ({"model": "a b"}, "model: Input should be at most 200 letters, digits and _ . : / @ + -"),
         ({"labels": ["a\nb"]}, "labels.0: Input should be 1 to 100 characters on one line"),
         ({"limits": []}, "limits: Input should be a JSON object, in braces"),
         ({"limits": {"rounds": "5"}}, "limits.rounds: Input should be a whole number, such as 5: no text"),

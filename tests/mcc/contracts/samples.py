@@ -44,6 +44,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.order import (
+    EarlierTurn,
     NewFork,
     NewOrder,
     NewSession,
@@ -394,6 +395,7 @@ OTHERS: Mapping[str, BaseModel] = {
     "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late."),
     "control": CONTROL,
     "new-fork": NewFork(after=9, prompt="Look at the tests."),
+    "earlier-turn": EarlierTurn(order_id=ORDER_ID, session_seq=2, prompt=ODD, status=OrderStatus.SUCCEEDED, answer=ODD),
     "audit-note": AuditNote(
         id="note-1", at=AT, principal="operator", kind="order.rolled_back", order_id=ORDER_ID, detail={"why": "asked"}
     ),

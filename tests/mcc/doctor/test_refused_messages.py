@@ -1,5 +1,7 @@
 """Drones that were sent what nobody can use."""
 
+from typing import Any
+
 import pytest
 
 from mcc.doctor.judgement import judge
@@ -19,7 +21,7 @@ def test_a_drone_that_refused_messages_is_named_with_how_many(refused: int, said
 
 
 @pytest.mark.parametrize("gone", [{"state": "lost"}, {"state": "left"}, {"in_time": False}])
-def test_what_a_drone_refused_that_is_gone_is_history(gone: dict[str, object]) -> None:
+def test_what_a_drone_refused_that_is_gone_is_history(gone: dict[str, Any]) -> None:
     assert list(strangers(chart(drones=[drone(refused_messages=3, **gone)]))) == []
 
 
