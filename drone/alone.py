@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,18 +12,18 @@ from drone.settings import Settings
 from drone.watching import watcher
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import OrderClaimed, OrderFinished, OrderQueued
-from mcc.contracts.limits import Limits
 from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
+from mcc.definitions.limit_pairs import limits_of
 
 
 def order_from(prompt: str, workspace: Path, agent: str, model: str | None, limits: list[str]) -> WorkOrder:
     """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`."""
     try:
-        new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=_limits(limits))
+        new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=limits_of(limits))
     except ValidationError as error:
         raise ValueError(mistakes(error.errors())[0].sentence) from error
     return WorkOrder.model_validate(
@@ -37,22 +36,6 @@ def order_from(prompt: str, workspace: Path, agent: str, model: str | None, limi
             "created_at": now(),
         }
     )
-
-
-def _limits(pairs: list[str]) -> Limits:
-    split = [pair.partition("=") for pair in pairs]
-    wrong = next((pair for pair, (_, equals, value) in zip(pairs, split, strict=True) if not equals or not value), None)
-    if wrong is not None:
-        raise ValueError(f"--limit takes key=value, for example rounds=10; {wrong!r} is not that")
-    for key, _, _ in split:
-        if key.strip() not in Limits.model_fields:
-            near = get_close_matches(key.strip(), Limits.model_fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(Limits.model_fields)}"
-            raise ValueError(f"there is no limit {key.strip()!r}; {hint}")
-    try:
-        return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split})
-    except ValidationError as error:
-        raise ValueError(f"limits.{mistakes(error.errors())[0].sentence}") from error
 
 
 async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:

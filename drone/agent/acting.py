@@ -19,6 +19,7 @@ from drone.agent.report import Report
 from drone.agent.setup import SetUp
 from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.allowance import Allowance
+from drone.agent.spoken import REPLY
 from drone.agent.turn import Turn
 from mcc.contracts.journal import Fact, GateChecked, Origin, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus, ToolCall
@@ -168,7 +169,7 @@ class Hands:
             unwritten = []
         refusals: tuple[str, ...] = ()
         for call in last:
-            checked, done = await self.hand_in(call)
+            checked, done = await self._hand_in(call)
             if checked is not None:
                 unwritten.append(checked)
                 refusals = refusals if call.name == VALIDATE else checked.errors
@@ -286,7 +287,12 @@ class Hands:
         names = ", ".join(spec.name for spec in self.specs())
         return f"You have: {names}." if names else "You have no tools."
 
-    async def hand_in(self, call: ToolCall) -> tuple[GateChecked | None, ToolFinished]:
+    async def hand_in_again(self, call: ToolCall) -> GateChecked | None:
+        """Let the gate judge what it has accepted before; if it does not any more, the entry that tells the model."""
+        checked, _ = await self._hand_in(call)
+        return None if checked is None or checked.ok else checked.model_copy(update={"tool": REPLY})
+
+    async def _hand_in(self, call: ToolCall) -> tuple[GateChecked | None, ToolFinished]:
         """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""
         assert self._finish is not None
         started = time.monotonic()

@@ -142,7 +142,9 @@ class Run:
         """Bring to its end what an earlier drone could not: a result that was accepted, or a reply."""
         if self._finish is not None and self._finish.accepted_before is not None:
             await self._held(())
-            await self._hands.hand_in(self._finish.accepted_before)
+            if (refused := await self._hands.hand_in_again(self._finish.accepted_before)) is not None:
+                await self._write(refused)
+                self._transcript.hear(refused)
             return None if self._finish.accepted is None else self._accepted(self._finish.accepted)
         return None if self._open is None else await self._deal_with(self._open)
 

@@ -45,7 +45,7 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
                 return target(*args, **kwargs)
-            except Exception as problem:
+            except (TypeError, ValueError) as problem:
                 log.warning("a message without arguments was dropped", problem=repr(problem)[:TOLD_CHARACTERS])
                 self.app.message_refused()
                 raise

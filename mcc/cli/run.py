@@ -147,22 +147,12 @@ def _client(server: Server) -> "Iterator[MCC]":
 
 
 def _limits(pairs: list[str]) -> "Limits | None":
-    from pydantic import ValidationError
+    from mcc.definitions.limit_pairs import limits_of
 
-    from mcc.contracts.limits import Limits
-    from mcc.contracts.mistakes import mistakes
-    from mcc.definitions.errors import suggestion
-
-    split = [pair.partition("=") for pair in pairs]
-    for key, equals, value in split:
-        if not key or not equals or not value:
-            fail(f"--limit takes key=value, for example rounds=10; {key!r} is not that.", USAGE)
-        if key.strip() not in Limits.model_fields:
-            fail(f"There is no limit {key.strip()!r}{suggestion(key.strip(), Limits.model_fields)}", USAGE)
     try:
-        return Limits.model_validate_strings({key.strip(): value.strip() for key, _, value in split}) if split else None
-    except ValidationError as error:
-        fail(f"limits.{mistakes(error.errors())[0].sentence}", USAGE)
+        return limits_of(pairs) if pairs else None
+    except ValueError as problem:
+        fail(f"{problem}", USAGE)
 
 
 def _check(prompt: str, order: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from mcc.contracts.status import FailureReason, OrderStatus
 from tests.conformance.store.scene import Scene
 
 ALL = 1_000_000
-MANY = 201
 
 
 def ended(scene: Scene, prompt: str, session_id: str | None = None) -> WorkOrder:

@@ -125,7 +125,7 @@ FACTS: tuple[Fact, ...] = (
     OrderClaimed(attempt=1, epoch=1, drone="drone-1", incarnation=INCARNATION),
     OrderRequeued(epoch=2, lost=INCARNATION, message="The drone was lost."),
     OrderHandedBack(epoch=3, drone="drone-1", message="The drone was told to stop."),
-    OrderWaiting(reason=WaitingReason.APPROVAL, message="Somebody must approve.", until=LATER),
+    OrderWaiting(reason=WaitingReason.APPROVAL, message="Somebody must approve.", until=LATER, found="0f3c"),
     OrderResumed(message="It was approved."),
     OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="The key is wrong.", usage=USAGE),
     AgentStarted(
