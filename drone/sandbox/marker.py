@@ -25,10 +25,14 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Key(NamedTuple):
-    """`lasting`: everybody who sees this directory gives it this key, so that another key means another directory."""
+    """`lasting`: everybody who sees this directory gives it this key, so that another key means another directory.
+
+    `by_path` is the key that it has where it is not marked.
+    """
 
     text: str
     lasting: bool
+    by_path: str
 
 
 def workspace_key(root: Path, *, mark: bool = True) -> Key:
@@ -39,9 +43,8 @@ def workspace_key(root: Path, *, mark: bool = True) -> Key:
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         marked = _marked(directory) or (_marking(directory) if mark else None)
-        if marked:
-            return Key(_digest("shared", *marked), lasting=True)
-        return Key(_digest("here", _machine(), os.path.realpath(root)), lasting=False)
+        by_path = _digest("here", _machine(), os.path.realpath(root))
+        return Key(_digest("shared", *marked), True, by_path) if marked else Key(by_path, False, by_path)
     finally:
         os.close(directory)
 

@@ -186,7 +186,7 @@ class Workspaces:
 
     def _hold(self, order: WorkOrder, path: Path) -> WorkspaceHold:
         key = workspace_key(path)
-        return WorkspaceHold(key.text, exclusive=self._crew.may_write(order, path), lasting=key.lasting)
+        return WorkspaceHold(key.text, self._crew.may_write(order, path), key.lasting, key.by_path)
 
     def replaced(self, order: WorkOrder, found: str) -> Plan | None:
         """How this drone claims an order that has begun in another directory than the one that it sees there now."""

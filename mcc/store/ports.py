@@ -53,12 +53,19 @@ class Claimable:
 class WorkspaceHold:
     """How an order needs its workspace: `exclusive` when it may write there, else together with other readers.
 
-    `lasting`: whoever sees this directory gives it this key, so that another key means another directory.
+    `lasting`: whoever sees this directory gives it this key, so that another key means another directory. `by_path` is
+    the key that it has on this machine as long as it has no other: both are locked, for it may get one at any time.
     """
 
     key: str
     exclusive: bool
     lasting: bool = True
+    by_path: str | None = None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """All that are locked, sorted."""
+        return sorted({self.key, self.by_path or self.key})
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,8 @@ class Shelf:
     def is_free(self, wanted: WorkspaceHold, order_id: str) -> bool:
         """Whether no other running order holds the workspace in a way that does not go together with this."""
         others = [kept.workspace for kept in self.orders.values() if kept.workspace and kept.id != order_id]
-        return not any(one.key == wanted.key and (one.exclusive or wanted.exclusive) for one in others)
+        same = [one for one in others if not set(one.keys).isdisjoint(wanted.keys)]
+        return not any(one.exclusive or wanted.exclusive for one in same)
 
     def in_time(self, lease: Lease) -> bool:
         return lease.until > self.clock.uptime() and lease.boot == self.clock.boot()

@@ -14,7 +14,8 @@ MODEL, MODEL_OF_MESSAGES = "scripted-chat", "scripted-messages"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The files of one run. `directory` is the evidence, `private` what the processes need and nobody judges."""
+    """The files of one run. `directory` is the evidence; in it, judged by nobody, `private` is for what the processes
+    keep, and `control` for what they are told."""
 
     directory: Path
 
@@ -23,16 +24,24 @@ class Places:
         return self.directory / "private"
 
     @property
+    def control(self) -> Path:
+        return self.directory / "control"
+
+    @property
     def failpoints(self) -> Path:
-        return self.private / "failpoints.json"
+        return self.control / "failpoints.json"
 
     @property
     def llm_control(self) -> Path:
-        return self.private / "llm.json"
+        return self.control / "llm.json"
 
     @property
     def prompts(self) -> Path:
-        return self.private / "prompts"
+        return self.control / "prompts"
+
+    @property
+    def settings(self) -> Path:
+        return self.control / "mcc.toml"
 
     @property
     def logs(self) -> Path:
@@ -55,7 +64,7 @@ class Places:
         return self.directory / "faults.jsonl"
 
     def prepare(self) -> None:
-        for directory in (self.directory, self.private, self.logs, self.viewers):
+        for directory in (self.directory, self.private, self.control, self.logs, self.viewers):
             directory.mkdir(parents=True, exist_ok=True)
         for name, text in AGENTS.items():
             file = self.prompts / name / "system.md"
@@ -79,6 +88,16 @@ AGENTS: Mapping[str, str] = {
     "master": """---
 name: master
 description: Plays its part of a script.
+tools: [ledger_once, ledger_idem, linger, workspace_write, delegation]
+spawns: [worker, auditor]
+limits: {rounds: 50}
+result: text
+---
+Play your part.
+""",
+    "subagent/reader": """---
+name: reader
+description: Plays a part in which nothing is written into the workspace.
 tools: [ledger_once, ledger_idem, linger, delegation]
 spawns: [worker, auditor]
 limits: {rounds: 50}
@@ -89,7 +108,7 @@ Play your part.
     "subagent/worker": """---
 name: worker
 description: Plays a part and answers in text.
-tools: [ledger_once, ledger_idem, linger]
+tools: [ledger_once, ledger_idem, linger, workspace_write]
 spawns: []
 limits: {rounds: 24}
 result: text
@@ -99,7 +118,7 @@ Play your part.
     "subagent/auditor": """---
 name: auditor
 description: Plays a part and hands in a report.
-tools: [ledger_once, ledger_idem, linger]
+tools: [ledger_once, ledger_idem, linger, workspace_write]
 spawns: []
 limits: {rounds: 24}
 ---

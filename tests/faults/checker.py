@@ -1,7 +1,7 @@
 """This room is for the offline checker: `python -m tests.faults.checker DIR [--json]` judges what a run left behind.
 
-It reads the directory and the database that `run.json` names, prints each promise that was not kept (`I1` to `I16`)
-with the order and the numbers, and ends with 1 when there is one.
+It reads the directory and the database that `run.json` names, prints each promise that was not kept (`I1` to `I16`,
+or the `promises` of `run.json`) with the order and the numbers, and ends with 1 when there is one.
 """
 
 import argparse
@@ -46,17 +46,26 @@ def violations(evidence: Evidence, only: Iterable[str] = tuple(INVARIANTS)) -> l
 
 
 def evidence_of(directory: Path, database_url: str | None = None) -> Evidence:
-    """All evidence of a run; `database_url` None: the one in `run.json`. Raises `BrokenEvidence`."""
+    """All evidence of a run; `database_url` None: the one in `run.json`, a file's path from there on.
+
+    Raises `BrokenEvidence`.
+    """
     if not directory.is_dir():
         raise BrokenEvidence(f"{directory} is not a directory")
     evidence = read_directory(directory)
-    url = database_url or evidence.run.get("database_url")
+    url = database_url or _placed(directory, str(evidence.run.get("database_url") or ""))
     if not url:
         raise BrokenEvidence(f"{directory / 'run.json'} names no database_url; give one with --database")
     try:
         return with_database(evidence, url)
     except SQLAlchemyError as problem:
         raise BrokenEvidence(f"the database of the run cannot be read: {problem}") from problem
+
+
+def _placed(directory: Path, url: str) -> str:
+    """With the path of a file in the directory, if it is one."""
+    path = url.removeprefix("sqlite:///")
+    return url if path in (url, "") else f"sqlite:///{directory.resolve() / path}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenEvidence as problem:
         print(problem, file=sys.stderr)
         return 2
-    found, measured = violations(evidence), figures(evidence)
+    found, measured = violations(evidence, evidence.run.get("promises", INVARIANTS)), figures(evidence)
     if asked.json:
         print(json.dumps({"violations": [asdict(one) for one in found], "figures": measured}, indent=2))
     else:

@@ -71,7 +71,7 @@ def messaging(points: Failpoints) -> type[Messaging]:
             return FailingTransport
 
     class FailingMessaging(Messaging):
-        Connection = FailingConnection
+        connection_type = FailingConnection
 
     return FailingMessaging
 

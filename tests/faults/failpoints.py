@@ -27,7 +27,7 @@ from tests.faults.script import Play
 
 T = TypeVar("T")
 
-Action = Literal["kill9", "term", "stop", "raise", "sleep", "exec_and_error", "out_of_memory"]
+Action = Literal["kill9", "term", "stop", "raise", "sleep", "exec_and_error", "out_of_memory", "oom_kill"]
 ACTIONS: Sequence[Action] = get_args(Action)
 
 PLACES: Mapping[str, str] = {
@@ -58,6 +58,8 @@ PLACES: Mapping[str, str] = {
 }
 
 SPARE_BYTES, PIECE_BYTES = 24 * 1024 * 1024, 1024 * 1024
+MOST_PIECES = 1_024
+"""A process that nobody ends for its greed takes no more than that."""
 
 STORE_SECONDS = 5.0
 """So long a stop waits for calls that are in the database."""
@@ -278,6 +280,8 @@ class Failpoints:
                 raise StoreUnavailable(f"armed at {one.name}: done, and reported as failed")
             case "out_of_memory":
                 use_up_memory()
+            case "oom_kill":
+                take_memory()
             case "raise":
                 kind = StoreUnavailable if one.unavailable else Broken
                 raise kind(f"armed at {one.name}")
@@ -293,6 +297,12 @@ def use_up_memory() -> None:
     hoard = []
     while True:
         hoard.append(bytearray(PIECE_BYTES))
+
+
+def take_memory() -> None:
+    """Take memory until the kernel ends this process (see `tests.faults.memory`). Raises `Broken` if it does not."""
+    hoard = [bytearray(PIECE_BYTES) for _ in range(MOST_PIECES)]
+    raise Broken(f"nobody minds {len(hoard)} pieces of memory")
 
 
 def stop_for(pid: int, seconds: float) -> None:

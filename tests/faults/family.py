@@ -15,7 +15,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -46,7 +46,8 @@ READY_SECONDS = 60.0
 class Plan:
     """What a family is made of. `links`: those that go through a proxy; `settings`: further environment of all.
 
-    `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed. `server`: the PostgreSQL to use.
+    `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed. `server`: the PostgreSQL to use;
+    `redis`: further settings of that server.
     """
 
     database: Literal["sqlite", "postgres"] = "sqlite"
@@ -64,6 +65,7 @@ class Plan:
     settings: Mapping[str, str] = field(default_factory=dict)
     judged: Mapping[str, object] = field(default_factory=dict)
     server: str = POSTGRES
+    redis: Mapping[str, str] = field(default_factory=dict)
 
 
 class Family:
@@ -198,6 +200,19 @@ class Family:
         names = {member.name for member in self.drones if member.runs}
         until(lambda: names <= self._up(services[0]), seconds, lambda: self._tails("all drones are up"))
 
+    @contextlib.contextmanager
+    def nobody(self) -> Iterator[None]:
+        """Meanwhile nothing runs that has a file of the database open; then everything is started again."""
+        for member in self.members:
+            self.kill(member)
+        self._sampler.stop()
+        self.observer.close()
+        try:
+            yield
+        finally:
+            self._sample()
+        self.restart_lost()
+
     def quiesce(
         self, seconds: float = 90.0, still_seconds: float = 30.0, *, restarting: bool = False
     ) -> Sequence[State]:
@@ -255,7 +270,7 @@ class Family:
         for module in (MCC_APP, DRONE_APP):
             self._zygotes[module] = zygote = Zygote(module, bare, ROOT, places.logs / "zygote.log")
             zygote.begin()
-        self.redis = Redis(places.private, places.logs, bare)
+        self.redis = Redis(places.private, places.logs, bare, plan.redis)
         self._services.append(self.redis.member)
         self.redis.start()
         llm_port = self._start_llm(bare)
@@ -270,14 +285,18 @@ class Family:
         self._undo.callback(self.clients.close)
         self.observer = Observer(self.database_url)
         self._undo.callback(self.observer.close)
-        self._sampler = Sampler(
-            LeaseSamples(self.observer, JsonLines(places.directory / "leases.jsonl")),
-            ResourceSamples(self._pids, JsonLines(places.directory / "resources.jsonl")),
-        )
-        self._sampler.start()
-        self._undo.callback(self._sampler.stop)
+        self._sample()
+        self._undo.callback(lambda: self._sampler.stop())
         self._write("run.json", self._run())
         self.ready()
+
+    def _sample(self) -> None:
+        directory = self.places.directory
+        self._sampler = Sampler(
+            LeaseSamples(self.observer, JsonLines(directory / "leases.jsonl")),
+            ResourceSamples(self._pids, JsonLines(directory / "resources.jsonl")),
+        )
+        self._sampler.start()
 
     def _start_lost(self) -> None:
         for member in self.members:
@@ -322,7 +341,7 @@ class Family:
             f'model = "scripted"\napi_key_env = "HARNESS_KEY"\n\n'
             for alias, form in ((MODEL, "openai"), (MODEL_OF_MESSAGES, "anthropic"))
         )
-        (self.places.private / "mcc.toml").write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n')
+        self.places.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n')
 
     def _environment(self, kind: str, name: str, bare: Mapping[str, str]) -> dict[str, str]:
         plan, private = self.plan, self.places.private
@@ -337,7 +356,7 @@ class Family:
             "MCC_DATABASE_URL": database_url,
             "MCC_REDIS_URL": redis_url,
             "MCC_DATA_DIR": str(private),
-            "MCC_CONFIG": str(private / "mcc.toml"),
+            "MCC_CONFIG": str(self.places.settings),
             "MCC_PROMPTS_DIR": str(self.places.prompts),
             "MCC_LEASE_SECONDS": f"{plan.lease_seconds:g}",
             "MCC_RENEW_SECONDS": f"{plan.renew_seconds:g}",

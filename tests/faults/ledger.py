@@ -1,8 +1,9 @@
 """This room is for the independent witness: a file, apart from database and Redis, that knows each effect that was.
 
-The test tools write into it: `ledger_once` (running it twice is harm) and `ledger_idem` (declared idempotent); `linger`
-takes time with a child process alive, and has no effect. One line per effect, written with O_APPEND and fsync, so that
-neither a kill nor another process can spoil it: order id, agent path, call id, tool, epoch, pid, seconds since 1970.
+The test tools write into it: `ledger_once` (running it twice is harm) and `ledger_idem` (declared idempotent). Two more
+do not: `linger` takes time with a child process alive, `keep_file` writes into the order's workspace. There is one line
+per effect, written with O_APPEND and fsync, so that neither a kill nor another process can spoil it: order id, agent
+path, call id, tool, epoch, pid, seconds since 1970.
 """
 
 import asyncio
@@ -14,13 +15,16 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from drone import tool
-from drone.tools.tool import ToolContext
+from drone.tools.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal
 from mcc.local import launch
-from tests.faults.script import IDEM, LINGER, ONCE, lingered, wrote
+from tests.faults.script import IDEM, KEEP, LINGER, ONCE, lingered, wrote
 
 LAUNCHING = (sys.executable, "-I", "-S", launch.__file__)
 """A child that dies with its drone, however that dies."""
+
+KEPT_TIMES = 1_000
+"""So often a file says its mark: some pages."""
 
 Midway = Callable[[str], Awaitable[None]]
 """Called with the order's id in the midst of a tool: its effect has happened, its result is not there yet."""
@@ -72,7 +76,7 @@ async def _nothing(order_id: str) -> None:
 
 
 def ledger_tools(ledger: Ledger, midway: Midway = _nothing) -> Sequence[Callable[..., object]]:
-    """The three test tools of a drone."""
+    """The test tools of a drone."""
 
     async def happen(name: str, path: str, mark: str, context: ToolContext) -> str:
         order_id, epoch = held(context)
@@ -118,7 +122,25 @@ def ledger_tools(ledger: Ledger, midway: Midway = _nothing) -> Sequence[Callable
                 await child.wait()
         return lingered(mark)
 
-    return (ledger_once, ledger_idem, linger)
+    @tool(name=KEEP, group="workspace_write", idempotent=True)
+    async def keep_file(path: str, mark: str, context: ToolContext) -> str:
+        """Write a file into the workspace.
+
+        Args:
+            path: Who calls.
+            mark: Which call this is, and what the file says.
+        """
+        if context.workspace is None:
+            raise ToolFailed("There is no workspace to write in.")
+        kept_file(context.workspace.root, context.call_id).write_text(mark * KEPT_TIMES)
+        return wrote(KEEP, mark)
+
+    return (ledger_once, ledger_idem, linger, keep_file)
+
+
+def kept_file(workspace: Path, call_id: str) -> Path:
+    """Where this call of `keep_file` writes its mark, as often as `KEPT_TIMES`."""
+    return workspace / f"{call_id}.kept"
 
 
 def held(context: ToolContext) -> tuple[str, int]:

@@ -61,11 +61,17 @@ class Observer:
         query = f"SELECT kind FROM journal WHERE order_id = :order_id ORDER BY seq DESC LIMIT {most}"
         return [str(row[0]) for row in self._rows(query, order_id=order_id)]
 
+    def results(self, order_id: str) -> list[str]:
+        """What came of the calls of an order so far: each the JSON of its `tool.finished`."""
+        query = "SELECT data_json FROM journal WHERE order_id = :order_id AND kind = 'tool.finished' ORDER BY seq"
+        return [str(row[0]) for row in self._rows(query, order_id=order_id)]
+
     def specs(self) -> dict[str, str]:
         """Order id and the JSON of what was asked."""
         return {str(row[0]): str(row[1]) for row in self._rows("SELECT id, spec_json FROM orders")}
 
     def close(self) -> None:
+        """No connection is open from here on; the next question opens one."""
         self._engine.dispose()
 
     def _rows(self, query: str, **values: str) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, DeltaKind, Listener, Model, Output, Reply, ToolSet
 from drone.models.registry import Models, Unusable
+from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.detected import Detected
@@ -264,5 +265,6 @@ class LedgerToolbox(Toolbox):
         async def midway(order_id: str) -> None:
             await self.points.hit_async("F11", order_id)
 
-        own = FunctionTools(ledger_tools(self.ledger, midway))
+        there = None if workspace is None else Workspace(workspace)
+        own = FunctionTools(ledger_tools(self.ledger, midway), workspace=there)
         return FailingTools(Joined(super().tools(workspace, detected), own), self.points)

@@ -1,43 +1,75 @@
-"""This room is for a PostgreSQL of a test's own, which can be stopped, and whose connections can be used up."""
+"""This room is for a PostgreSQL of one's own, which can be stopped, and whose connections can be used up."""
 
 import getpass
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+import psutil  # type: ignore[import-untyped]
 
+from tests.faults.members import until
 from tests.faults.services import free_port
 
 INITDB = shutil.which("initdb") or next(iter(sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")))), None)
-SETTINGS = {"fsync": "off", "max_connections": "60", "unix_socket_directories": "", "listen_addresses": "127.0.0.1"}
+SETTINGS = {
+    "fsync": "off",
+    "max_connections": "60",
+    "unix_socket_directories": "",
+    "listen_addresses": "127.0.0.1",
+    "min_wal_size": "32MB",
+    "max_wal_size": "64MB",
+}
+DURABLE = {"fsync": "on"}
+"""For a server whose disk fails: otherwise it confirms what it has not written."""
+
+
+STOP_SECONDS = 20.0
+
+
+class NoPostgres(Exception):
+    """None can be made here; the sentence says why."""
 
 
 class Postgres:
     """A server on a private port; whoever comes over loopback is its owner."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         assert INITDB is not None
         self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
-        self._data = directory / "data"
+        self.data = directory / "data"
         self._log = directory / "log"
+        self._settings = {**SETTINGS, **settings, "port": str(self.port)}
         self._programs = Path(INITDB).resolve().parent
 
     def make(self) -> None:
-        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "--no-sync")
+        hurried = [] if self._settings["fsync"] == "on" else ["--no-sync"]
+        self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", *hurried)
 
     def start(self) -> None:
-        """Ready when this returns."""
-        options = " ".join(f"-c {name}='{value}'" for name, value in {**SETTINGS, "port": self.port}.items())
-        self._run("pg_ctl", "-D", self._data, "-l", self._log, "-o", options, "-w", "start")
+        """Ready when this returns; recovered, if it was not told to stop."""
+        options = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
+        self._run("pg_ctl", "-D", self.data, "-l", self._log, "-o", options, "-w", "start")
 
     def stop(self) -> None:
-        """As by a power cut: nobody is told, nothing is tidied up."""
-        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "stop")
+        """As by a power cut: nobody is told, nothing is tidied up. One that does not run any more stays as it is."""
+        if (pid := self._pid()) is not None:
+            os.kill(pid, signal.SIGQUIT)
+            until(lambda: not psutil.pid_exists(pid), STOP_SECONDS, f"the server in {self.data} ends")
+
+    @property
+    def runs(self) -> bool:
+        return self._pid() is not None
+
+    def _pid(self) -> int | None:
+        file = self.data / "postmaster.pid"
+        pid = int(file.read_text().split()[0]) if file.exists() else None
+        return pid if pid is not None and psutil.pid_exists(pid) else None
 
     def _run(self, program: str, *arguments: object) -> None:
         """PostgreSQL does not run as root."""
@@ -49,21 +81,38 @@ class Postgres:
 
 
 @contextmanager
-def own_postgres() -> Iterator[Postgres]:
-    """Skips where none can be made."""
-    if INITDB is None:
-        pytest.skip("there is no initdb to make a PostgreSQL with")
+def folder_of_a_server() -> Iterator[Path]:
+    """A directory that a server may have its files in. Raises `NoPostgres`."""
     with tempfile.TemporaryDirectory(prefix="mcc-postgres-") as folder:
-        directory = Path(folder)
-        if getpass.getuser() == "root":
-            try:
-                shutil.chown(directory, "postgres")
-            except LookupError:
-                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        server = Postgres(directory)
-        server.make()
-        server.start()
+        give_to_server(Path(folder))
+        yield Path(folder)
+
+
+def give_to_server(directory: Path) -> None:
+    """Raises `NoPostgres`."""
+    if getpass.getuser() == "root":
         try:
-            yield server
-        finally:
-            server.stop()
+            shutil.chown(directory, "postgres")
+        except LookupError:
+            raise NoPostgres("PostgreSQL does not run as root, and there is no user postgres") from None
+
+
+@contextmanager
+def server_in(directory: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+    """A server whose files are in this directory, as that of `folder_of_a_server`. Raises `NoPostgres`."""
+    if INITDB is None:
+        raise NoPostgres("there is no initdb to make a PostgreSQL with")
+    server = Postgres(directory, settings)
+    server.make()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def own_postgres() -> Iterator[Postgres]:
+    """Raises `NoPostgres`."""
+    with folder_of_a_server() as folder, server_in(folder, {}) as server:
+        yield server

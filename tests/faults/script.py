@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-MASTER, WORKER, AUDITOR = "master", "worker", "auditor"
-"""Agents of the harness: the first two answer in text, an auditor hands in a report."""
+MASTER, READER, WORKER, AUDITOR = "master", "reader", "worker", "auditor"
+"""Agents of the harness: all answer in text, but for an auditor, who hands in a report. A reader plays the master's
+part without a tool that writes into the workspace."""
 
-ONCE, IDEM, LINGER = "ledger_once", "ledger_idem", "linger"
+ONCE, IDEM, LINGER, KEEP = "ledger_once", "ledger_idem", "linger", "keep_file"
 SUBAGENT, SUBAGENTS_RUN, SUBMIT = "subagent", "subagents_run", "submit_result"
 MOST_STEPS, MOST_CHILDREN, MOST_CALLS = 12, 3, 3
 STRANGE = "a NUL \x00, half a pair \ud800, a ship \U0001f6a2"
@@ -47,7 +48,8 @@ class Play:
     """What a prompt says of its script; None is drawn from the seed.
 
     `key` names the order (its Idempotency-Key), `path` the agent in its tree: `master`, `master/1` …
-    `steps` counts the master's replies, `linger_seconds` is how long each call of `linger` takes.
+    `steps` counts the master's replies, `linger_seconds` is how long each call of `linger` takes; `keeps`: files are
+    written into the order's workspace.
     """
 
     key: str
@@ -57,6 +59,7 @@ class Play:
     steps: int | None = None
     linger_seconds: float = 0.05
     strange: bool = False
+    keeps: bool = False
 
     @property
     def mark(self) -> str:
@@ -66,8 +69,9 @@ class Play:
         if self.steps is not None:
             said["steps"] = self.steps
         said["linger"] = f"{self.linger_seconds:g}"
-        if self.strange:
-            said["strange"] = 1
+        for name in ("strange", "keeps"):
+            if getattr(self, name):
+                said[name] = 1
         return f"[[play {' '.join(f'{name}={value}' for name, value in said.items())}]]"
 
     @classmethod
@@ -85,6 +89,7 @@ class Play:
             steps=int(said["steps"]) if "steps" in said else None,
             linger_seconds=float(said.get("linger", 0.05)),
             strange="strange" in said,
+            keeps="keeps" in said,
         )
 
 
@@ -163,9 +168,10 @@ def prompt_of(
     steps: int | None = None,
     linger_seconds: float = 0.05,
     strange: bool = False,
+    keeps: bool = False,
 ) -> str:
     """The prompt of an order. `children` 0 to 3 and `steps` 1 to 12 are drawn from the seed unless they are given."""
-    play = Play(key, seed, MASTER, children, steps, linger_seconds, strange)
+    play = Play(key, seed, MASTER, children, steps, linger_seconds, strange, keeps)
     return f"Play your part to its end. {play.mark}"
 
 
@@ -213,6 +219,7 @@ def _prompt_of_master(play: Play) -> str:
         steps=play.steps,
         linger_seconds=play.linger_seconds,
         strange=play.strange,
+        keeps=play.keeps,
     )
 
 
@@ -246,7 +253,8 @@ def _child(play: Play) -> Part:
 
 def _acting(play: Play, index: int, dice: random.Random) -> Step:
     """A step with calls that run side by side."""
-    names = [dice.choice((ONCE, ONCE, IDEM, IDEM, LINGER)) for _ in range(dice.randint(1, MOST_CALLS))]
+    kinds = (ONCE, IDEM, LINGER, KEEP, KEEP) if play.keeps else (ONCE, ONCE, IDEM, IDEM, LINGER)
+    names = [dice.choice(kinds) for _ in range(dice.randint(1, MOST_CALLS))]
     return Step(
         _text(play, index, dice, f"Step {index} of {play.path}."),
         tuple(_call(play, name, f"{play.path}#{index}.{position}") for position, name in enumerate(names)),

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,14 +30,15 @@ def free_port() -> int:
 
 
 class Redis:
-    """A server on a private port, without persistence."""
+    """A server on a private port, without persistence unless its `settings` say otherwise."""
 
-    def __init__(self, private: Path, logs: Path, environment: dict[str, str]) -> None:
+    def __init__(self, private: Path, logs: Path, environment: dict[str, str], settings: Mapping[str, str]) -> None:
         assert REDIS_SERVER is not None
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         arguments = [REDIS_SERVER, "--bind", "127.0.0.1", "--port", str(self.port)]
-        arguments += ["--save", "", "--appendonly", "no", "--dir", str(private)]
+        said = {"save": "", "appendonly": "no", "dir": str(private), **settings}
+        arguments += [word for name, value in said.items() for word in (f"--{name}", value)]
         self.member = Member("redis", Launched(arguments), environment, logs / "redis.log")
 
     def start(self) -> None:

@@ -2,21 +2,26 @@
 
 import json
 import sqlite3
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from mcc.store.migrate import upgrade
 from tests.faults.__main__ import main
 from tests.faults.bad_calls import BAD, ENDLESS, GIVES_UP, TIMES, bad_prompt, bad_step
 from tests.faults.campaigns.catalog import CAMPAIGNS, LEFT_OUT
+from tests.faults.campaigns.database import OF_OWN_SERVER, own_server
 from tests.faults.campaigns.drones import OF_DRONES
 from tests.faults.campaigns.keeping import KEPT, keep_database
 from tests.faults.campaigns.running import Wish, replay, run
 from tests.faults.campaigns.tally import Tally, read_back, table
 from tests.faults.campaigns.tiers import conclude, rounds
-from tests.faults.family import POSTGRES
+from tests.faults.family import POSTGRES, Plan
+from tests.faults.hand_made import Run, make_run
+from tests.faults.postgres import NoPostgres, Postgres
 from tests.faults.services import REDIS_SERVER, own_database
 
 
@@ -57,12 +62,13 @@ def test_tables_put_figures_of_all_runs_beside_their_targets(tmp_path: Path) -> 
     good = Tally("C1", 1, "sqlite", 10.0, 2.0, orders=20, takeovers=[1.5, 2.5, 4.0], faults={"kill9": 3})
     bad = Tally("C1", 2, "postgres", 9.0, 2.0, problems=["I1 x: y"], orders=5, overshoot_calls=0.25, lost=1)
     skipped = Tally("C10", 1, "sqlite", skipped="no small disk can be mounted here")
+    bad.missing["clocks that jump"] = "there is no libfaketime"
     told = table([good, bad, skipped])
     (takeover,) = (line.split() for line in told.splitlines() if "takeover, lease 2 s, p99" in line)
     assert takeover[5:] == ["4.00", "s", "≤", "5", "s", "3"]
     (lost,) = (line.split() for line in told.splitlines() if "accepted orders lost" in line)
     assert lost[3:] == ["1", "0", "25", "orders"]
-    assert "no small disk" in told and "0.25" in told
+    assert "no small disk" in told and "0.25" in told and "no libfaketime" in told
     assert conclude([good, skipped]) == 0
     assert conclude([good, bad]) == 1
     lines = [one.line for one in (good, bad, skipped)]
@@ -80,8 +86,37 @@ def test_a_kept_run_brings_its_postgresql_along(tmp_path: Path) -> None:
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL answers: {str(error).splitlines()[0]}")
     run_said = json.loads((tmp_path / "run.json").read_text())
-    assert run_said == {"database_url": f"sqlite:///{tmp_path / KEPT}", "seed": 3}
+    assert run_said == {"database_url": f"sqlite:///{KEPT}", "seed": 3}
     assert sqlite3.connect(tmp_path / KEPT).execute("SELECT * FROM orders").fetchall() == [("a", 7, 1, None)]
+
+
+def test_kept_evidence_is_judged_again_wherever_it_is_moved_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, file = tmp_path / "kept", tmp_path / "kept" / "private" / "mcc.db"
+    file.parent.mkdir(parents=True)
+    upgrade(f"sqlite:///{file}")
+    run_ = make_run(kept, f"sqlite:///{file}")
+    keep_database(kept)
+    kept.rename(tmp_path / "moved")
+    assert main(["check", str(tmp_path / "moved")]) == 0
+    assert "3 orders, no violation" in capsys.readouterr().out
+    moved = Run(tmp_path / "moved", f"sqlite:///{tmp_path / 'moved' / 'private' / 'mcc.db'}")
+    moved.sql("DELETE FROM journal WHERE order_id = :order AND seq = 4", order=run_.taken)
+    assert main(["check", str(tmp_path / "moved")]) == 1
+    moved.say(promises=["I1"])
+    assert main(["check", str(tmp_path / "moved")]) == 0
+
+
+def test_harm_to_a_server_is_left_out_with_its_reason_where_no_server_can_be_made(tmp_path: Path) -> None:
+    def none() -> AbstractContextManager[Postgres]:
+        raise NoPostgres("there is no initdb")
+
+    with own_server(tmp_path, Plan(database="postgres"), none) as ground:
+        assert ground.plan.server == POSTGRES
+        assert ground.missing == dict.fromkeys(OF_OWN_SERVER, "there is no initdb")
+    with own_server(tmp_path, Plan(database="sqlite"), none) as ground:
+        assert not ground.missing
 
 
 @pytest.mark.parametrize("name", sorted(BAD))

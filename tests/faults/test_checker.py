@@ -389,6 +389,15 @@ def test_a_result_that_is_marked_as_unknown_is_no_difference_from_the_script(run
     assert found_in(run) == set()
 
 
+def test_the_clock_of_a_drone_that_took_over_does_not_matter(run: Run) -> None:
+    """It ran the call again that had brought no result, an hour behind the drone that had announced it."""
+    parts = _effect_of(run, "ledger_idem")
+    run.effect(*parts[:4], int(parts[4]) + 1, 1, float(parts[6]) - 3_600.0)
+    assert found_in(run) == set()
+    run.effect(*parts[:4], int(parts[4]), 1, float(parts[6]) - 3_600.0)
+    assert "I4" in found_in(run)
+
+
 def test_a_tool_that_a_fault_made_fail_may_say_so(run: Run) -> None:
     _error_of_a_tool(run)
     run.add("faults.jsonl", t=1.0, fault="raise", target="drone-1", detail={"place": "F11"})

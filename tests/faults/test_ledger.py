@@ -4,10 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from drone.agent.ports import Call
+from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools
 from mcc.contracts.journal import Origin
-from tests.faults.ledger import Effect, Ledger, effects, ledger_tools
-from tests.faults.script import IDEM, LINGER, ONCE, lingered, wrote
+from tests.faults.ledger import KEPT_TIMES, Effect, Ledger, effects, kept_file, ledger_tools
+from tests.faults.script import IDEM, KEEP, LINGER, ONCE, lingered, wrote
 
 
 def test_lines_of_many_writers_stay_whole(tmp_path: Path) -> None:
@@ -38,7 +39,17 @@ async def test_the_tools_leave_a_line_for_each_effect_and_say_so(tmp_path: Path)
 
 def test_only_ledger_once_may_not_be_run_again(tmp_path: Path) -> None:
     tools = FunctionTools(ledger_tools(Ledger(tmp_path / "ledger.log")))
-    assert {spec.name: spec.idempotent for spec in tools.specs()} == {ONCE: False, IDEM: True, LINGER: True}
+    repeatable = {spec.name: spec.idempotent for spec in tools.specs()}
+    assert repeatable == {ONCE: False, IDEM: True, LINGER: True, KEEP: True}
+
+
+async def test_a_file_is_kept_in_the_workspace_where_there_is_one(tmp_path: Path) -> None:
+    functions = ledger_tools(Ledger(tmp_path / "ledger.log"))
+    call = Call("call-0", KEEP, {"path": "master", "mark": "m0"}, Origin(record_id="record"))
+    output = await FunctionTools(functions, workspace=Workspace(tmp_path)).call(call)
+    assert (output.content, output.is_error) == (wrote(KEEP, "m0"), False)
+    assert kept_file(tmp_path, "call-0").read_text() == "m0" * KEPT_TIMES
+    assert (await FunctionTools(functions).call(call)).is_error
 
 
 def test_a_ledger_that_nobody_wrote_has_no_effects(tmp_path: Path) -> None:

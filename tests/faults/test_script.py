@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.faults.script import (
+    KEEP,
     MOST_CHILDREN,
     MOST_STEPS,
     STRANGE,
@@ -79,6 +80,16 @@ def test_what_a_prompt_asks_for_is_read_back_from_it() -> None:
     tree = expected(prompt)
     assert (len(tree.root.steps), len(tree.root.children)) == (4, 2)
     assert STRANGE in tree.root.answer
+
+
+def test_a_script_that_keeps_files_says_so_in_the_prompt_of_every_agent() -> None:
+    prompt = prompt_of("key-1", 5, children=2, steps=9, keeps=True)
+    parts = list(expected(prompt).root.walk())
+    plays = [Play.of(part.prompt) for part in parts]
+    assert len(plays) == 3 and all(play is not None and play.keeps for play in plays)
+    assert KEEP in {call.name for part in parts for step in part.steps for call in step.calls}
+    without = expected(prompt_of("key-1", 5, children=2, steps=9)).root.walk()
+    assert KEEP not in {call.name for part in without for step in part.steps for call in step.calls}
 
 
 def test_the_results_of_tools_and_what_people_say_in_between_do_not_change_whose_turn_it_is() -> None:

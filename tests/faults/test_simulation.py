@@ -37,9 +37,11 @@ def test_the_same_seed_plays_the_same_story(store: str) -> None:
 
 def test_seeds_kill_freeze_and_take_over() -> None:
     total = Counter[str]()
-    for seed in range(8):
+    for seed in range(24):
         total.update(simulate(seed, "memory").counts)
-    assert all(total[what] for what in ("kills", "freezes", "drains", "takeovers", "succeeded", "cancelled"))
+    happened = ("kills", "freezes", "drains", "takeovers", "succeeded", "cancelled")
+    in_workspaces = ("kept out of a workspace", "side by side in a workspace")
+    assert all(total[what] for what in (*happened, *in_workspaces))
 
 
 class Stage:
@@ -122,7 +124,7 @@ def test_the_watch_notices_an_effect_without_an_intent() -> None:
     store = MemoryStore()
     order = store.orders.place(NewOrder(prompt="x"), principal="test").order
     watch = Watch(store)
-    watch.placed(order.id, order.session_id)
+    watch.placed(order, writes=True)
     HandDrone(store).claim(order.id)
     watch.look(order.id)
     watch.effect(order.id, "master", "a-call", "ledger_once", 1)

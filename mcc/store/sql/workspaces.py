@@ -13,7 +13,7 @@ _IN_THE_WAY = (
     sa.select(WORKSPACE_LOCKS.c.order_id)
     .join(STATE, STATE.c.order_id == WORKSPACE_LOCKS.c.order_id)
     .where(
-        WORKSPACE_LOCKS.c.workspace_key == sa.bindparam("key"),
+        WORKSPACE_LOCKS.c.workspace_key.in_(sa.bindparam("keys", expanding=True)),
         WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
         STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
         STATE.c.status == OrderStatus.RUNNING.value,
@@ -31,14 +31,15 @@ _RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bin
 def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
     """Lock the workspace for an order whose row this transaction has locked; False when another order is in the way.
 
-    Two claims of one workspace take turns: on PostgreSQL by a lock on its key, on SQLite all writes do.
+    Two claims of one workspace take turns: on PostgreSQL by locks on its keys, on SQLite all writes do.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "key": hold.key})
-    wanted = {"key": hold.key, "by": order_id, "alone": hold.exclusive}
-    if connection.execute(_IN_THE_WAY, wanted).first() is not None:
+        for key in hold.keys:
+            connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "key": key})
+    wanted = {"by": order_id, "alone": hold.exclusive}
+    if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.keys}).first() is not None:
         return False
-    connection.execute(_TAKE, {**wanted, "epoch": epoch})
+    connection.execute(_TAKE, [{**wanted, "key": key, "epoch": epoch} for key in hold.keys])
     return True
 
 

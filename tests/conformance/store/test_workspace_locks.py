@@ -48,6 +48,19 @@ def test_one_writes_or_several_read(scene: Scene) -> None:
     assert not is_free(scene, READER) and not is_free(scene, WRITER)
 
 
+def test_a_directory_that_gets_a_marker_while_an_order_works_there_is_the_same(scene: Scene) -> None:
+    held(scene, WorkspaceHold("path", exclusive=True, lasting=False, by_path="path"))
+    assert not is_free(scene, WorkspaceHold("marked", exclusive=False, by_path="path"))
+    assert is_free(scene, WorkspaceHold("marked", exclusive=True, by_path="another path"))
+
+
+def test_a_directory_that_is_reached_by_two_paths_is_the_same(scene: Scene) -> None:
+    one = held(scene, WorkspaceHold("marked", exclusive=True, by_path="path"))
+    assert not is_free(scene, WorkspaceHold("marked", exclusive=False, by_path="link"))
+    one.finish()
+    assert is_free(scene, WorkspaceHold("marked", exclusive=True, by_path="link"))
+
+
 def test_other_workspaces_and_none_do_not_matter(scene: Scene) -> None:
     held(scene, WRITER)
     held(scene, None)

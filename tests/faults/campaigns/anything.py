@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import redis
 
 from mcc.contracts.wire import KEY_PREFIX
-from tests.faults.campaigns.database import OF_POSTGRES, OF_SQLITE
+from tests.faults.campaigns.database import harms_here
 from tests.faults.campaigns.redis import HARMS, LINK_HARMS, garbage, without_redis, worsen
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.jsonlines import JsonLines
@@ -82,7 +82,7 @@ def _link(stage: Stage) -> None:
 
 
 def _database(stage: Stage) -> None:
-    harms = OF_SQLITE if stage.family.plan.database == "sqlite" else OF_POSTGRES
+    harms = harms_here(stage)
     name = stage.dice.choice(sorted(harms))
     stage.family.told(name, "*, blackhole of the database")
     harms[name](stage)

@@ -1,29 +1,30 @@
-"""This room is for harm to the database: links that break, locks, commits that are reported as failed, a full disk."""
+"""This room is for harm to the database: links that break, locks, commits reported as failed, a server that ends."""
 
 import contextlib
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 
-from tests.faults.campaigns.stage import Skipped, Stage, pause
-from tests.faults.disks import SmallDisk
+from tests.faults.campaigns.ground import Ground
+from tests.faults.campaigns.soundness import sound
+from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.failpoints import Action
-from tests.faults.family import Family
-from tests.faults.jsonlines import read
+from tests.faults.family import Family, Plan
 from tests.faults.members import until
-from tests.faults.script import prompt_of
+from tests.faults.postgres import NoPostgres, Postgres, own_postgres
 
 LINKS = ("drone-pg", "mcc-pg")
 COMMITS = ("F1", "F4", "F18")
 """Places at which a commit happens and can be reported as failed."""
 
-DISK_MEGABYTES, RESERVE_MEGABYTES = 64, 8
-FULL_SECONDS = 6.0
+UNAVAILABLE, NOTICED_SECONDS = 503, 20.0
+MOST_HARMS = 3
+"""So many are drawn unless all are wanted."""
 
 
 def database_suffers(stage: Stage) -> None:
@@ -37,14 +38,40 @@ def database_suffers(stage: Stage) -> None:
     for place in stage.dice.sample(("F9", "F10", "F13", "F15"), 2):
         family.failpoints.arm(place, "raise", order=place, unavailable=True)
         placed.append(stage.submit(place, children=1))
-    harms = OF_SQLITE if family.plan.database == "sqlite" else OF_POSTGRES
-    for number, name in enumerate(stage.dice.sample(sorted(harms), len(harms) if stage.whole else 2)):
+    harms = harms_here(stage)
+    count = len(harms) if stage.whole else min(MOST_HARMS, len(harms))
+    for number, name in enumerate(stage.dice.sample(sorted(harms), count)):
         placed += stage.crowd(f"during-{number}", 3, linger_seconds=0.4)
         family.told(name, "database of all")
         harms[name](stage)
     with stage.timed("all done after the last harm to the database"):
         stage.quiet()
     stage.succeeded(placed, "only the database had trouble")
+    sound(stage)
+
+
+def harms_here(stage: Stage) -> Mapping[str, Callable[[Stage], None]]:
+    """By name, what can be done to the database of this family."""
+    if stage.family.plan.database == "sqlite":
+        return OF_SQLITE
+    return {**OF_POSTGRES, **OF_OWN_SERVER} if stage.ground.postgres else OF_POSTGRES
+
+
+@contextmanager
+def own_server(
+    directory: Path, plan: Plan, made: Callable[[], AbstractContextManager[Postgres]] = own_postgres
+) -> Iterator[Ground]:
+    """The family's PostgreSQL is its own, which may be stopped; where none can be made, it is the one of all others."""
+    if plan.database == "sqlite":
+        yield Ground(plan)
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(made())
+        except NoPostgres as why:
+            yield Ground(plan, missing=dict.fromkeys(OF_OWN_SERVER, str(why)))
+            return
+        yield Ground(replace(plan, server=server.url), postgres=server)
 
 
 def _terminated(stage: Stage) -> None:
@@ -98,6 +125,55 @@ OF_POSTGRES: Mapping[str, Callable[[Stage], None]] = {
 }
 
 
+def _stopped(stage: Stage) -> None:
+    """As by a power cut; it recovers when it starts again."""
+    server = _own(stage)
+    server.stop()
+    try:
+        _is_noticed(stage)
+        pause(stage.dice.uniform(0.0, 1.5) * stage.family.plan.lease_seconds)
+    finally:
+        server.start()
+
+
+def _used_up(stage: Stage) -> None:
+    """Somebody else takes every connection that there may be, those of the family as soon as it gives one up."""
+    with psycopg.connect(_own(stage).url, autocommit=True) as link, contextlib.ExitStack() as taken:
+        count = 0
+        end = time.monotonic() + stage.family.plan.lease_seconds * 1.5
+        while time.monotonic() < end:
+            link.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mcc'")
+            while _one_more(_own(stage), taken):
+                count += 1
+            pause(0.05)
+        _is_noticed(stage)
+    stage.measured["connections taken from PostgreSQL"].append(count)
+
+
+def _one_more(server: Postgres, taken: contextlib.ExitStack) -> bool:
+    try:
+        taken.enter_context(closing(psycopg.connect(server.url, connect_timeout=5)))
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _is_noticed(stage: Stage) -> None:
+    """A client is told that its order cannot be kept now."""
+    until(lambda: stage.posted("refused") == UNAVAILABLE, NOTICED_SECONDS, "an order is refused")
+
+
+def _own(stage: Stage) -> Postgres:
+    assert stage.ground.postgres is not None
+    return stage.ground.postgres
+
+
+OF_OWN_SERVER: Mapping[str, Callable[[Stage], None]] = {
+    "server stopped at once": _stopped,
+    "connections used up": _used_up,
+}
+
+
 def _held_briefly(stage: Stage) -> None:
     _held(stage, stage.family.plan.lease_seconds / 2)
 
@@ -125,52 +201,3 @@ OF_SQLITE: Mapping[str, Callable[[Stage], None]] = {
 def _server(family: Family) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
     with psycopg.connect(family.database_url, autocommit=True) as link:
         yield link
-
-
-@contextmanager
-def small_disk(directory: Path) -> Iterator[None]:
-    """What the processes keep, database included, lies on a small disk of its own; copied back before that goes."""
-    private = directory / "private"
-    private.mkdir(parents=True, exist_ok=True)
-    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "tmpfs", str(private)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Skipped(f"no small disk can be mounted here: {done.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["cp", "-a", str(private), str(directory / "copied")], check=True)
-        subprocess.run(["umount", "-l", str(private)], check=True)
-        private.rmdir()
-        (directory / "copied").rename(private)
-
-
-def disk_full(stage: Stage) -> None:
-    """The disk of the database is filled for some seconds: orders wait, none fails, nothing is corrupt."""
-    family = stage.family
-    placed = stage.crowd("before", 4, linger_seconds=0.5)
-    disk = SmallDisk(family.places.private)
-    family.told("disk full", "database of all")
-    disk.fill_up()
-    answers = [family.clients.get("/orders")[0]]
-    end = time.monotonic() + FULL_SECONDS
-    while time.monotonic() < end:
-        answers.append(_posted(stage, len(answers)))
-        pause(0.5)
-    disk.empty()
-    stage.wish(answers[0] == 200, f"reading answered {answers[0]} while the disk was full")
-    refused = sorted(set(answers[1:]) - {201, 503, 507})
-    stage.wish(not refused, f"posting answered {refused} while the disk was full")
-    placed.append(stage.submit("after"))
-    until(lambda: family.state(placed[-1]).attempt > 0, 60.0, "an order is claimed once there is room again")
-    stage.quiet()
-    stage.succeeded(placed, "the disk was full for some seconds")
-    with contextlib.closing(sqlite3.connect(family.places.private / "mcc.db")) as link:
-        verdict = link.execute("PRAGMA integrity_check").fetchone()[0]
-    stage.wish(verdict == "ok", f"the database is damaged: {verdict}")
-
-
-def _posted(stage: Stage, number: int) -> int:
-    """The status that a client gets for a new order."""
-    stage.family.clients.post(prompt_of(f"full-{number}", number, steps=2, children=0))
-    return int(read(stage.family.places.directory / "orders.jsonl")[-1]["status"])

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from tests.faults.campaigns.stage import Stage, batches, pause
 from tests.faults.failpoints import PLACES, Action, Armed
 from tests.faults.members import Member, NotInTime, until
+from tests.faults.memory import NoGroup, limited
 
 OF_DRONES = tuple(place for place in PLACES if place not in ("F1", "F2", "F3", "F21"))
 OF_NOBODY = ("F22", "F23", "F24")
@@ -19,6 +20,9 @@ AT_ONCE = 4
 FROZEN_AT = ("F7", "F10", "F11", "F12", "F13", "F18", "F23")
 STOPPED_AT = ("F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F17", "F18")
 FATAL_VISITS = 12
+LIMIT_BYTES = 256 * 1024 * 1024
+"""What a drone in a control group may take beyond what it has."""
+
 FEW_TOKENS = (3_000, 6_000, 12_000)
 """Limits of orders that end before their scripts do."""
 
@@ -48,7 +52,8 @@ def _armed(stage: Stage, place: str, action: Action, seconds: float = 1.0) -> Ar
 def poisoned(stage: Stage) -> None:
     """One order kills every process that holds it; it ends as poison, and those beside it are done."""
     place = stage.dice.choice(("F6", "F7"))
-    _exhausted(stage)
+    _ended_for_memory(stage)
+    _exhausted(stage, "out_of_memory")
     for _ in range(FATAL_VISITS):
         stage.family.failpoints.arm(place, "kill9", order="poison")
     neighbours = stage.crowd("neighbour", 6)
@@ -60,14 +65,28 @@ def poisoned(stage: Stage) -> None:
     stage.succeeded(neighbours, f"it was a neighbour of an order that kills at {place}")
 
 
-def _exhausted(stage: Stage) -> None:
+def _exhausted(stage: Stage, action: Action) -> None:
     """One order takes all memory that its drone may have, in a model call or in a tool; those beside it are done."""
     place = stage.dice.choice(("F7", "F11"))
-    neighbours = stage.crowd("beside-greed", 4)
-    stage.family.failpoints.arm(place, "out_of_memory", order="greedy")
-    stage.submit("greedy")
+    neighbours = stage.crowd(f"beside-{action}", 4)
+    stage.family.failpoints.arm(place, action, order=f"greedy-{action}")
+    stage.submit(f"greedy-{action}")
     stage.quiet()
     stage.succeeded(neighbours, f"it was a neighbour of an order that takes all memory at {place}")
+
+
+def _ended_for_memory(stage: Stage) -> None:
+    """The same where each drone has a control group with a limit, so that the kernel ends the one that goes beyond."""
+    with ExitStack() as stack:
+        try:
+            groups = [stack.enter_context(limited(drone.pid, LIMIT_BYTES)) for drone in stage.family.drones]
+        except NoGroup as why:
+            stage.missing["a drone ended by the kernel for its memory"] = str(why)
+            return
+        _exhausted(stage, "oom_kill")
+        ended = sum(group.ended for group in groups)
+    stage.measured["drones ended by the kernel for their memory"].append(ended)
+    stage.wish(ended == 1, f"the kernel ended {ended} drones for their memory, and not one")
 
 
 def told_to_stop(stage: Stage) -> None:

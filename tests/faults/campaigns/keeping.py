@@ -11,13 +11,22 @@ KEPT = "database.db"
 
 
 def keep_database(directory: Path) -> None:
-    """Copy the tables that `run.json` points to into the directory, and point it to the copy. SQLite stays in place."""
+    """Have the tables that `run.json` points to in the directory, and point it there, so that it can be moved.
+
+    SQLite's file, which is there already, stays where it is.
+    """
     run = json.loads((directory / "run.json").read_text())
     url = sa.make_url(run["database_url"])
     if url.get_backend_name() == "sqlite":
-        return
+        file = Path(url.database or "")
+    else:
+        _copy_tables(url, file := directory / KEPT)
+    there = f"sqlite:///{file.relative_to(directory)}"
+    (directory / "run.json").write_text(json.dumps({**run, "database_url": there}, indent=1) + "\n")
+
+
+def _copy_tables(url: sa.URL, file: Path) -> None:
     engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
-    file = directory / KEPT
     file.unlink(missing_ok=True)
     try:
         with engine.connect() as source, closing(sqlite3.connect(file)) as target:
@@ -26,7 +35,6 @@ def keep_database(directory: Path) -> None:
             target.commit()
     finally:
         engine.dispose()
-    (directory / "run.json").write_text(json.dumps({**run, "database_url": f"sqlite:///{file}"}, indent=1) + "\n")
 
 
 def _copy(source: sa.Connection, target: sqlite3.Connection, table: str) -> None:

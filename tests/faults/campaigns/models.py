@@ -137,7 +137,7 @@ def _length(name: str) -> int:
 
 
 def _config(stage: Stage, name: str) -> ModelConfig:
-    told = _told(stage.family.places.private / "mcc.toml")[name]
+    told = _told(stage.family.places.settings)[name]
     return ModelConfig(provider=told["provider"], base_url=told["base_url"], model=told["model"])
 
 

@@ -21,6 +21,9 @@ ANSWER_SECONDS = 3.0
 """A request may wait so long while Redis is away, on a machine that is busy."""
 
 HEALED_WITHIN = 15.0
+COUNTED_WITHIN = 10.0
+
+GIANT = "x" * 5_000_000
 
 
 def _gone(number: int) -> Harm:
@@ -82,7 +85,7 @@ def redis_suffers(stage: Stage) -> None:
             for turn in range(2):
                 placed.append(_served(stage, f"during-{number}-{turn}", harm))
             pause(stage.dice.uniform(1.0, 3.0))
-        placed.append(_taken(stage, f"after-{number}", "claim after Redis is back"))
+        placed.append(taken(stage, f"after-{number}", "claim after Redis is back"))
     stage.quiet()
     stage.succeeded(placed, f"Redis had {', '.join(chosen)}")
 
@@ -100,7 +103,7 @@ def _served(stage: Stage, key: str, harm: str) -> str:
     return order_id
 
 
-def _taken(stage: Stage, key: str, figure: str) -> str:
+def taken(stage: Stage, key: str, figure: str) -> str:
     """Place an order and wait until a drone has it."""
     order_id = stage.submit(key)
     began = time.monotonic()
@@ -118,11 +121,11 @@ def redis_links_suffer(stage: Stage) -> None:
     for number, harm in enumerate(stage.dice.sample(LINK_HARMS, len(LINK_HARMS) if stage.whole else 3)):
         for link in ("drone-redis", "mcc-redis"):
             worsen(stage.family, link, harm, stage.dice)
-        placed.append(_taken(stage, f"during-{number}", f"claim with the link to Redis bad: {harm}"))
+        placed.append(taken(stage, f"during-{number}", f"claim with the link to Redis bad: {harm}"))
         pause(stage.dice.uniform(1.0, 4.0))
         for link in ("drone-redis", "mcc-redis"):
             stage.family.link(link, "up")
-        placed.append(_taken(stage, f"after-{number}", "claim after the link to Redis is back"))
+        placed.append(taken(stage, f"after-{number}", "claim after the link to Redis is back"))
     stage.quiet()
     stage.succeeded(placed, "only links to Redis were bad")
 
@@ -146,23 +149,37 @@ def strangers_write(stage: Stage) -> None:
     stage.quiet()
     pids = {drone.name: drone.pid for drone in family.drones}
     running = stage.crowd("running", 4, linger_seconds=1.0)
+    nudged = stage.dice.choices([*done, *running, "no-such-order", GIANT], k=50)
     nudger = Nudger(family.redis.url, ("default",))
     try:
-        for order_id in stage.dice.choices([*done, *running, "no-such-order", "x" * 5_000_000], k=50):
+        for order_id in nudged:
             nudger.nudge(order_id)
     finally:
         nudger.close()
     family.told("repeated, stale and unknown messages", "redis", count=50)
+    pieces = garbage(stage.dice)
     with client.Redis.from_url(family.redis.url) as link:
-        for piece in garbage(stage.dice):
+        for piece in pieces:
             link.lpush(f"{KEY_PREFIX}default", piece)
             family.told("garbage in the queue", "redis", size=len(piece))
     stage.quiet()
     stage.succeeded([*done, *running, *stage.crowd("after", 0)], "strangers wrote into the queue")
     stage.wish(pids == {drone.name: drone.pid for drone in family.drones}, "a drone ended of what it read")
-    placed = _taken(stage, "fresh", "claim behind garbage")
+    placed = taken(stage, "fresh", "claim behind garbage")
     stage.quiet()
     stage.succeeded([placed], "garbage was there before it")
+    _counted(stage, len(pieces) + nudged.count(GIANT))
+
+
+def _counted(stage: Stage, least: int) -> None:
+    """The drones tell with their heartbeats how many messages they refused: at least so many."""
+    refused, began = 0, time.monotonic()
+    while refused < least and time.monotonic() - began < COUNTED_WITHIN:
+        _, listed = stage.family.clients.get("/drones")
+        refused = sum(drone["refused_messages"] for drone in listed.get("items", ()))
+        pause(0.1)
+    stage.measured["messages refused"].append(refused)
+    stage.wish(refused >= least, f"{refused} messages were counted as refused, and there were {least} at least")
 
 
 def garbage(dice: random.Random) -> list[bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.faults.campaigns.ground import Ground
 from tests.faults.campaigns.keeping import keep_database
 from tests.faults.campaigns.stage import Campaign, Database, Skipped, Stage
 from tests.faults.campaigns.tally import Tally, of_evidence
@@ -43,12 +44,13 @@ def replay(campaign: Campaign, seed: int, database: Database, wish: Wish) -> str
 
 def run(campaign: Campaign, seed: int, database: Database, wish: Wish) -> tuple[Tally, Path]:
     """One run; its tally, and where its evidence lies (or lay)."""
-    directory = Path(tempfile.mkdtemp(prefix=f"faults-{campaign.name}-{database}-{seed}-", dir=wish.directory))
+    made = tempfile.mkdtemp(prefix=f"faults-{campaign.name}-{database}-{seed}-", dir=wish.directory)
+    directory = Path(made).absolute()
     tally = Tally(campaign.name, seed, database)
     began = time.monotonic()
     try:
-        with campaign.around(directory):
-            _act(campaign, directory, _plan(campaign, seed, database, wish), tally, wish)
+        with campaign.around(directory, _plan(campaign, seed, database, wish)) as ground:
+            _act(campaign, directory, ground, tally, wish)
     except Skipped as why:
         tally.skipped = str(why)
     tally.seconds = round(time.monotonic() - began, 1)
@@ -62,13 +64,19 @@ def _plan(campaign: Campaign, seed: int, database: Database, wish: Wish) -> Plan
     if wish.lease_seconds is not None:
         plan = replace(plan, lease_seconds=wish.lease_seconds, renew_seconds=min(1.0, wish.lease_seconds / 5))
     links = [link for link in plan.links if database == "postgres" or not link.endswith("-pg")]
-    judged: Mapping[str, object] = {"judge_times": wish.judge_times, **plan.judged}
+    judged: Mapping[str, object] = {
+        "judge_times": wish.judge_times,
+        "promises": list(campaign.promises),
+        **plan.judged,
+    }
     return replace(plan, database=database, seed=seed, campaign=campaign.name, links=links, judged=judged)
 
 
-def _act(campaign: Campaign, directory: Path, plan: Plan, tally: Tally, wish: Wish) -> None:
-    with Family(plan, directory) as family:
-        stage = Stage(family, plan.seed, random.Random(f"{campaign.name} {plan.seed}"), wish.seconds, wish.whole)
+def _act(campaign: Campaign, directory: Path, ground: Ground, tally: Tally, wish: Wish) -> None:
+    seed = ground.plan.seed
+    with Family(ground.plan, directory) as family:
+        stage = Stage(family, ground, seed, random.Random(f"{campaign.name} {seed}"), wish.seconds, wish.whole)
+        stage.missing.update(ground.missing)
         try:
             campaign.act(stage)
         except Skipped:
@@ -77,7 +85,7 @@ def _act(campaign: Campaign, directory: Path, plan: Plan, tally: Tally, wish: Wi
             stage.problems.append(f"{type(broken).__name__}: {broken}"[:2_000])
         evidence = evidence_of(family.finish())
         tally.problems = [*stage.problems, *map(str, violations(evidence, campaign.promises))]
-        tally.measured = dict(stage.measured)
+        tally.measured, tally.missing = dict(stage.measured), stage.missing
         of_evidence(tally, evidence, stage.without_redis)
         if tally.problems or wish.keep:
             keep_database(directory)

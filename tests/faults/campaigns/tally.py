@@ -25,7 +25,7 @@ SWEEPS_SECONDS = 1.0
 
 @dataclass
 class Tally:
-    """What one run gave, as plain JSON. `skipped` says why it was not done."""
+    """What one run gave, as plain JSON. `skipped` says why it was not done, `missing` why some of its harm was not."""
 
     campaign: str
     seed: int
@@ -51,6 +51,7 @@ class Tally:
     cancels_without_redis: list[float] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     measured: dict[str, list[float]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def line(self) -> str:
@@ -76,7 +77,8 @@ def of_evidence(tally: Tally, evidence: Evidence, without_redis: Iterable[str]) 
     tally.overshoot_calls = found["worst overshoot in calls"]
     if evidence.run.get("false_takeovers") is not None:
         tally.false_takeovers = len(false_takeovers(evidence))
-    tally.takeovers, tally.hand_backs = takeovers(evidence), hand_backs(evidence)
+    if "clock_seconds" not in evidence.run:
+        tally.takeovers, tally.hand_backs = takeovers(evidence), hand_backs(evidence)
     for asked in whole_cancels(evidence):
         late = max(0.0, last_activity(evidence, asked.order_id) - asked.t)
         (tally.cancels_without_redis if asked.order_id in apart else tally.cancels).append(late)
@@ -90,11 +92,13 @@ def _class(fault: str) -> str:
 
 
 def table(tallies: Sequence[Tally]) -> str:
-    """Three tables: the campaigns, the figures beside their targets, the faults by class."""
+    """Tables: the campaigns, the figures beside their targets, the faults by class, and what could not be done."""
     out = StringIO()
     console = Console(file=out, width=118)
     for one in (_campaigns(tallies), _figures(tallies), _measured(tallies), _faults(tallies)):
         console.print(one)
+    if (missing := _missing(tallies)).row_count:
+        console.print(missing)
     return out.getvalue()
 
 
@@ -175,6 +179,13 @@ def _faults(tallies: Sequence[Tally]) -> Table:
     for name, count in counted.most_common():
         rows.add_row(name, f"{count:,}")
     rows.add_row("all", f"{counted.total():,}")
+    return rows
+
+
+def _missing(tallies: Sequence[Tally]) -> Table:
+    rows = Table("campaign", "not done here", "because", box=None, title="\nMissing", title_justify="left")
+    for name, harm, why in sorted({(one.campaign, *item) for one in tallies for item in one.missing.items()}):
+        rows.add_row(name, harm, why)
     return rows
 
 

@@ -43,6 +43,8 @@ def told(campaign: Campaign, seed: int, database: Database, wish: Wish, results:
         f"{tally.orders:5} orders{harm:6} faults  {fate}",
         flush=True,
     )
+    for what, why in tally.missing.items():
+        print(f"    not done here: {what} ({why})", flush=True)
     if tally.problems:
         for problem in tally.problems[:SHOWN]:
             print(f"    {problem}", flush=True)

@@ -10,7 +10,8 @@ NO_EFFECT = frozenset({"denied", "timeout", "outcome_unknown", "cancelled", "err
 """Outcomes that promise no effect; `error` is what the tool itself could not do."""
 
 CLOCK_SECONDS = 0.002
-"""Entries are dated to the microsecond, lines of the ledger as a float."""
+"""Entries are dated to the microsecond, lines of the ledger as a float. Where a process's clock jumps, `clock_seconds`
+in `run.json` says how far."""
 
 
 def done_once(evidence: Evidence) -> Iterator[Violation]:
@@ -25,15 +26,19 @@ def done_once(evidence: Evidence) -> Iterator[Violation]:
         for (call_id, epoch), count in Counter((one.call_id, one.epoch) for one in effects if not one.once).items():
             if count > 1:
                 yield Violation("I3", order.id, f"the call {call_id} ran {count} times under epoch {epoch}")
-        yield from _after_the_result(order, effects)
+        yield from _after_the_result(order, effects, _tolerance(evidence))
 
 
-def _after_the_result(order: Order, effects: list[Effect]) -> Iterator[Violation]:
+def _tolerance(evidence: Evidence) -> float:
+    return float(evidence.run.get("clock_seconds", CLOCK_SECONDS))
+
+
+def _after_the_result(order: Order, effects: list[Effect], tolerance: float) -> Iterator[Violation]:
     """A zombie that was stopped in the midst of a call may finish it late; the holder must not begin it again."""
     results = {entry.call_id: entry for entry in order.own if entry.kind == "tool.finished"}
     for effect in effects:
         result = results.get(effect.call_id)
-        if result is None or effect.t <= result.at + CLOCK_SECONDS or effect.epoch < result.epoch:
+        if result is None or effect.t <= result.at + tolerance or effect.epoch < result.epoch:
             continue
         late = effect.t - result.at
         yield Violation(
@@ -42,7 +47,10 @@ def _after_the_result(order: Order, effects: list[Effect]) -> Iterator[Violation
 
 
 def never_invented(evidence: Evidence) -> Iterator[Violation]:
-    """I4: a good result has its line in the ledger, and each line had its intent committed before it."""
+    """I4: a good result has its line in the ledger, and each line had its intent committed before it.
+
+    A later holder has read the intent before it ran anything, whatever its clock says.
+    """
     for order in evidence.orders.values():
         effects = evidence.effects_of(order.id)
         witnessed = {effect.call_id for effect in effects}
@@ -54,7 +62,7 @@ def never_invented(evidence: Evidence) -> Iterator[Violation]:
             intent = started.get(effect.call_id)
             if intent is None:
                 yield Violation("I4", order.id, f"{effect.tool} {effect.call_id} had an effect that no entry announced")
-            elif effect.t + CLOCK_SECONDS < intent.at:
+            elif effect.epoch <= intent.epoch and effect.t + _tolerance(evidence) < intent.at:
                 early = intent.at - effect.t
                 yield Violation("I4", order.id, f"{effect.tool} {effect.call_id} ran {early:.3f} s before its intent")
 

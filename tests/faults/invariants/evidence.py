@@ -201,6 +201,10 @@ class Order:
         return str(self.spec.get("prompt", ""))
 
     @property
+    def agent(self) -> str:
+        return str(self.spec.get("agent", "master"))
+
+    @property
     def workspace(self) -> str | None:
         return self.spec.get("workspace")
 

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from tests.faults.invariants.evidence import Evidence, Order, Violation
 
@@ -91,19 +91,21 @@ def spans(order: Order, until: float = float("inf")) -> list[tuple[float, float,
 
 
 def one_holder(evidence: Evidence) -> Iterator[Violation]:
-    """I9: one holder of an order, one running order of a session and, where that is promised, of a workspace."""
+    """I9: one holder of an order, one running order of a session, and none of a workspace beside one that may write.
+
+    `writers` in `run.json`: the agents whose orders may write in their workspaces.
+    """
     for order in evidence.orders.values():
         yield from _claims_alternate(order)
     yield from _samples_agree(evidence)
     for session in _by_session(evidence).values():
-        yield from _one_at_a_time(session, "session")
-    if evidence.run.get("exclusive_workspaces"):
-        shared: dict[str, list[Order]] = defaultdict(list)
-        for order in evidence.orders.values():
-            if order.workspace is not None:
-                shared[order.workspace].append(order)
-        for group in shared.values():
-            yield from _one_at_a_time(group, "workspace")
+        yield from _apart(session, "session")
+    shared: dict[str, list[Order]] = defaultdict(list)
+    for order in evidence.orders.values():
+        if order.workspace is not None:
+            shared[order.workspace].append(order)
+    for group in shared.values():
+        yield from _apart(group, "workspace", frozenset(evidence.run.get("writers", ())))
 
 
 def _claims_alternate(order: Order) -> Iterator[Violation]:
@@ -139,11 +141,13 @@ def _samples_agree(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("I9", min(ids), f"{len(ids)} orders of session {session_id} were held at {t:.3f}")
 
 
-def _one_at_a_time(orders: list[Order], what: str) -> Iterator[Violation]:
-    held = sorted((begin, end, order.id) for order in orders for begin, end, _ in spans(order))
-    for (_, end, first), (begin, _, second) in pairwise(held):
-        if first != second and begin < end - SAME_MOMENT_SECONDS:
-            yield Violation("I9", second, f"it ran {end - begin:.1f} s beside {first} of the same {what}")
+def _apart(orders: list[Order], what: str, writers: frozenset[str] | None = None) -> Iterator[Violation]:
+    """None of these ran beside another; where `writers` are named, two whose agents are none of them may."""
+    held = sorted((begin, end, order.id, order.agent) for order in orders for begin, end, _ in spans(order))
+    for (_, end, one, first), (begin, _, other, second) in combinations(held, 2):
+        alone = writers is None or not writers.isdisjoint((first, second))
+        if alone and one != other and begin < end - SAME_MOMENT_SECONDS:
+            yield Violation("I9", other, f"it ran {end - begin:.1f} s beside {one} of the same {what}")
 
 
 def turns_in_order(evidence: Evidence) -> Iterator[Violation]:

@@ -1,6 +1,7 @@
 """This room is for who plays in a simulated drone: the product's crew, with a scripted model and witnessed tools."""
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -20,12 +21,27 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.usage import Usage
 from mcc.definitions.groups import TOOL_GROUPS
 from mcc.definitions.scopes import Agents
-from tests.faults.script import AUDITOR, IDEM, LINGER, MASTER, ONCE, WORKER, Asked, Play, lingered, reply, wrote
+from tests.faults.script import (
+    AUDITOR,
+    IDEM,
+    KEEP,
+    LINGER,
+    MASTER,
+    ONCE,
+    READER,
+    WORKER,
+    Asked,
+    Play,
+    lingered,
+    reply,
+    wrote,
+)
 
 INPUT_TOKENS, OUTPUT_TOKENS = 200, 50
 """What each model call costs."""
 
 _LEDGER = (ONCE, IDEM, LINGER)
+_WRITING = (*_LEDGER, "workspace_write")
 
 
 class Witness(Protocol):
@@ -86,7 +102,7 @@ class OneModel:
 
 
 class WitnessedTools:
-    """The toolbox, with the three test tools in it."""
+    """The toolbox, with the test tools in it."""
 
     sandbox = "off: simulated"
 
@@ -123,26 +139,40 @@ def _tools() -> Sequence[Callable[..., object]]:
         await asyncio.sleep(seconds)
         return lingered(mark)
 
-    return (ledger_once, ledger_idem, linger)
+    @tool(name=KEEP, group="workspace_write", idempotent=True)
+    async def keep_file(path: str, mark: str) -> str:
+        """Write into the workspace."""
+        await WITNESS.get().pause()
+        return wrote(KEEP, mark)
+
+    return (ledger_once, ledger_idem, linger, keep_file)
 
 
 @cache
 def definitions() -> Definitions:
-    """The three agents of the scripts."""
+    """The agents of the scripts."""
     prompt = "Play your part."
+    masters = (
+        AgentDefinition(name=name, prompt=prompt, tools=(*tools, "delegation"), spawns=(WORKER, AUDITOR), result="text")
+        for name, tools in ((MASTER, _WRITING), (READER, _LEDGER))
+    )
     agents = (
-        AgentDefinition(
-            name=MASTER, prompt=prompt, tools=(*_LEDGER, "delegation"), spawns=(WORKER, AUDITOR), result="text"
-        ),
-        AgentDefinition(name=WORKER, description="Answers in text.", prompt=prompt, tools=_LEDGER, result="text"),
-        AgentDefinition(name=AUDITOR, description="Hands in a report.", prompt=prompt, tools=_LEDGER),
+        *masters,
+        AgentDefinition(name=WORKER, description="Answers in text.", prompt=prompt, tools=_WRITING, result="text"),
+        AgentDefinition(name=AUDITOR, description="Hands in a report.", prompt=prompt, tools=_WRITING),
     )
     return Definitions(Agents({agent.name: agent for agent in agents}), {**TOOL_GROUPS, "ledger": _LEDGER})
 
 
 @cache
 def settings() -> Settings:
-    return Settings(data_dir=Path("/nonexistent"), database_url="sqlite://", name="simulated", models={})
+    return Settings(
+        data_dir=Path("/nonexistent"),
+        database_url="sqlite://",
+        name="simulated",
+        models={},
+        workspace_roots=(Path(tempfile.gettempdir()),),
+    )
 
 
 @cache

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import cast
 
@@ -13,6 +15,7 @@ from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs, Stop
 from drone.worker.slots import Slots
 from drone.worker.told import Teller
+from drone.worker.workspaces import Workspaces
 from drone.worker.writer import Writer
 from mcc.contracts.drones import Registration
 from mcc.contracts.wire import Hint
@@ -56,8 +59,16 @@ class Silent:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """Directories of this machine: `workspaces`, which all drones share, and what each has for itself in `own`."""
+
+    workspaces: Path
+    own: Path
+
+
 class SimulatedDrone:
-    """One process from its registration to its end. `link` is its way to the store."""
+    """One process from its registration to its end, alone on its machine. `link` is its way to the store."""
 
     def __init__(
         self,
@@ -67,6 +78,7 @@ class SimulatedDrone:
         loop: SimulatedLoop,
         dice: Random,
         heard: Callable[[Hint], None],
+        disks: Disks,
     ) -> None:
         self.process = process
         self.link = link
@@ -80,7 +92,14 @@ class SimulatedDrone:
         self._keeper = Keeper(
             store.leases,
             Registration(
-                incarnation="", name=process.name, pid=1, host="here", version="0", queues=("default",), slots=SLOTS
+                incarnation="",
+                name=process.name,
+                pid=1,
+                host=process.name,
+                version="0",
+                queues=("default",),
+                slots=SLOTS,
+                workspace_roots=(str(disks.workspaces),),
             ),
             self._slots,
             lease_seconds=LEASE_SECONDS,
@@ -90,6 +109,16 @@ class SimulatedDrone:
         )
         self._teller = Teller(Ears(heard))
         self._writer = Writer(store, self._keeper, self._teller)
+        self._workspaces = Workspaces(
+            store,
+            self._offload,
+            crew,
+            self._keeper,
+            (disks.workspaces,),
+            disks.own / process.name,
+            host=process.name,
+            clock=loop.time,
+        )
         self._runner = Runner(
             store,
             self._offload,
@@ -98,6 +127,7 @@ class SimulatedDrone:
             self._runs,
             self._writer,
             self._teller,
+            workspaces=self._workspaces,
             alone=lambda: self._slots.alone,
         )
         self._controls = ControlListener(store.controls, self._offload, NOWHERE, self._keeper, self._runs)
@@ -157,6 +187,7 @@ class SimulatedDrone:
             group.create_task(self._every(RENEW_SECONDS, self._keeper.once))
             group.create_task(self._every(SWEEP_SECONDS, self._sweep.once))
             group.create_task(self._asking(POLL_SECONDS, self._poll.once))
+            group.create_task(self._asking(POLL_SECONDS, self._seek_workspaces))
             group.create_task(self._asking(1.0, self._controls.once))
 
     async def _every(self, seconds: float, act: Callable[[], object]) -> None:
@@ -176,13 +207,18 @@ class SimulatedDrone:
             except StoreUnavailable:
                 continue
 
+    async def _seek_workspaces(self) -> None:
+        for order_id in await self._workspaces.wake():
+            self.deliver(order_id)
+
     async def _take(self, order_id: str) -> None:
         if self._slots.take():
             await self._serve(order_id)
 
     async def _serve(self, order_id: str) -> None:
         try:
-            await self._runner.work(order_id, drone=self.process.name)
+            if await self._runner.work(order_id, drone=self.process.name) is None:
+                self._poll.left(order_id)
         finally:
             self._slots.release()
 

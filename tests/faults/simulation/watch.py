@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.contracts.journal import Entry as JournalEntry
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
@@ -25,6 +26,8 @@ class Watched:
 
     id: str
     session_id: str
+    workspace: str | None = None
+    writes: bool = False
     entries: list[Entry] = field(default_factory=list)
     holder: int | None = None
     epoch: int = 0
@@ -34,6 +37,13 @@ class Watched:
     finished: dict[str, Entry] = field(default_factory=dict)
     asked: set[tuple[str | None, int]] = field(default_factory=set)
     answered: set[tuple[str | None, int]] = field(default_factory=set)
+
+    def shares(self, other: "Watched") -> bool:
+        """Whether the other one is at work in the same workspace."""
+        return other is not self and other.holder is not None and None is not self.workspace == other.workspace
+
+    def disturbs(self, other: "Watched") -> bool:
+        return self.shares(other) and (self.writes or other.writes)
 
 
 class Watch:
@@ -46,6 +56,12 @@ class Watch:
         self.effects: list[Effect] = []
         self.model_calls: list[ModelCall] = []
         self.fenced = 0
+        self.kept_out = 0
+        """Claims that were refused because of the workspace."""
+
+        self.side_by_side = 0
+        """Claims of a workspace in which others read already."""
+
         self._steps = 0
         self._tries: dict[tuple[str, str, int], int] = {}
 
@@ -53,9 +69,10 @@ class Watch:
         self._steps += 1
         return self._steps * STEP
 
-    def placed(self, order_id: str, session_id: str) -> None:
+    def placed(self, placed: WorkOrder, *, writes: bool) -> None:
+        order_id = placed.id
         if order_id not in self.orders:
-            self.orders[order_id] = Watched(order_id, session_id)
+            self.orders[order_id] = Watched(order_id, placed.session_id, placed.workspace, writes)
         self.look(order_id)
 
     def seen(self, part: str, method: str, args: tuple[Any, ...], named: dict[str, Any], answer: Any) -> None:
@@ -63,8 +80,8 @@ class Watch:
         match part, method:
             case "journal", "append":
                 self._appended(args[0], answer)
-            case "claims", "claim" if answer is not None:
-                self.look(args[0])
+            case "claims", "claim":
+                self._asked_for(args[0], refused=answer is None)
             case "claims", "finish" | "park":
                 self.look(args[0].order_id, args[0].epoch)
             case "claims", "hand_back":
@@ -75,6 +92,17 @@ class Watch:
                 self._swept(answer)
             case "controls", "request":
                 self.look(args[0])
+
+    def _asked_for(self, order_id: str, *, refused: bool) -> None:
+        """Somebody tried to claim this."""
+        if (order := self.orders.get(order_id)) is None:
+            return
+        others = list(self.orders.values())
+        if refused:
+            self.kept_out += order.status is OrderStatus.QUEUED and any(map(order.disturbs, others))
+            return
+        self.side_by_side += any(map(order.shares, others))
+        self.look(order_id)
 
     def _appended(self, batches: Iterable[Batch], answer: Appended) -> None:
         for batch in batches:
@@ -158,6 +186,8 @@ class Watch:
         for other in self.orders.values():
             if other is not order and other.session_id == order.session_id and other.holder is not None:
                 self._broken("I9", order.id, f"it was claimed while {other.id} of its session runs")
+            if order.disturbs(other):
+                self._broken("I9", order.id, f"it was claimed while {other.id} is in its workspace")
 
     def _result(self, order: Watched, entry: Entry) -> None:
         call = entry.call_id or ""

@@ -5,40 +5,34 @@
 
 import asyncio
 import contextvars
-import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
-
-import structlog
-from sqlalchemy.engine import Connection
+from tempfile import TemporaryDirectory
 
 from drone.tools.tool import ToolContext
 from drone.worker.journal import OrderJournal
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
-from mcc.contracts.record import ChatRecord
-from mcc.contracts.shape import to_json
-from mcc.contracts.status import FINAL
+from mcc.contracts.status import FINAL, FailureReason
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import OrderIsFinal, SessionBusy, StoreUnavailable
-from mcc.store.large import parsed
 from mcc.store.ports import Store
-from mcc.store.sql import SqlStore, open_store
+from mcc.store.sql import open_store
 from mcc.testing import FakeClock, MemoryStore
 from tests.faults.checker import violations
-from tests.faults.invariants.database import read_tables
-from tests.faults.invariants.evidence import Evidence, Order, Post, Receipt, Violation
+from tests.faults.invariants.evidence import Order, Post, Violation
 from tests.faults.invariants.spending import receipts_settled
-from tests.faults.script import Asked, prompt_of
+from tests.faults.script import MASTER, READER, Asked, prompt_of
 from tests.faults.simulation.cast import INPUT_TOKENS, OUTPUT_TOKENS, WITNESS, crew
-from tests.faults.simulation.drone import SWEEP_SECONDS, Silent, SimulatedDrone
+from tests.faults.simulation.drone import SWEEP_SECONDS, Disks, Silent, SimulatedDrone
 from tests.faults.simulation.links import Link, Weather
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled, State
+from tests.faults.simulation.remains import remains
+from tests.faults.simulation.surroundings import global_dice, quiet
 from tests.faults.simulation.watch import Watch
 
 JUDGED = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
@@ -48,6 +42,7 @@ PATIENCE_SECONDS = 900.0
 """By then (in simulated time) every order has ended; faults come in the first minute only."""
 
 FAULTS_SECONDS = 12.0
+WORKSPACES = ("harbour", "quay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +71,8 @@ def simulate(seed: int, store: str | None = None) -> Result:
     kind = store or store_of(seed)
     opened: Store = open_store("sqlite://", clock=clock) if kind == "sqlite" else MemoryStore(clock=clock)
     loop = SimulatedLoop(clock, Random(f"threads {seed}"))
-    with _quiet(), _global_dice(seed):
-        world = World(seed, kind, opened, loop)
+    with quiet(), global_dice(seed), TemporaryDirectory(prefix="simulated-") as place:
+        world = World(seed, kind, opened, loop, Path(place))
         try:
             loop.run_until_complete(world.play())
             return world.result()
@@ -87,7 +82,7 @@ def simulate(seed: int, store: str | None = None) -> Result:
 
 
 class World:
-    def __init__(self, seed: int, kind: str, store: Store, loop: SimulatedLoop) -> None:
+    def __init__(self, seed: int, kind: str, store: Store, loop: SimulatedLoop, place: Path) -> None:
         self.seed = seed
         self.kind = kind
         self.store = store
@@ -102,6 +97,9 @@ class World:
         self.posts: list[Post] = []
         self.keys: dict[str, str] = {}
         self.faults_over = False
+        self.disks = Disks(place / "workspaces", place / "drones")
+        for name in WORKSPACES:
+            (self.disks.workspaces / name).mkdir(parents=True)
 
     def tell(self, what: str) -> None:
         self.story.append(f"{self.loop.time() - self.began:7.2f} {what}")
@@ -142,7 +140,7 @@ class World:
         process = Process(f"drone-{number}")
         link = Link(self.store, process, self.weather, self.watch.seen)
         dice = Random(f"drone {self.seed} {number}")
-        drone = SimulatedDrone(process, link, crew(), self.loop, dice, self.watch.hinted)
+        drone = SimulatedDrone(process, link, crew(), self.loop, dice, self.watch.hinted, self.disks)
         if not self.faults_over:
             self._doom(process)
         self.drones.append(drone)
@@ -236,8 +234,14 @@ class World:
         """A client posts an order under a key, and posts it again until there is an answer."""
         sessions = [None, None, *dict.fromkeys(order.session_id for order in self.watch.orders.values())]
         key = f"order-{number}"
+        workspace = self.dice.choice([None, WORKSPACES[0], *WORKSPACES])
+        agent = self.dice.choice([MASTER, READER])
         prompt = prompt_of(
-            key, self.seed * 10 + number, children=self.dice.choice([0, 0, 1, 2]), steps=self.dice.randint(1, 4)
+            key,
+            self.seed * 10 + number,
+            children=self.dice.choice([0, 0, 1, 2]),
+            steps=self.dice.randint(1, 4),
+            keeps=agent == MASTER and workspace is not None,
         )
         tokens = self.dice.choice([None, None, 1_000])
         fields = {
@@ -245,6 +249,8 @@ class World:
             "session_id": self.dice.choice(sessions),
             "when_busy": self.dice.choice(["enqueue", "enqueue", "reject", "interrupt", "rollback"]),
             "limits": None if tokens is None else {"total_tokens": tokens},
+            "workspace": workspace and str(self.disks.workspaces / workspace),
+            "agent": agent,
         }
         new = NewOrder.model_validate(fields)
         link = Link(self.store, Process("client"), self.weather, lambda *_: None)
@@ -259,14 +265,15 @@ class World:
                     self.tell(f"a client is refused: {key}")
                     return
             self.keys[key] = placed.order.id
-            self.watch.placed(placed.order.id, placed.order.session_id)
+            self.watch.placed(placed.order, writes=agent == MASTER)
             for order_id in list(self.watch.orders):
                 self.watch.look(order_id)
             status = 0 if lost else 201
             self.posts.append(Post(self.watch.now(), key, status, None if lost else placed.order.id, prompt))
             if not lost:
                 break
-        self.tell(f"a client posts {key}{' twice' if len(self.posts) > 1 and lost else ''}: {new.when_busy.value}")
+        again = " twice" if len(self.posts) > 1 and lost else ""
+        self.tell(f"a client posts {key}{again}: {new.when_busy.value}, {agent} in {workspace}")
 
     async def _ask(self) -> None:
         """A client asks something of an order that has not ended, if there is one."""
@@ -341,9 +348,12 @@ class World:
             await asyncio.sleep(self.dice.uniform(0.0, 0.3))
 
     def result(self) -> Result:
-        evidence = self.evidence()
+        evidence = remains(self.store, self.watch, self.posts)
         found = [*self.watch.violations, *violations(evidence, JUDGED), *receipts_settled(evidence)]
+        found += [_of_ours(order) for order in evidence.orders.values() if order.reason == FailureReason.INTERNAL]
         self.counts["fenced"] = self.watch.fenced
+        self.counts["kept out of a workspace"] = self.watch.kept_out
+        self.counts["side by side in a workspace"] = self.watch.side_by_side
         for order in evidence.orders.values():
             self.counts[f"{order.status} {order.reason or ''}".strip()] += 1
         self.counts["takeovers"] = sum(
@@ -361,54 +371,10 @@ class World:
             counts=self.counts,
         )
 
-    def evidence(self) -> Evidence:
-        """As a run of the real family leaves it, with numbers of steps for times."""
-        empty = Evidence(posts=self.posts, effects=self.watch.effects, model_calls=self.watch.model_calls)
-        if isinstance(self.store, SqlStore):
-            whole = self.store.database.read(lambda connection: _read(empty, connection))
-            return replace(whole, orders={order.id: self._dated(order) for order in whole.orders.values()})
-        return replace(empty, orders={order_id: self._remembered(order_id) for order_id in self.watch.orders})
 
-    def _dated(self, order: Order) -> Order:
-        at = {entry.seq: entry.at for entry in self.watch.orders[order.id].entries}
-        entries = [replace(entry, at=at.get(entry.seq, 0.0)) for entry in order.entries]
-        return replace(order, entries=entries, created_at=0.0)
-
-    def _remembered(self, order_id: str) -> Order:
-        """From the memory store, which has no tables."""
-        seen = self.store.orders.get(order_id)
-        watched = self.watch.orders[order_id]
-        record = self.store.orders.record(order_id)
-        said = parsed(to_json(seen))
-        return Order(
-            id=order_id,
-            session_id=seen.session_id,
-            session_seq=seen.session_seq,
-            spec=said,
-            created_at=0.0,
-            status=seen.status.value,
-            reason=said["reason"],
-            epoch=max((entry.epoch for entry in watched.entries), default=0),
-            last_seq=seen.last_seq,
-            outcome=said if seen.status in FINAL else None,
-            input_tokens=0,
-            output_tokens=0,
-            entries=watched.entries,
-            records=[] if record is None else list(_records(record)),
-            receipts=[
-                Receipt(
-                    one.id,
-                    order_id,
-                    one.number,
-                    one.kind.value,
-                    one.record_id,
-                    0.0,
-                    one.applied_seq,
-                    one.refused is not None,
-                )
-                for one in self.store.controls.of_order(order_id)
-            ],
-        )
+def _of_ours(order: Order) -> Violation:
+    """Nothing that happens here is a reason for an order to fail so."""
+    return Violation("I1", order.id, f"it failed for an error of ours: {(order.outcome or {}).get('detail')}")
 
 
 async def _all_cancelled() -> None:
@@ -420,40 +386,6 @@ async def _all_cancelled() -> None:
         if not left:
             break
         await asyncio.wait(left, timeout=10.0)
-
-
-def _read(evidence: Evidence, connection: Connection) -> Evidence:
-    return read_tables(evidence, connection)
-
-
-def _records(record: ChatRecord) -> Iterator[tuple[str, str | None]]:
-    yield record.id, record.parent_id
-    for child in record.subagent_history:
-        yield from _records(child)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What drones log of their misfortunes is theirs."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
-        structlog.configure(**before)
-
-
-@contextmanager
-def _global_dice(seed: int) -> Iterator[None]:
-    """The product's own jitter comes from the seed as well."""
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)
 
 
 __all__ = ["Result", "Stalled", "World", "simulate", "store_of"]
