@@ -106,8 +106,11 @@ class BrokerConnection(Connection):
 
 
 class Messaging(AMQP):  # type: ignore[misc]
-    """Celery's `amqp` with connections that read through `Channel`; what they drop is counted by the application."""
+    """Celery's `amqp` with connections of its own type; what they drop is counted by the application."""
+
+    connection_type = BrokerConnection
+    """An application that wants others, a drone under test for one, names them in a class of its own."""
 
     @property
     def Connection(self) -> Callable[..., BrokerConnection]:
-        return partial(BrokerConnection, refused=self.app.message_refused)
+        return partial(self.connection_type, refused=self.app.message_refused)

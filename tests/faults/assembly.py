@@ -73,6 +73,15 @@ class Places:
         for file in (self.ledger, self.llm_log, self.faults):
             file.touch()
 
+    def name_models(self, port: int) -> None:
+        """Both forms of the model server that listens on this port."""
+        models = "".join(
+            f'[models.{alias}]\nprovider = "{form}"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+            f'model = "scripted"\napi_key_env = "HARNESS_KEY"\n\n'
+            for alias, form in ((MODEL, "openai"), (MODEL_OF_MESSAGES, "anthropic"))
+        )
+        self.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n')
+
     def told(self, member: str) -> Mapping[str, str]:
         """The environment that leads a process here."""
         return {DIRECTORY: str(self.directory), MEMBER: member}

@@ -11,61 +11,32 @@ What happened lies in `directory` afterwards, for whoever judges it; the databas
 
 import contextlib
 import json
-import os
 import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from mcc.local.ready import Service
 from mcc.store.migrate import upgrade
-from tests.faults.assembly import MODEL, MODEL_OF_MESSAGES, Places
+from tests.faults.assembly import Places
 from tests.faults.clients import Clients
 from tests.faults.failpoints import ArmedFile
 from tests.faults.jsonlines import JsonLines, read
 from tests.faults.members import ROOT, Launched, Member, NotInTime, alive_in, clean_environment, until
 from tests.faults.observer import LeaseSamples, Observer, ResourceSamples, Sampler, State
+from tests.faults.plan import Plan
 from tests.faults.script import Play
 from tests.faults.services import Background, Redis, free_port, own_database, target_of, through
 from tests.faults.tcp import Proxy
 from tests.faults.viewers import Viewer
 from tests.faults.zygote import Zygote
 
-POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
-LINKS = ("drone-redis", "mcc-redis", "drone-pg", "mcc-pg", "drone-llm")
 END_SECONDS = 15.0
 READY_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a family is made of. `links`: those that go through a proxy; `settings`: further environment of all.
-
-    `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed. `server`: the PostgreSQL to use;
-    `redis`: further settings of that server.
-    """
-
-    database: Literal["sqlite", "postgres"] = "sqlite"
-    mccs: int = 2
-    drones: int = 4
-    slots: int = 4
-    lease_seconds: float = 2.0
-    renew_seconds: float = 0.4
-    sweep_seconds: float = 0.2
-    poll_seconds: float = 1.0
-    links: Sequence[str] = ()
-    model: str = MODEL
-    seed: int = 0
-    campaign: str = "smoke"
-    settings: Mapping[str, str] = field(default_factory=dict)
-    judged: Mapping[str, object] = field(default_factory=dict)
-    server: str = POSTGRES
-    redis: Mapping[str, str] = field(default_factory=dict)
 
 
 class Family:
@@ -275,7 +246,7 @@ class Family:
         self.redis.start()
         llm_port = self._start_llm(bare)
         self._make_links(llm_port)
-        self._configure(llm_port)
+        places.name_models(self.links["drone-llm"].port if "drone-llm" in self.links else llm_port)
         self._ports = [free_port() for _ in range(plan.mccs)]
         self.mccs = [self._mcc(f"mcc-{index}", port, bare) for index, port in enumerate(self._ports, 1)]
         self.drones = [self._drone(f"drone-{index}", bare) for index in range(1, plan.drones + 1)]
@@ -291,11 +262,8 @@ class Family:
         self.ready()
 
     def _sample(self) -> None:
-        directory = self.places.directory
-        self._sampler = Sampler(
-            LeaseSamples(self.observer, JsonLines(directory / "leases.jsonl")),
-            ResourceSamples(self._pids, JsonLines(directory / "resources.jsonl")),
-        )
+        leases, resources = (JsonLines(self.places.directory / f"{name}.jsonl") for name in ("leases", "resources"))
+        self._sampler = Sampler(LeaseSamples(self.observer, leases), ResourceSamples(self._pids, resources))
         self._sampler.start()
 
     def _start_lost(self) -> None:
@@ -333,15 +301,6 @@ class Family:
             self._background.run(proxy.start())
             self._undo.callback(lambda proxy=proxy: self._background.run(proxy.stop()))  # type: ignore[misc]
             self.links[name] = proxy
-
-    def _configure(self, llm_port: int) -> None:
-        port = self.links["drone-llm"].port if "drone-llm" in self.links else llm_port
-        models = "".join(
-            f'[models.{alias}]\nprovider = "{form}"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
-            f'model = "scripted"\napi_key_env = "HARNESS_KEY"\n\n'
-            for alias, form in ((MODEL, "openai"), (MODEL_OF_MESSAGES, "anthropic"))
-        )
-        self.places.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n')
 
     def _environment(self, kind: str, name: str, bare: Mapping[str, str]) -> dict[str, str]:
         plan, private = self.plan, self.places.private

@@ -100,6 +100,17 @@ VIEWING = _pytest("feed tests", "tests/mcc/feed/test_order_streams.py")
 SQL = "mcc/store/sql"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "workspaces are free for all",
+        (
+            Patch(
+                f"{SQL}/workspaces.py",
+                '{**wanted, "keys": hold.keys}).first() is not None:',
+                '{**wanted, "keys": hold.keys}).first() is ...:',
+            ),
+        ),
+        (SIMULATION, CONFORMANCE),
+    ),
+    Mutant(
         "no epoch check on append",
         (
             Patch(

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from tests.faults.checker import evidence_of, violations
 from tests.faults.failpoints import ACTIONS, PLACES, Action, Armed
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.members import NotInTime
+from tests.faults.plan import Plan
 from tests.faults.script import prompt_of
 
 NOBODYS = ("F21", "F22", "F23", "F24")

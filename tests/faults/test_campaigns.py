@@ -19,8 +19,8 @@ from tests.faults.campaigns.keeping import KEPT, keep_database
 from tests.faults.campaigns.running import Wish, replay, run
 from tests.faults.campaigns.tally import Tally, read_back, table
 from tests.faults.campaigns.tiers import conclude, rounds
-from tests.faults.family import POSTGRES, Plan
 from tests.faults.hand_made import Run, make_run
+from tests.faults.plan import POSTGRES, Plan
 from tests.faults.postgres import NoPostgres, Postgres
 from tests.faults.services import REDIS_SERVER, own_database
 

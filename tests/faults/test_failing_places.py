@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.failpoints import PLACES
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.members import until
+from tests.faults.plan import Plan
 from tests.faults.script import prompt_of
 from tests.faults.services import REDIS_SERVER
 

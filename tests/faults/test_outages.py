@@ -12,9 +12,10 @@ import pytest
 
 from tests.faults.checker import INVARIANTS, evidence_of, violations
 from tests.faults.disks import SmallDisk, small_disk
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.jsonlines import read
 from tests.faults.members import until
+from tests.faults.plan import Plan
 from tests.faults.postgres import NoPostgres, Postgres, own_postgres
 from tests.faults.script import prompt_of
 from tests.faults.services import REDIS_SERVER

@@ -9,7 +9,10 @@ from tests.faults.script import MASTER, READER
 
 def ran(name: str, agent: str, begin: float, end: float, workspace: str = "/harbour") -> Order:
     """An order in a session of its own, which ran from `begin` to `end`."""
-    facts = (("order.claimed", begin, {"drone": "d"}), ("order.finished", end, {}))
+    facts: tuple[tuple[str, float, dict[str, str]], ...] = (
+        ("order.claimed", begin, {"drone": "d"}),
+        ("order.finished", end, {}),
+    )
     entries = [
         Entry(name, seq, 1, at, kind, None, None, None, None, data) for seq, (kind, at, data) in enumerate(facts, 1)
     ]

@@ -10,8 +10,9 @@ import pytest
 from tests.faults.assembly import MODEL_OF_MESSAGES
 from tests.faults.checker import INVARIANTS, evidence_of, violations
 from tests.faults.failpoints import Armed
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.members import Member, until
+from tests.faults.plan import Plan
 from tests.faults.script import prompt_of
 from tests.faults.services import REDIS_SERVER
 

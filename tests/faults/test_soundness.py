@@ -1,4 +1,4 @@
-"""A database that was damaged by hand says so and a sound one does not, or a check after every harm means nothing."""
+"""A database that was damaged by hand says so, and a sound one does not; else a check after harm means nothing."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from tests.faults.campaigns.redis import redis_links_suffer, redis_suffers, stra
 from tests.faults.campaigns.services import services_die, streams_are_cut
 from tests.faults.campaigns.stage import Campaign
 from tests.faults.checker import INVARIANTS
-from tests.faults.family import Plan
+from tests.faults.plan import Plan
 
 FEW = Plan(drones=2)
 REDIS_LINKS = ("drone-redis", "mcc-redis")

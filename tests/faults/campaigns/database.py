@@ -14,8 +14,9 @@ from tests.faults.campaigns.ground import Ground
 from tests.faults.campaigns.soundness import sound
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.failpoints import Action
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.members import until
+from tests.faults.plan import Plan
 from tests.faults.postgres import NoPostgres, Postgres, own_postgres
 
 LINKS = ("drone-pg", "mcc-pg")

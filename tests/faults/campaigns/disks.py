@@ -20,9 +20,9 @@ from tests.faults.campaigns.redis import taken
 from tests.faults.campaigns.soundness import sound
 from tests.faults.campaigns.stage import Skipped, Stage, pause
 from tests.faults.disks import FailingDisk, MemoryDisk, NoDisk, SmallDisk, failing_disk, memory_disk
-from tests.faults.family import Plan
 from tests.faults.ledger import KEPT_TIMES, kept_file
 from tests.faults.members import until
+from tests.faults.plan import Plan
 from tests.faults.postgres import DURABLE, NoPostgres, Postgres, folder_of_a_server, give_to_server, server_in
 from tests.faults.script import KEEP, MASTER, READER
 

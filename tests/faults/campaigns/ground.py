@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.faults.disks import SmallDisk
-from tests.faults.family import Plan
+from tests.faults.plan import Plan
 from tests.faults.postgres import Postgres
 
 D = TypeVar("D", bound=SmallDisk)

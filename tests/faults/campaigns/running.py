@@ -13,7 +13,8 @@ from tests.faults.campaigns.keeping import keep_database
 from tests.faults.campaigns.stage import Campaign, Database, Skipped, Stage
 from tests.faults.campaigns.tally import Tally, of_evidence
 from tests.faults.checker import evidence_of, violations
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
+from tests.faults.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import Any, Literal
 from tests.faults.assembly import MODEL, MODEL_OF_MESSAGES
 from tests.faults.campaigns.ground import Ground, common_ground
 from tests.faults.checker import INVARIANTS
-from tests.faults.family import Family, Plan
+from tests.faults.family import Family
 from tests.faults.jsonlines import read
+from tests.faults.plan import Plan
 from tests.faults.script import prompt_of
 
 Database = Literal["sqlite", "postgres"]
