@@ -29,6 +29,7 @@ DURABLE = {"fsync": "on"}
 
 
 STOP_SECONDS = 20.0
+TRIES = 3
 
 
 class NoPostgres(Exception):
@@ -40,16 +41,29 @@ class Postgres:
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         assert INITDB is not None
-        self.port = free_port()
-        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self.data = directory / "data"
         self._log = directory / "log"
-        self._settings = {**SETTINGS, **settings, "port": str(self.port)}
+        self._settings = {**SETTINGS, **settings}
+        self._take_port()
         self._programs = Path(INITDB).resolve().parent
 
     def make(self) -> None:
         hurried = [] if self._settings["fsync"] == "on" else ["--no-sync"]
         self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", *hurried)
+
+    def _take_port(self) -> None:
+        self.port = free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        self._settings = {**self._settings, "port": str(self.port)}
+
+    def begin(self) -> None:
+        """Start for the first time; somebody else may take the port in between, so on another one if need be."""
+        for _ in range(TRIES - 1):
+            try:
+                return self.start()
+            except RuntimeError:
+                self._take_port()
+        return self.start()
 
     def start(self) -> None:
         """Ready when this returns; recovered, if it was not told to stop."""
@@ -60,7 +74,7 @@ class Postgres:
         """As by a power cut: nobody is told, nothing is tidied up. One that does not run any more stays as it is."""
         if (pid := self._pid()) is not None:
             os.kill(pid, signal.SIGQUIT)
-            until(lambda: not psutil.pid_exists(pid), STOP_SECONDS, f"the server in {self.data} ends")
+            until(lambda: not _is_server(pid), STOP_SECONDS, f"the server in {self.data} ends")
 
     @property
     def runs(self) -> bool:
@@ -69,7 +83,7 @@ class Postgres:
     def _pid(self) -> int | None:
         file = self.data / "postmaster.pid"
         pid = int(file.read_text().split()[0]) if file.exists() else None
-        return pid if pid is not None and psutil.pid_exists(pid) else None
+        return pid if pid is not None and _is_server(pid) else None
 
     def _run(self, program: str, *arguments: object) -> None:
         """PostgreSQL does not run as root."""
@@ -78,6 +92,15 @@ class Postgres:
         done = subprocess.run(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(f"{program}: {done.stderr[-500:]}")
+
+
+def _is_server(pid: int) -> bool:
+    """Whether the number that a server left in its file is not somebody else's by now."""
+    try:
+        process = psutil.Process(pid)
+        return str(process.name()).startswith("postgres") and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager
@@ -104,7 +127,7 @@ def server_in(directory: Path, settings: Mapping[str, str]) -> Iterator[Postgres
         raise NoPostgres("there is no initdb to make a PostgreSQL with")
     server = Postgres(directory, settings)
     server.make()
-    server.start()
+    server.begin()
     try:
         yield server
     finally:
