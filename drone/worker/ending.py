@@ -18,7 +18,8 @@ from mcc.contracts.wire import Hint
 from mcc.store.entries import applied, told
 from mcc.store.errors import BadEntry, ControlsPending, Fenced
 from mcc.store.offload import Offload
-from mcc.store.ports import Claim, Ending, Store
+from mcc.store.ports import Store
+from mcc.store.values import Claim, Ending
 
 log = structlog.get_logger("drone.ending")
 

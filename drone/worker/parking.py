@@ -13,7 +13,8 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.offload import Offload
-from mcc.store.ports import Parking, Store
+from mcc.store.ports import Store
+from mcc.store.values import Parking
 
 log = structlog.get_logger("drone.parking")
 

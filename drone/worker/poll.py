@@ -11,7 +11,8 @@ from drone.worker.slots import Slots
 from mcc.contracts.drones import DroneStatus
 from mcc.store.errors import StoreUnavailable
 from mcc.store.offload import Offload
-from mcc.store.ports import Claimable, Store
+from mcc.store.ports import Store
+from mcc.store.values import Claimable
 
 log = structlog.get_logger("drone.poll")
 

@@ -11,8 +11,9 @@ from drone.worker.runs import Run, Runs, Stop
 from mcc.contracts.status import WaitingReason
 from mcc.store.errors import StoreUnavailable
 from mcc.store.offload import Offload
-from mcc.store.ports import Claims, Waiting
+from mcc.store.ports import Claims
 from mcc.store.room import Reserve
+from mcc.store.values import Waiting
 
 log = structlog.get_logger("drone.room")
 

@@ -31,7 +31,8 @@ from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.wire import Hint
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.offload import Offload
-from mcc.store.ports import Claim, Store
+from mcc.store.ports import Store
+from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.runner")
 

@@ -10,7 +10,7 @@ from drone.worker.journal import OrderJournal
 from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import Origin
-from mcc.store.ports import Claim, WorkspaceHold
+from mcc.store.values import Claim, WorkspaceHold
 
 
 def is_cancel(control: Control) -> bool:

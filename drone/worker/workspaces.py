@@ -26,7 +26,8 @@ from mcc.dispatch.sweep import boot_seconds
 from mcc.store.entries import stops_all
 from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.offload import Offload
-from mcc.store.ports import Claim, Parking, Store, Waiting, WorkspaceHold
+from mcc.store.ports import Store
+from mcc.store.values import Claim, Parking, Waiting, WorkspaceHold
 
 log = structlog.get_logger("drone.workspaces")
 

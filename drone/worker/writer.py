@@ -16,7 +16,8 @@ from mcc.contracts.journal import Draft, Fact
 from mcc.contracts.wire import Delta, Hint
 from mcc.store.errors import StoreUnavailable
 from mcc.store.offload import Offload
-from mcc.store.ports import Appended, Batch, Store
+from mcc.store.ports import Store
+from mcc.store.values import Appended, Batch
 
 T = TypeVar("T")
 log = structlog.get_logger("drone.writer")

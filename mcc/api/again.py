@@ -11,7 +11,7 @@ from mcc.api.submission import checked
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.shape import now
 from mcc.store.again import asked_again
-from mcc.store.ports import Placed
+from mcc.store.values import Placed
 
 router = APIRouter(prefix=API, tags=["orders"])
 

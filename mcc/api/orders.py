@@ -18,7 +18,8 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError, StoreFull
-from mcc.store.ports import Page, Placed, Store
+from mcc.store.ports import Store
+from mcc.store.values import Page, Placed
 
 JOURNAL_LIMIT = 1_000
 

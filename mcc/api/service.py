@@ -17,8 +17,9 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.shape import to_json
 from mcc.feed.feed import Feed
 from mcc.settings import Settings
-from mcc.store.ports import Page, Store
+from mcc.store.ports import Store
 from mcc.store.room import Reserve
+from mcc.store.values import Page
 
 API = "/api/v1"
 

@@ -12,7 +12,8 @@ from mcc.contracts.wire import Hint
 from mcc.dispatch.errors import DispatchUnavailable
 from mcc.dispatch.hints import Told
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store, Swept
+from mcc.store.ports import Store
+from mcc.store.values import Swept
 
 STEADY_SECONDS = 3.0
 """Own heartbeats must have succeeded for this long before others may be declared lost."""

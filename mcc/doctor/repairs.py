@@ -17,7 +17,8 @@ from mcc.doctor.finding import Fix
 from mcc.doctor.redis_seen import clear
 from mcc.store.errors import StoreError
 from mcc.store.examined import DOCTOR
-from mcc.store.ports import Store, Swept
+from mcc.store.ports import Store
+from mcc.store.values import Swept
 
 PAUSE_SECONDS = 0.5
 

@@ -15,7 +15,8 @@ from mcc.feed.tape import PageCache, Tape
 from mcc.feed.viewer import Viewer
 from mcc.store.errors import StoreError
 from mcc.store.offload import Offload
-from mcc.store.ports import Reached, Store
+from mcc.store.ports import Store
+from mcc.store.values import Reached
 
 CHUNK_BYTES = 128 * 1024
 """What one viewer is sent at once, so that a slow one holds little; a single entry may be larger."""

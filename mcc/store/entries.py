@@ -24,7 +24,7 @@ from mcc.contracts.order import NewOrder, Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
-from mcc.store.ports import Ending
+from mcc.store.values import Ending
 
 TITLE_CHARACTERS = 60
 IDEMPOTENCY_HOURS = 24

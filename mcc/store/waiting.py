@@ -8,7 +8,7 @@ from mcc.contracts.journal import Fact, OrderWaiting
 from mcc.contracts.status import OrderStatus, Reason, WaitingReason
 from mcc.store.entries import stops_all
 from mcc.store.errors import AnotherWorkspace
-from mcc.store.ports import Parking, WorkspaceHold
+from mcc.store.values import Parking, WorkspaceHold
 
 WAITING_HOURS = 24
 """A waiting order always has an expiry; this long after it could have gone on, unless it names its own."""

@@ -8,17 +8,7 @@ from mcc.store.clock import micros, moment
 from mcc.store.entries import cancelled_by, checked, must_be_read, told, unsettled
 from mcc.store.errors import BadEntry, ControlsPending, Fenced, WorkspaceNeeded
 from mcc.store.losses import is_solo
-from mcc.store.ports import (
-    Appended,
-    Batch,
-    Claim,
-    Claimable,
-    Ending,
-    Parking,
-    Reached,
-    Waiting,
-    WorkspaceHold,
-)
+from mcc.store.values import Appended, Batch, Claim, Claimable, Ending, Parking, Reached, Waiting, WorkspaceHold
 from mcc.store.waiting import check_workspace, keeps_from_waiting, waits_until
 from mcc.testing.orders import seen
 from mcc.testing.requests import resume

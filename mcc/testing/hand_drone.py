@@ -11,7 +11,8 @@ from mcc.contracts.order import Outcome
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Batch, Claim, Ending, Store
+from mcc.store.ports import Store
+from mcc.store.values import Batch, Claim, Ending
 
 
 @dataclass

@@ -11,7 +11,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.store.entries import Verdict, cancelled_by, expired, told
 from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
 from mcc.store.losses import Lease as State
-from mcc.store.ports import Swept
+from mcc.store.values import Swept
 from mcc.testing.requests import resume
 from mcc.testing.shelf import Kept, Lease, Shelf
 

@@ -24,7 +24,7 @@ from mcc.store.entries import (
 )
 from mcc.store.errors import BadCursor, IdempotencyConflict, OrderIsUnfinished, SessionBusy, UnknownSession
 from mcc.store.large import parsed, text_digest
-from mcc.store.ports import Page, Placed
+from mcc.store.values import Page, Placed
 from mcc.store.waiting import said_by, waits_until
 from mcc.testing.audit import add_note
 from mcc.testing.requests import resume

@@ -19,7 +19,7 @@ from mcc.store.clock import Clock
 from mcc.store.entries import ENDED, Verdict, applied_in, ended_by_store, ended_unread, folded, spent, stops_all
 from mcc.store.errors import BadEntry, UnknownOrder
 from mcc.store.large import parsed
-from mcc.store.ports import WorkspaceHold
+from mcc.store.values import WorkspaceHold
 
 ONCE = {
     "order.finished": "kind",

@@ -8,7 +8,7 @@ from mcc.store.clock import Clock, SystemClock
 from mcc.store.context import context
 from mcc.store.errors import BadCursor, UnknownSession
 from mcc.store.large import text_digest
-from mcc.store.ports import Page
+from mcc.store.values import Page
 from mcc.testing.audit import MemoryAudit
 from mcc.testing.claims import MemoryClaims, MemoryJournal
 from mcc.testing.examination import MemoryExaminer, MemoryMender

@@ -19,7 +19,8 @@ from drone.tools.detected import Detected
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.journal import Entry, ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
-from mcc.store.ports import Appended, Batch, Claim, Ending, Placed, Store, Swept
+from mcc.store.ports import Store
+from mcc.store.values import Appended, Batch, Claim, Ending, Placed, Swept
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.script import Play

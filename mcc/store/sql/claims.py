@@ -13,7 +13,6 @@ from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, checked, must_be_read, stops_all, told, unsettled
 from mcc.store.errors import ControlsPending, Fenced, WorkspaceNeeded
 from mcc.store.losses import SOLO, is_solo
-from mcc.store.ports import Claim, Claimable, Ending, Parking, Waiting, WorkspaceHold
 from mcc.store.sql.endings import end, end_by_store
 from mcc.store.sql.engine import Database
 from mcc.store.sql.leases import has_lease
@@ -23,6 +22,7 @@ from mcc.store.sql.rows import State, insert_entries, is_held, lock, write
 from mcc.store.sql.tables import DRONES, ORDERS, STATE
 from mcc.store.sql.views import ORDER, claimable, is_any, is_claimable, work_order
 from mcc.store.sql.workspaces import take
+from mcc.store.values import Claim, Claimable, Ending, Parking, Waiting, WorkspaceHold
 from mcc.store.waiting import check_workspace
 
 _ORDER = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))

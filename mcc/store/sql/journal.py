@@ -14,12 +14,12 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
 from mcc.store.errors import BadEntry
-from mcc.store.ports import Appended, Batch, Reached
 from mcc.store.sql.engine import Database
 from mcc.store.sql.orders import known, unknown_order
 from mcc.store.sql.receipts import settle_applied
 from mcc.store.sql.rows import ENTRY_COLUMNS, USAGE, entries_after, entry_row, keep_blobs, spent_in
 from mcc.store.sql.tables import STATE
+from mcc.store.values import Appended, Batch, Reached
 
 _BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"}
 _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}

@@ -15,13 +15,13 @@ from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.again import Made, fork_of, retry_of, unfinished_sentence
 from mcc.store.errors import BadCursor, BadEntry, OrderIsUnfinished, UnknownOrder
 from mcc.store.large import parsed
-from mcc.store.ports import Page, Placed
 from mcc.store.sql.endings import stored_record
 from mcc.store.sql.engine import Database
 from mcc.store.sql.placing import Accepted, Placing, leave_out
 from mcc.store.sql.rows import entries_after, lock
 from mcc.store.sql.tables import LABELS, ORDERS, STATE
 from mcc.store.sql.views import ORDER, Views, is_any
+from mcc.store.values import Page, Placed
 
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))

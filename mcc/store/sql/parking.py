@@ -14,12 +14,12 @@ from mcc.store.clock import micros, moment
 from mcc.store.entries import applied, told
 from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.large import parsed
-from mcc.store.ports import Parking, Waiting
 from mcc.store.sql.engine import Database
 from mcc.store.sql.receipts import controls_of, settle_applied
 from mcc.store.sql.rows import State, is_held, lock, write
 from mcc.store.sql.tables import JOURNAL, ORDERS, STATE
 from mcc.store.sql.views import is_any
+from mcc.store.values import Parking, Waiting
 from mcc.store.waiting import keeps_from_waiting, waits_until
 
 _NEXT = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(

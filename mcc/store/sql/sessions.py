@@ -10,11 +10,11 @@ from mcc.contracts.order import EarlierTurn, NewSession, Session, WorkOrder
 from mcc.store.clock import micros, moment
 from mcc.store.context import context
 from mcc.store.errors import BadCursor, UnknownSession
-from mcc.store.ports import Page
 from mcc.store.sql.engine import Database
 from mcc.store.sql.history import SqlHistory
 from mcc.store.sql.rows import text_json, text_of
 from mcc.store.sql.tables import SESSIONS
+from mcc.store.values import Page
 
 _ADD = sa.insert(SESSIONS)
 _ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))

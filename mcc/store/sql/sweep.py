@@ -14,7 +14,6 @@ from mcc.store.entries import Verdict, cancelled_by, expired, stops_all, told
 from mcc.store.errors import StoreUnavailable
 from mcc.store.large import digests, whole
 from mcc.store.losses import DOUBT_SECONDS, Counted, after_loss, is_progress, requeued
-from mcc.store.ports import Swept
 from mcc.store.sql.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.sql.engine import Database, DatabaseTime
 from mcc.store.sql.leases import CUT, LIVE, LOST, in_time
@@ -23,6 +22,7 @@ from mcc.store.sql.receipts import controls_of
 from mcc.store.sql.rows import State, kept_blobs, lock, write
 from mcc.store.sql.tables import DRONES, JOURNAL, STATE
 from mcc.store.sql.views import is_any
+from mcc.store.values import Swept
 
 _BEAT = sa.text(
     "INSERT INTO sweepers (name, beat_at) VALUES (:name, :at)"

@@ -4,8 +4,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import WorkspaceHold
 from mcc.store.sql.tables import STATE, WORKSPACE_LOCKS
+from mcc.store.values import WorkspaceHold
 
 _NAMESPACE = 0x4D4343
 _ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(:namespace, hashtext(:key))")

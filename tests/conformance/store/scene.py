@@ -27,7 +27,8 @@ from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
-from mcc.store.ports import Appended, Batch, Claim, Ending, Placed, Store
+from mcc.store.ports import Store
+from mcc.store.values import Appended, Batch, Claim, Ending, Placed
 from mcc.testing import FakeClock
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Appended, Parking, WorkspaceHold
 from mcc.store.sql import SqlStore, open_store
+from mcc.store.values import Appended, Parking, WorkspaceHold
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import Scene, ended, started
 

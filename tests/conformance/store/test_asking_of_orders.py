@@ -9,7 +9,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Refused, SessionBusy, StoreError
-from mcc.store.ports import Placed
+from mcc.store.values import Placed
 from tests.conformance.store.scene import Held, Scene, at_once, started
 
 

@@ -14,9 +14,9 @@ from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending
-from mcc.store.ports import Parking
 from mcc.store.sql import SqlStore
 from mcc.store.sql.tables import JOURNAL, STATE
+from mcc.store.values import Parking
 from mcc.testing import MemoryStore
 from tests.conformance.store.scene import Held, Scene, started
 

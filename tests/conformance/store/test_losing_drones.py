@@ -9,7 +9,7 @@ from mcc.contracts.drones import Capability, DroneStatus
 from mcc.contracts.journal import AgentStep, OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.losses import TAKEOVERS
-from mcc.store.ports import Parking, Swept
+from mcc.store.values import Parking, Swept
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
 

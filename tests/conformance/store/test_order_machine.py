@@ -27,8 +27,9 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, may_move
 from mcc.store.entries import stops_all
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.ports import Batch, Claim, Parking, Store
+from mcc.store.ports import Store
 from mcc.store.sql import open_store
+from mcc.store.values import Batch, Claim, Parking
 from mcc.testing import FakeClock, MemoryStore
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
 

@@ -25,9 +25,9 @@ from mcc.contracts.record import ToolCall
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
-from mcc.store.ports import Placed
 from mcc.store.sql import SqlStore
 from mcc.store.sql.tables import STATE
+from mcc.store.values import Placed
 from mcc.testing import MemoryStore
 from tests.conformance.store.scene import Held, Scene, at_once, called, replied, returned, started
 from tests.conformance.store.scene import ended as done

@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import AgentStep, ControlApplied, Fact
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Appended, Batch, Reached
+from mcc.store.values import Appended, Batch, Reached
 from tests.conformance.store.scene import Held, Scene, at_once, called, ended, replied, returned, started
 
 HOSTILE = [

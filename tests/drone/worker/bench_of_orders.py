@@ -16,7 +16,8 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.hints import Told
 from mcc.store.offload import Offload
-from mcc.store.ports import Claim, Store
+from mcc.store.ports import Store
+from mcc.store.values import Claim
 from mcc.testing import MemoryStore
 from tests.drone.worker.fake_crew import FakeCrew
 

@@ -11,7 +11,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentFinished, AgentStep, Origin
 from mcc.contracts.record import RecordStatus
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Appended, Batch
+from mcc.store.values import Appended, Batch
 from mcc.testing import MemoryStore
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import started

@@ -15,7 +15,7 @@ from mcc.contracts.order import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Ending
+from mcc.store.values import Ending
 from tests.drone.worker.bench_of_orders import Bench
 
 NOWHERE = "redis://127.0.0.1:1/0"

@@ -13,7 +13,8 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.store.large import parsed
-from mcc.store.ports import Appended, Batch, Store, Swept
+from mcc.store.ports import Store
+from mcc.store.values import Appended, Batch, Swept
 from tests.faults.invariants.evidence import Effect, Entry, ModelCall, Violation
 from tests.faults.invariants.orders import RELEASES
 

@@ -13,7 +13,7 @@ from mcc.api.patience import BoundedOffload
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store.errors import StoreFull, StoreUnavailable
-from mcc.store.ports import Placed
+from mcc.store.values import Placed
 from mcc.testing import MemoryStore
 from mcc.testing.orders import MemoryOrders
 from mcc.testing.served import TOKEN

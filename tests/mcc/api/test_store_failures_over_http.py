@@ -11,7 +11,7 @@ from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store import errors
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Placed
+from mcc.store.values import Placed
 from mcc.testing import MemoryStore
 from mcc.testing.orders import MemoryOrders
 from mcc.testing.served import TOKEN

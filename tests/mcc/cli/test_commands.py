@@ -23,8 +23,9 @@ from mcc.contracts.journal import ORDER, Draft, OrderFinished
 from mcc.contracts.order import FailureReason, Outcome
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Claim, Ending, Store
+from mcc.store.ports import Store
 from mcc.store.sql import open_store
+from mcc.store.values import Claim, Ending
 
 MCC = [sys.executable, "-m", "mcc.cli.main"]
 NASTY = "# Done\n\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07 [bold]kept[/bold]"

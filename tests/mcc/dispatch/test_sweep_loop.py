@@ -12,7 +12,8 @@ from mcc.dispatch.errors import DispatchUnavailable
 from mcc.dispatch.hints import Told
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store, Swept
+from mcc.store.ports import Store
+from mcc.store.values import Swept
 from mcc.testing import FakeClock, MemoryStore
 
 
