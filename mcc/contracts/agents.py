@@ -22,6 +22,16 @@ def _listed(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
+class DefinitionOrigin(Closed):
+    """Whose definition an agent has; `path` is its file's, relative to the prompts or the workspace that it lies in.
+
+    `library`: a program handed it over; `order`: it came with the order itself.
+    """
+
+    scope: Literal["shipped", "operator", "workspace", "library", "order"]
+    path: Text | None = None
+
+
 class AgentDefinition(Closed):
     """One agent. `tools` None = the parent's, empty = none; `result` "text" = a reply without tool calls ends it."""
 

@@ -272,6 +272,7 @@ class Fold:
             tools_requested=node.started.tools_requested,
             limits=node.started.limits,
             definition_digest=node.started.definition_digest,
+            definition_origin=node.started.definition_origin,
             steps=tuple(step_of(told) for told in node.told),
             result=end.result if end else None,
             answer=end.answer if end else None,

@@ -14,21 +14,22 @@ from pydantic import (
     SerializeAsAny,
     TypeAdapter,
     computed_field,
-    field_validator,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 
+from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.record import AgentEnd, ModelChoice, ToolCall
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.upcast import as_today
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 2
-"""Version of the shapes below, which new orders have."""
+JOURNAL_VERSION = 3
+"""Version of the shapes below: that of new orders, and of every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1, 2})
+READABLE_VERSIONS = frozenset({1, 2, 3})
 """A drone claims only orders whose journal it can read, and nobody else closes what their agents have open.
 
 Entries of the order's own (`order.…`, `control.applied` without a record) are understood by every version: a service of
@@ -147,13 +148,8 @@ class AgentStarted(Fact):
     tools_requested: tuple[str, ...] | None = None
     limits: LimitChoice = LimitChoice()
     definition_digest: str
+    definition_origin: DefinitionOrigin | None = None
     setup_digest: str
-
-    @field_validator("limits", mode="before")
-    @classmethod
-    def _of_the_first_version(cls, limits: Any) -> Any:
-        """Journals of 0.1.0 had the turn's limits there, which say nothing of the agent's own."""
-        return {} if isinstance(limits, Mapping) and "subagent_rounds" in limits else limits
 
 
 class AgentStep(Fact):
@@ -239,7 +235,10 @@ class ToolStarted(Fact):
 
 
 class ToolFinished(Fact):
-    """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end."""
+    """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end.
+
+    `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`).
+    """
 
     kind: ClassVar[str] = "tool.finished"
     call_id: str
@@ -250,6 +249,7 @@ class ToolFinished(Fact):
     seconds: float = 0.0
     subagent_ids: tuple[str, ...] = ()
     artifact: str | None = None
+    untrusted: bool = False
 
 
 class GateChecked(Fact):
@@ -399,10 +399,13 @@ class Entry(Closed):
 
 
 def fact_of(kind: str, data: object) -> Fact:
-    """The fact that `data` (a mapping) tells under `kind`; ValueError for a kind that does not exist."""
+    """The fact that `data` (a mapping, of any readable version) tells under `kind`.
+
+    ValueError for a kind that does not exist.
+    """
     if kind not in FACTS:
         raise ValueError(f"there is no journal entry of kind {kind!r}")
-    return FACTS[kind].model_validate(data)
+    return FACTS[kind].model_validate(as_today(kind, data))
 
 
 @dataclass(frozen=True, slots=True)

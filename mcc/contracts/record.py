@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
@@ -63,7 +64,8 @@ class ModelStep(Closed):
 class ToolStep(Closed):
     """`seq` is that of the entry that finished the call; `content` is what the model was told.
 
-    `artifact` names the kept whole text where `content` is only its beginning and end.
+    `artifact` names the kept whole text where `content` is only its beginning and end. `untrusted`: strangers may have
+    written it, so `content` has it within a fence.
     """
 
     seq: int
@@ -75,6 +77,7 @@ class ToolStep(Closed):
     is_error: bool
     outcome: str = "ok"
     artifact: str | None = None
+    untrusted: bool = False
     seconds: float
     subagent_ids: tuple[str, ...] = ()
 
@@ -137,6 +140,7 @@ class ChatRecord(Closed):
     tools_requested: tuple[str, ...] | None = None
     limits: LimitChoice = LimitChoice()
     definition_digest: str
+    definition_origin: DefinitionOrigin | None = None
     steps: tuple[Step, ...]
     result: JsonAny
     answer: Text | None

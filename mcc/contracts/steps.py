@@ -142,4 +142,5 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None) -> Too
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
         artifact=fact.artifact,
+        untrusted=fact.untrusted,
     )

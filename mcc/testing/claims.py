@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from mcc.contracts.journal import Entry, OrderClaimed, OrderHandedBack, OrderWaiting
+from mcc.contracts.journal import JOURNAL_VERSION, Entry, OrderClaimed, OrderHandedBack, OrderWaiting
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.clock import micros, moment
 from mcc.store.entries import cancelled_by, checked, must_be_read, told, unsettled
@@ -68,6 +68,7 @@ class MemoryClaims:
         now = self._shelf.clock.now()
         kept.status, kept.reason = OrderStatus.RUNNING, None
         kept.incarnation, kept.claim_token = incarnation, claim_token
+        kept.journal_version = JOURNAL_VERSION
         kept.epoch += 1
         kept.attempt += 1
         kept.started_at = kept.started_at or now

@@ -129,6 +129,7 @@ class Kept:
         self.epoch += 1
 
     def end(self, drafts: Sequence[Draft], outcome: Outcome, record: ChatRecord | None) -> None:
+        self.journal_version = max(self.journal_version, JOURNAL_VERSION)
         self.write(drafts)
         at = drafts[-1].at
         self.status, self.reason, self.outcome, self.record = outcome.status, outcome.reason, outcome, record

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.journal import OrderClaimed, OrderHandedBack
+from mcc.contracts.journal import JOURNAL_VERSION, OrderClaimed, OrderHandedBack
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros
 from mcc.store.entries import cancelled_by, checked, must_be_read, stops_all, told, unsettled
@@ -55,6 +55,7 @@ class SqlClaims:
                 last_seq=STATE.c.last_seq + 1,
                 incarnation=sa.bindparam("by"),
                 claim_token=sa.bindparam("token"),
+                journal_version=JOURNAL_VERSION,
                 workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
                 started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
             )

@@ -6,7 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import READABLE_VERSIONS, Draft
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Draft
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
@@ -60,6 +60,7 @@ def end(
     *,
     epoch: int,
 ) -> State:
+    """`drafts` may close what agents left open, in the shapes of today."""
     at = drafts[-1].at
     ended = write(
         connection,
@@ -68,6 +69,7 @@ def end(
         status=outcome.status,
         reason=reason_of(outcome.reason),
         epoch=epoch,
+        journal_version=max(state.journal_version, JOURNAL_VERSION),
         claim_token=None,
         waits_until=None,
     )

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending
@@ -32,6 +32,15 @@ def of_version(scene: Scene, order_id: str, version: int = UNKNOWN) -> None:
     assert isinstance(store, SqlStore)
     change = sa.update(STATE).where(STATE.c.order_id == order_id).values(journal_version=version)
     store.database.write(lambda connection: connection.execute(change))
+
+
+def version_of(scene: Scene, order_id: str) -> int:
+    store = scene.store
+    if isinstance(store, MemoryStore):
+        return store.shelf.orders[order_id].journal_version
+    assert isinstance(store, SqlStore)
+    wanted = sa.select(STATE.c.journal_version).where(STATE.c.order_id == order_id)
+    return int(store.database.read(lambda connection: connection.scalar(wanted)) or 0)
 
 
 def newer(scene: Scene, **fields: object) -> WorkOrder:
@@ -192,3 +201,35 @@ def test_one_that_agents_have_begun_does_not_expire_here(scene: Scene) -> None:
     of_version(scene, held.order_id, JOURNAL_VERSION)
     assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [held.order_id]
     assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]
+
+
+@pytest.mark.parametrize("version", sorted(READABLE_VERSIONS))
+def test_a_claim_makes_an_order_one_of_this_version(scene: Scene, version: int) -> None:
+    order = scene.place()
+    of_version(scene, order.id, version)
+    held = scene.hold(order.id)
+    assert version_of(scene, order.id) == JOURNAL_VERSION
+    handed_back(scene, held)
+    assert version_of(scene, order.id) == JOURNAL_VERSION, "what follows is written in the shapes of this version"
+
+
+def test_a_claim_that_fails_leaves_the_version_alone(scene: Scene) -> None:
+    order = newer(scene)
+    assert scene.claim(order.id, scene.drone()) is None
+    assert version_of(scene, order.id) == UNKNOWN
+
+
+def test_who_closes_what_agents_of_an_older_version_left_open_writes_in_this_one(scene: Scene) -> None:
+    held = begun(scene)
+    of_version(scene, held.order_id, JOURNAL_VERSION - 1)
+    handed_back(scene, held)
+    assert version_of(scene, held.order_id) == JOURNAL_VERSION - 1, "nothing of this version is in there yet"
+    cancel(scene, held.order_id)
+    assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]
+    assert version_of(scene, held.order_id) == JOURNAL_VERSION
+
+
+def test_the_end_of_one_of_a_newer_version_does_not_make_it_an_older_one(scene: Scene) -> None:
+    order = newer(scene)
+    cancel(scene, order.id)
+    assert scene.status(order.id) is OrderStatus.CANCELLED and version_of(scene, order.id) == UNKNOWN

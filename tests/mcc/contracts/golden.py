@@ -1,6 +1,7 @@
 """The golden files: `python -m tests.mcc.contracts.golden` writes them anew after a wanted change of a contract.
 
-A change here is a change of what other versions read: raise `JOURNAL_VERSION` when an older drone could not.
+A change here is a change of what other versions read: raise `JOURNAL_VERSION` when an older drone could not, and keep
+the journal entries of the version before in a directory of their own beside the new ones.
 """
 
 import json

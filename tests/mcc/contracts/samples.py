@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
@@ -107,6 +107,7 @@ LIMITS = Limits(
     tool_seconds=30,
 )
 CHOICE = ModelChoice(requested="fast", effective="openai/qwen3-coder")
+ORIGIN = DefinitionOrigin(scope="workspace", path=".mcc/agents/scout.md")
 TOOL_CALL = ToolCall(call_id=CALL, provider_id="toolu_1", name="read_file", arguments={"path": "README.md"})
 
 FACTS: tuple[Fact, ...] = (
@@ -139,6 +140,7 @@ FACTS: tuple[Fact, ...] = (
         tools_requested=("workspace_read",),
         limits=LimitChoice(requested=AgentLimits(rounds=10), effective=AgentLimits(rounds=8, tool_calls=0)),
         definition_digest="d" * 64,
+        definition_origin=ORIGIN,
         setup_digest="e" * 64,
     ),
     AgentStep(name="model_failed", message="It broke off.", usage=USAGE),
@@ -192,6 +194,7 @@ FACTS: tuple[Fact, ...] = (
         seconds=0.5,
         subagent_ids=(CHILD,),
         artifact="f" * 64,
+        untrusted=True,
     ),
     GateChecked(tool="validate", attempt=1, ok=False, errors=("It names no finding.",)),
     BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
@@ -281,6 +284,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
         model=CHOICE,
         tools=("read_file",),
         definition_digest="d" * 64,
+        definition_origin=ORIGIN,
         steps=(
             ModelStep(
                 seq=3,
@@ -299,6 +303,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
                 arguments="not an object",
                 content="# Title",
                 is_error=False,
+                untrusted=True,
                 seconds=0.1,
                 subagent_ids=(CHILD,),
             ),
