@@ -1,11 +1,11 @@
 """This room is for what providers say when they fail: a sentence without secrets, and whether trying again may help."""
 
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from drone.agent.ports import ModelError
 from drone.models.json_text import read
+from mcc.rules.patterns import Pattern
 
 MAX_WORDS = 400
 """Characters of a provider's own words that are passed on."""
@@ -35,10 +35,13 @@ _ADVICE = {
     404: "Check the model's name and the base_url",
     413: "The conversation is too large for this server",
 }
-_SECRET = re.compile(r"\b(?:sk|pk|rk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}")
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_UNSEEN = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_SECRET = Pattern(r"\b(?:sk|pk|rk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}")
+_UNSEEN = Pattern(r"[\x00-\x20\x7f-\x{9f}\x{2028}\x{2029}]+")
+_NUMBER = Pattern(r"\s*\d{1,9}(\.\d{1,9})?\s*")
+
+_LOOKED_AT = 8_192
+_LONGEST_KEY = 512
+"""Characters of a provider's words that are looked at; of words that are cut, as many at the end may be half a key."""
 
 
 def parsed(name: str, raw: bytes) -> object:
@@ -101,7 +104,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _number(said: str) -> float | None:
-    return float(said) if re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", said) else None
+    return float(said) if _NUMBER.fullmatch(said) else None
 
 
 def _may_help(status: int) -> bool:
@@ -110,7 +113,7 @@ def _may_help(status: int) -> bool:
 
 def _quoted(words: str, key: str) -> str:
     """The provider's words on one line, shortened, keys blotted out."""
-    line = _UNSEEN.sub(" ", words).strip()
+    line = _UNSEEN.sub(" ", _whole_words(words, len(words))).strip()
     if len(key) >= 6:
         line = line.replace(key, "[key]")
     line = _SECRET.sub("[key]", line)
@@ -119,19 +122,39 @@ def _quoted(words: str, key: str) -> str:
     return f": {line}" + ("" if line.endswith((".", "!", "?", "…")) else ".") if line else "."
 
 
+def _whole_words(words: str, size: int) -> str:
+    """Words of `size` as they are or, when they are or were cut, without the end that may hold half a key."""
+    return words if size < _LOOKED_AT else words[: _LOOKED_AT - _LONGEST_KEY]
+
+
 def _words(body: bytes) -> tuple[str, frozenset[str]]:
     try:
         return _words_of(read(body))
     except ValueError:
-        return _page(body.decode("utf-8", "replace")), frozenset()
+        return _page(_whole_words(body.decode("utf-8", "replace"), len(body))), frozenset()
 
 
 def _page(text: str) -> str:
     """A page of HTML is told by its title; other text as it is."""
     if "<" not in text:
         return text
-    title = _TITLE.search(text)
-    return _TAG.sub(" ", title[1] if title else text)
+    lower = text.lower() if text.isascii() else text
+    _, opened, rest = lower.partition("<title")
+    begin = len(text) - len(rest) + rest.find(">") + 1
+    end = lower.find("</title>", begin)
+    return _without_tags(text[begin:end] if opened and ">" in rest and end >= 0 else text)
+
+
+def _without_tags(text: str) -> str:
+    """The text between the tags of a page; what a tag that is never closed hides is left out."""
+    said: list[str] = []
+    lower, at = text.lower() if text.isascii() else text, 0
+    while (tag := text.find("<", at)) >= 0:
+        said.append(text[at:tag])
+        close = next((f"</{name}>" for name in ("script", "style") if lower.startswith(name, tag + 1)), ">")
+        end = lower.find(close, tag)
+        at = len(text) if end < 0 else end + len(close)
+    return " ".join([*said, text[at:]])
 
 
 def _words_of(value: object) -> tuple[str, frozenset[str]]:

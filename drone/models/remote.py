@@ -22,7 +22,8 @@ LAST_BYTES_SECONDS = 1.0
 """Once the reply is whole its answer should end soon; a connection that does not is cut."""
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
-MAX_ERROR_BYTES = 64 * 1024
+MAX_ERROR_BYTES = 8 * 1024
+"""How much is read of an answer that tells of an error; the rest is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ class Remote:
         """Take the whole answer in; when its first token came, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
-            page = await self._whole(answer, MAX_ERROR_BYTES)
+            page = (await _at_most(answer, MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
             raise refused(self.name, answer.status, answer.headers, page, now=self._wall())
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
             return await self._events(answer, incoming, listener)
@@ -206,7 +207,7 @@ class Remote:
 
     async def _refusal(self, answer: Answer) -> ModelError:
         try:
-            body = await _at_most(answer, MAX_ERROR_BYTES)
+            body = (await _at_most(answer, MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
         except ModelError:
             body = b""
         key, key_name = self._endpoint.key, self._endpoint.key_name

@@ -3,14 +3,14 @@
 import os
 
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from mcc.definitions.files import WORKSPACE_DIRECTORY, WORKSPACE_FILES, AgentFile
+from mcc.definitions.files import WORKSPACE_DIRECTORY, AgentFile, within_bounds
 from mcc.definitions.front_matter import FILE_BYTES
 
 _SUFFIX = ".md"
 
 
 def agent_files(workspace: Workspace) -> tuple[AgentFile, ...]:
-    """The `*.md` of the workspace's `.mcc/agents` by name, at most `WORKSPACE_FILES`; one that cannot be read says why.
+    """The `*.md` of the workspace's `.mcc/agents` by name, as many as are read; one that cannot be says why.
 
     Blocks for as long as the disk takes.
     """
@@ -24,12 +24,7 @@ def agent_files(workspace: Workspace) -> tuple[AgentFile, ...]:
         names = sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX) and not name.startswith("."))
     finally:
         os.close(directory)
-    found = tuple(_read(workspace, name) for name in names[:WORKSPACE_FILES])
-    if len(names) <= WORKSPACE_FILES:
-        return found
-    last = names[WORKSPACE_FILES - 1]
-    left = f"of {len(names)} agent files here, {WORKSPACE_FILES} are read; those after {last!r} are left out"
-    return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=left))
+    return within_bounds(names, lambda name: _read(workspace, name))
 
 
 def _read(workspace: Workspace, name: str) -> AgentFile:

@@ -1,14 +1,10 @@
 """This room is for how a project is started: what its manifests declare as scripts, commands, targets and programs."""
 
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[ \t]*:(?!=)", re.MULTILINE)
-_MODULE = re.compile(r"^module[ \t]+(\S+)", re.MULTILINE)
-_START = re.compile(r"^[ \t]*(ENTRYPOINT|CMD)[ \t]+(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _SAID = 300
 
 
@@ -53,8 +49,17 @@ def _package_json(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _makefile(text: str) -> Iterator[tuple[str, str, str]]:
-    for name in dict.fromkeys(found[1] for found in _TARGET.finditer(text)):
-        yield "make target", name, f"make {name}"
+    for name in dict.fromkeys(_target(line) for line in text.split("\n")):
+        if name:
+            yield "make target", name, f"make {name}"
+
+
+def _target(line: str) -> str:
+    """The target that a line of a makefile begins with; empty when it is no such line."""
+    name, colon, rest = line.partition(":")
+    name = name.rstrip(" \t")
+    plain = name[:1].isalnum() and all(one.isalnum() or one in "_.-" for one in name)
+    return name if colon and plain and not rest.startswith("=") else ""
 
 
 def _cargo(text: str) -> Iterator[tuple[str, str, str]]:
@@ -69,13 +74,18 @@ def _cargo(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _go_mod(text: str) -> Iterator[tuple[str, str, str]]:
-    if found := _MODULE.search(text):
-        yield "go module", found[1], ""
+    for line in text.split("\n"):
+        match line.split(maxsplit=2):
+            case ["module", name, *_] if line.startswith("module"):
+                yield "go module", name, ""
+                return
 
 
 def _dockerfile(text: str) -> Iterator[tuple[str, str, str]]:
-    for found in _START.finditer(text):
-        yield "container", found[1].upper(), found[2]
+    for line in text.split("\n"):
+        match line.split(maxsplit=1):
+            case [word, target] if word.upper() in ("ENTRYPOINT", "CMD"):
+                yield "container", word.upper(), target.rstrip()
 
 
 def _table(document: Mapping[str, object], *place: str) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcc.definitions.errors import DefinitionError
-from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, WORKSPACE_FILES, AgentFile, installed_agent
+from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, AgentFile, installed_agent, within_bounds
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import Agents, installed, with_workspace
 
@@ -84,13 +84,10 @@ def _prompts(directory: Path) -> Checked:
 
 def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
     directory = root / WORKSPACE_DIRECTORY
-    paths = sorted(path for path in directory.glob("*.md") if not path.name.startswith("."))
-    files = [_read(path.stem, path, links=False) for path in paths[:WORKSPACE_FILES]]
+    names = sorted(path.name for path in directory.glob("*.md") if not path.name.startswith("."))
+    files = within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name, links=False))
     known = with_workspace(installed_here(prompts_dir), files)
-    late = [
-        DefinitionError(str(path), f"not read: only {WORKSPACE_FILES} files are") for path in paths[WORKSPACE_FILES:]
-    ]
-    return Checked(tuple(file.source for file in files), (*known.refused, *late), known.warnings)
+    return Checked(tuple(file.source for file in files if file.name), known.refused, known.warnings)
 
 
 def installed_here(prompts_dir: Path | None) -> Agents:

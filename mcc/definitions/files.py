@@ -1,5 +1,6 @@
 """This room is for agent files as they were found: each read for its scope, and what is wrong with it told."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,8 +12,9 @@ from mcc.definitions.groups import TOOL_GROUPS, GroupTable
 
 MASTER = "master"
 
-WORKSPACE_FILES = 100
-"""Agent files of one workspace that are read."""
+WORKSPACE_FILES = 200
+WORKSPACE_BYTES = 1_000_000
+"""Agent files of one workspace that are read, and the bytes of all of them."""
 
 WORKSPACE_DIRECTORY = ".mcc/agents"
 
@@ -56,6 +58,25 @@ def workspace_agent(
     warnings: list[DefinitionError] = []
     definition = parse_agent(file.text(), file.source, groups, warnings.append)
     return _checked(definition, file), tuple(warnings)
+
+
+def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:
+    """The files of a workspace in the order of `names`, as long as number and bytes allow; then one that says so."""
+    found: list[AgentFile] = []
+    left = WORKSPACE_BYTES
+    for name in names[:WORKSPACE_FILES]:
+        file = read(name)
+        if len(file.content) > left:
+            break
+        left -= len(file.content)
+        found.append(file)
+    if len(found) == len(names):
+        return tuple(found)
+    said = (
+        f"of {len(names)} agent files here, {len(found)} are read, because {WORKSPACE_FILES} files and "
+        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(found)]!r} and those after it are left out"
+    )
+    return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=said))
 
 
 def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:

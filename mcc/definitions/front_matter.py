@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mcc.definitions.errors import DefinitionError
 
-FILE_BYTES = 256 * 1024
+FILE_BYTES = 32 * 1024
 """Largest agent file that is read."""
 
 _FENCE = "---"

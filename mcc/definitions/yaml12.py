@@ -94,6 +94,12 @@ class _Composer(yaml.SafeLoader):
         finally:
             self.depth -= 1
 
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        """Too deep is refused before it is scanned: the scanner looks at every open level for each character."""
+        if self.flow_level >= MAX_NESTING:
+            raise YamlProblem(f"this is nested deeper than {MAX_NESTING} levels", int(self.line) + 1)
+        super().fetch_flow_collection_start(token)
+
     def _refuse_references(self) -> None:
         event = self._next()
         if isinstance(event, yaml.AliasEvent):
@@ -178,9 +184,6 @@ def _line_of(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-_COLON = re.compile(r"\s*(?:- )?\s*(?P<key>[^\s:#'\"]+):\s+(?P<value>.*\S)")
-
-
 def _told(error: yaml.YAMLError, text: str) -> YamlProblem:
     """PyYAML's error as a sentence with what to do about it."""
     mark = getattr(error, "problem_mark", None)
@@ -196,8 +199,9 @@ def _hint(problem: str, text: str, index: int) -> str:
     lines = text.split("\n")
     line = lines[index] if index < len(lines) else ""
     if problem.startswith("mapping values are not allowed"):
-        found = _COLON.match(line)
-        shown = f'{found["key"]}: "{found["value"][:60]}"' if found else '"…"'
+        key, _, value = line.strip().removeprefix("- ").strip().partition(": ")
+        plain = value.strip() and key and not any(mark in key for mark in " \t:#'\"")
+        shown = f'{key[:60]}: "{value.strip()[:60]}"' if plain else '"…"'
         return f"; a value with a colon in it must be quoted: {shown}"
     if "'\\t'" in problem:
         return "; indent with spaces"

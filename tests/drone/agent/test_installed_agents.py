@@ -77,7 +77,7 @@ def test_a_broken_file_is_kept_with_its_problem_and_the_others_work(tmp_path: Pa
         (agent("other"), "names its agent 'other' but lies where 'odd' belongs"),
         (agent("odd", "spawns: [mastr]"), "did you mean 'master'?"),
         (b"---\nname: odd\n---\n\xff\xfe", "not UTF-8"),
-        (b"x" * (FILE_BYTES + 1), "256 KB"),
+        (b"x" * (FILE_BYTES + 1), "32 KB"),
     ],
 )
 def test_what_is_wrong_with_a_file_becomes_its_problem(tmp_path: Path, text: str | bytes, said: str) -> None:

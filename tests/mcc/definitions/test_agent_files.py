@@ -152,8 +152,8 @@ def test_a_file_of_the_wrong_form_is_refused(text: str, line: int | None, said: 
 
 def test_a_file_beyond_256_kilobytes_is_refused_whether_as_bytes_or_as_text() -> None:
     long = "---\nname: a\n---\n" + "é" * (FILE_BYTES // 2)
-    assert "256 KB" in refusal(long).sentence
-    with pytest.raises(DefinitionError, match="256 KB"):
+    assert "32 KB" in refusal(long).sentence
+    with pytest.raises(DefinitionError, match="32 KB"):
         decoded(long.encode(), "review.md")
     fitting = "---\nname: a\n---\n"
     assert parsed(fitting + "x" * (FILE_BYTES - len(fitting))).name == "a"

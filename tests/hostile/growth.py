@@ -1,0 +1,25 @@
+"""How the time of a piece of work grows with its input, in the processor time of this thread: others do not count."""
+
+import time
+from collections.abc import Callable
+
+UNSEEN_SECONDS = 0.02
+"""What takes less is not told from noise."""
+
+
+def seconds(work: Callable[[], object], tries: int = 3) -> float:
+    """The least of a few tries; one that took long is not tried again."""
+    best = float("inf")
+    for _ in range(tries):
+        begun = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - begun)
+        if best > 0.5:
+            break
+    return best
+
+
+def grows_faster_than_its_input(work: Callable[[int], object], size: int) -> bool:
+    """Whether four times the size takes much more than four times the time; work that is square in it takes sixteen."""
+    small, large = seconds(lambda: work(size)), seconds(lambda: work(4 * size))
+    return large > UNSEEN_SECONDS and large > 9 * max(small, UNSEEN_SECONDS / 9)
