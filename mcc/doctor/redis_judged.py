@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mcc.doctor.chart import Node
 from mcc.doctor.finding import Finding
+from mcc.doctor.known_holes import holes_in
 from mcc.doctor.redis_seen import REMOVED, QueueSeen, RedisSeen
 from mcc.doctor.words import FIX
 
@@ -34,6 +35,14 @@ def redis_of(seen: RedisSeen) -> Iterator[Finding]:
     if seen.policy not in ("", KEEPS):
         detail = f"maxmemory-policy is {seen.policy}: when memory runs out it throws messages away"
         advice = f"orders are safe, only late; CONFIG SET maxmemory-policy {KEEPS}"
+        yield Finding("redis", "warning", detail, advice)
+    if holes := holes_in(seen.server, seen.version):
+        names = "; ".join(f"{hole.name}: {hole.what}" for hole in holes)
+        detail = f"{seen.server} {seen.version} may have known holes ({names})"
+        advice = (
+            "update it, unless your distribution has mended them under this number; "
+            "a redis-server on PATH is taken before the one that comes along"
+        )
         yield Finding("redis", "warning", detail, advice)
     for queue in seen.queues:
         yield from _queue(queue)

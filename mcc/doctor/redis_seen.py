@@ -47,12 +47,14 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class RedisSeen:
-    """`refusal`: what it says when something is written; `policy` "" and `memory_limit` 0: not known, or none.
+    """`server`: "redis" or "valkey" with its `version`, "" where it does not say.
 
-    `strays`: lists with messages of queues that are not declared, with their lengths; `canaries`: queues of single
-    drones, by name.
+    `refusal`: what it says when something is written; `policy` "" and `memory_limit` 0: not known, or none. `strays`:
+    lists with messages of queues that are not declared, with their lengths; `canaries`: queues of single drones.
     """
 
+    server: str = ""
+    version: str = ""
     refusal: str = ""
     policy: str = ""
     memory_used: int = 0
@@ -67,8 +69,11 @@ def look_at(url: str, queues: Sequence[str], *, seconds: float) -> RedisSeen:
     with translated(), connect(url, seconds=seconds) as link:
         link.ping()
         told = _info(link)
+        server, version = _program(link)
         strays, canaries = _others(link, queues)
         return RedisSeen(
+            server=server,
+            version=version,
             refusal=_refusal(link),
             policy=str(told.get("maxmemory_policy", "")),
             memory_used=int(told.get("used_memory", 0)),
@@ -105,10 +110,17 @@ def order_of(message: bytes | str) -> str | None:
     return order_id if isinstance(order_id, str) and is_identifier(order_id) else None
 
 
-def _info(link: redis.Redis) -> Mapping[str, Any]:
+def _program(link: redis.Redis) -> tuple[str, str]:
+    told = _info(link, "server")
+    if "valkey_version" in told:
+        return "valkey", str(told["valkey_version"])
+    return ("redis", str(told["redis_version"])) if "redis_version" in told else ("", "")
+
+
+def _info(link: redis.Redis, section: str = "memory") -> Mapping[str, Any]:
     """Some who run Redis for others do not let it tell."""
     try:
-        told: Any = link.info("memory")
+        told: Any = link.info(section)
         return told if isinstance(told, dict) else {}
     except redis.ResponseError:
         return {}

