@@ -13,7 +13,7 @@ from drone.agent.controls.helm import Helm
 from drone.agent.gates.gate import VALIDATE, Evidence, Finish
 from drone.agent.gates.receipts import Receipt, reading, recalled
 from drone.agent.messages import Message, ToolResult, ToolSpec
-from drone.agent.mishap import mishap_of_tool
+from drone.agent.mishap import mishap_of_tool, no_object
 from drone.agent.ports import Call, Output
 from drone.agent.report import Report
 from drone.agent.setup import SetUp
@@ -263,8 +263,7 @@ class Hands:
         if not self.may(spec):
             return _error(f"A person took the tool {call.name} away from you. {self._have()}", Outcome.DENIED)
         if not isinstance(call.arguments, Mapping):
-            sent = call.arguments[:200]
-            return _error(f"The arguments of {call.name} must be one JSON object; what was sent is not: {sent}")
+            return _error(no_object(call.name, call.arguments))
         if not self._allowance.take_tool_call():
             reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
             return _error(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)

@@ -3,6 +3,8 @@
 import asyncio
 
 from drone.agent.ports import JournalError
+from mcc.contracts.shape import repeated_key
+from mcc.rules.report import cut
 
 NO_THREAD = "can't start new thread"
 """What Python says when the system has no thread for it."""
@@ -35,6 +37,13 @@ def mishap(error: BaseException) -> str:
 def mishap_of_tool(error: BaseException) -> str:
     """The same for a tool's own code, which may have asked for more memory than there is."""
     return _said(error) if isinstance(error, MemoryError) else mishap(error)
+
+
+def no_object(name: str, sent: str) -> str:
+    """Why what a model sent as the arguments of a tool is not taken as such, for the model."""
+    if (found := repeated_key(sent)) is not None:
+        return f"The arguments of {name} are not taken: {found}. Send each key once."
+    return f"The arguments of {name} must be one JSON object; what was sent is not: {cut(sent, 200) or 'nothing'}"
 
 
 def is_exhausted(error: BaseException) -> bool:

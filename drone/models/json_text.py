@@ -1,4 +1,4 @@
-"""This room is for JSON as models write it: read exactly, lone surrogates and large integers included."""
+"""JSON as models write it: read exactly, lone surrogates and large integers included."""
 
 import json
 import math
@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 import orjson
 
-from mcc.contracts.shape import to_json
+from mcc.contracts.shape import distinct, repeated_key, to_json
 
 MAX_DEPTH = 100
 """Arguments nested deeper stay text: no tool wants them, and what stores them later must not stumble."""
 
-_LONG_INTEGER = re.compile(r"\d{19}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -46,13 +45,16 @@ def _read_slowly(raw: bytes) -> object:
 def arguments(text: str) -> Mapping[str, object] | str:
     """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}.
 
-    Some servers encode the object twice, others begin with an empty one before the real one comes.
+    Some servers encode the object twice, others begin with an empty one before the real one comes. One that has a key
+    twice stays the text that it is.
     """
     if not text.strip():
         return {}
     plain = _unwrapped(text)
     value = _strict(plain)
-    return value if isinstance(value, dict) and not _too_deep(plain) else text
+    if isinstance(value, dict) and not _too_deep(plain):
+        return value
+    return plain if repeated_key(plain) else text
 
 
 def _unwrapped(text: str) -> str:
@@ -63,13 +65,8 @@ def _unwrapped(text: str) -> str:
 
 
 def _strict(text: str) -> object:
-    if not _LONG_INTEGER.search(text):
-        try:
-            return orjson.loads(text)
-        except (orjson.JSONDecodeError, UnicodeEncodeError):
-            pass
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct)
     except (ValueError, RecursionError):
         return None
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from drone.sandbox.paths import PathMissing, Workspace
 from drone.tools.naming import matcher, with_nearest, written
+from drone.tools.terminal_text import pictured
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, read_up_to
 from mcc.contracts.shape import Text
@@ -76,8 +77,9 @@ def read_file(
     """Read a text file of the workspace, or some lines of it.
 
     The first line of the result says which lines of how many follow; from the second line on it is the file's own text,
-    exactly, without line numbers. At most 200,000 bytes come at once; the first line then says where to go on. Read the
-    whole file when it is small; for a large one, find the place with search_text and read around it.
+    exactly, without line numbers; control characters are shown as pictures, such as ␛. At most 200,000 bytes come at
+    once; the first line then says where to go on. Read the whole file when it is small; for a large one, find the place
+    with search_text and read around it.
 
     Args:
         path: The file, relative to the workspace.
@@ -190,9 +192,9 @@ def _decoded(data: bytes) -> tuple[str, list[str]]:
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
         told.append("not all of it is UTF-8; the bytes that are not are shown as �")
-    if "\0" in text:
-        told.append(f"{_plural(text.count(chr(0)), 'NUL character')} shown as ␀")
-        text = text.replace("\0", "␀")
+    text, controls = pictured(text)
+    if controls:
+        told.append(f"{_plural(controls, 'control character')} shown as pictures, such as ␀ and ␛")
     return text, told
 
 

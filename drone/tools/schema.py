@@ -1,4 +1,4 @@
-"""This room is for the arguments of a tool: a JSON Schema out of a signature, and the check of a call by it."""
+"""The arguments of a tool: a JSON Schema out of a signature, and the check of a call by it."""
 
 import inspect
 import json
@@ -99,6 +99,9 @@ class Arguments:
             model = self._model.model_validate(dict(arguments))
         except ValidationError as error:
             raise BadArguments(self._complaint(error.errors(include_url=False, include_context=False))) from error
+        if misplaced := _misplaced(self.schema, arguments, self.schema.get("$defs", {})):
+            where, wanted, said = misplaced
+            raise BadArguments(f"`{where}`: input should be {wanted}, but it was {said}. {self.signature()}")
         return {
             self._by_field[field]: getattr(model, field) for field in self._by_field if field in model.model_fields_set
         }
@@ -163,6 +166,36 @@ def _without_null(spec: dict[str, Any]) -> dict[str, Any]:
     if "default" not in spec or spec["default"] is not None or len(kinds) != 1:
         return spec
     return {**kinds[0], **{key: value for key, value in spec.items() if key not in ("anyOf", "default")}}
+
+
+def _misplaced(
+    spec: Mapping[str, Any], value: object, definitions: Mapping[str, Any], where: str = ""
+) -> tuple[str, str, str] | None:
+    """Where true or false stands for something else, what should stand there, and which of them it was.
+
+    Pydantic takes them for 1 and 0; a model that says `start_line: true` did not mean line 1.
+    """
+    spec = definitions.get(str(spec.get("$ref", "")).rpartition("/")[2], spec)
+    if options := spec.get("anyOf") or spec.get("oneOf"):
+        found = [_misplaced(option, value, definitions, where) for option in options]
+        return None if None in found else found[0] and (where, _kind(spec), found[0][2])
+    if isinstance(value, bool):
+        listed = spec["enum"] if "enum" in spec else [spec["const"]] if "const" in spec else None
+        fits = any(one is value for one in listed) if listed else spec.get("type", "boolean") == "boolean"
+        return None if fits else (where, _kind(spec), json.dumps(value))
+    parts: Iterable[tuple[object, object, object]] = ()
+    if isinstance(value, Mapping):
+        named, others = spec.get("properties", {}), spec.get("additionalProperties")
+        parts = ((key, named.get(key, others), part) for key, part in value.items())
+    elif isinstance(value, list | tuple):
+        first, rest = spec.get("prefixItems", ()), spec.get("items")
+        parts = ((place, first[place] if place < len(first) else rest, part) for place, part in enumerate(value))
+    for key, inner, part in parts:
+        if isinstance(inner, Mapping):
+            below = f"{where}.{key}" if where else str(key)
+            if misplaced := _misplaced(inner, part, definitions, below[-_SHOWN:]):
+                return misplaced
+    return None
 
 
 def _kind(spec: Mapping[str, Any]) -> str:

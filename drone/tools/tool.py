@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from threading import Event
 from typing import Any, Literal, TypeVar, overload
@@ -14,6 +14,7 @@ from drone.agent.ports import Call, JournalError, Output, ToolSet
 from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
+from drone.tools.terminal_text import obedient, plain
 from mcc.contracts.journal import Origin, Outcome
 from mcc.contracts.shape import to_json
 from mcc.definitions.groups import TOOL_GROUPS
@@ -129,6 +130,11 @@ class FunctionTool:
         )
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
+        """What the function answers, without commands to a terminal: it goes to the model, the record, and people."""
+        output = await self._ran(arguments, context)
+        return replace(output, content=plain(output.content)) if obedient(output.content) else output
+
+    async def _ran(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
         try:
             wanted = self._arguments.checked(arguments)
         except BadArguments as error:

@@ -1,4 +1,4 @@
-"""This room is for request bodies: read whole, within bounds of size, time and nesting."""
+"""Request bodies: read whole, within bounds of size, time and nesting, each key of an object once."""
 
 import asyncio
 from itertools import accumulate
@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from mcc.api.problems import Refusal
+from mcc.contracts.shape import repeated_key
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
@@ -19,7 +20,7 @@ _PEELED = 4
 
 
 async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
-    """Raises `Refusal`: 413 when too large, 408 when too slow, 422 when nested too deep."""
+    """Raises `Refusal`: 413 when too large, 408 when too slow, 422 when nested too deep or with a key twice."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
@@ -30,6 +31,8 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
         raise Refusal(408, f"The body did not arrive within {seconds:g} s.") from None
     if nested_deeper_than(MAX_DEPTH, body):
         raise Refusal(422, f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if (found := repeated_key(body)) is not None:
+        raise Refusal(422, f"In the body {found}; send it once.")
     return body
 
 

@@ -1,11 +1,15 @@
-"""This room is for the door: which requests may come in at all, decided on their head alone."""
+"""The door: which requests may come in at all, decided on their head alone.
+
+Where a request goes is read from `scope["path"]`, as routing reads it, and never from an address that is put together
+with the Host header: whoever sends the header would choose the address.
+"""
 
 import hashlib
 import hmac
 import math
 import time
-from urllib.parse import urlsplit
 
+import re2
 from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
@@ -22,6 +26,13 @@ WRONG_TOKENS = RateLimitItemPerMinute(20)
 REQUESTS = RateLimitItemPerMinute(6_000)
 """On average 100 requests a second per token, counted over a minute so that bursts pass."""
 
+MAX_HEADERS = 100
+MAX_HEADER_BYTES = 16 * 1024
+"""All of them together, with two bytes after each name and each value."""
+
+_HOST = re2.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
+"""A name, an IPv4 or a bracketed IPv6 address, and perhaps a port; nothing else that an address may have."""
+
 
 class Door:
     """Checks of host, origin, token and kind of content; `let_in` raises `Refusal` with the answer."""
@@ -34,10 +45,12 @@ class Door:
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
     def let_in(self, request: Request) -> None:
+        path = str(request.scope["path"])
+        _check_size(request)
         self._check_host(request)
-        if request.method not in SAFE_METHODS or request.url.path.endswith("/events"):
-            self._check_origin(request)
-        if request.url.path not in OPEN_PATHS:
+        if request.method not in SAFE_METHODS or path.endswith("/events"):
+            _check_origin(request)
+        if path not in OPEN_PATHS:
             self._check_token(request)
         if request.method not in SAFE_METHODS:
             _check_content(request)
@@ -49,17 +62,6 @@ class Door:
             raise Refusal(400, "A request needs exactly one Host header.")
         if (name := _host_name(hosts[0])) not in self._hosts:
             raise Refusal(421, f"This service does not answer as {name!r}; its operator can add it to allowed_hosts.")
-
-    def _check_origin(self, request: Request) -> None:
-        site = request.headers.get("sec-fetch-site")
-        if site is not None and site not in {"same-origin", "none"}:
-            raise Refusal(403, "Requests from other sites are refused.")
-        origin = request.headers.get("origin")
-        if origin is None:
-            return
-        parts = urlsplit(origin)
-        if parts.scheme not in {"http", "https"} or parts.netloc.lower() != request.headers["host"].lower():
-            raise Refusal(403, "Requests from other origins are refused.")
 
     def _check_token(self, request: Request) -> None:
         """The token is looked at before the count, so that a guesser beside the operator cannot lock them out."""
@@ -85,12 +87,28 @@ def _hashed(value: str) -> bytes:
     return hashlib.sha256(value.encode("utf-8", "surrogateescape")).digest()
 
 
+def _check_size(request: Request) -> None:
+    headers = request.scope["headers"]
+    if len(headers) > MAX_HEADERS or sum(len(name) + len(value) + 4 for name, value in headers) > MAX_HEADER_BYTES:
+        raise Refusal(431, f"A request has at most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES:,} bytes together.")
+
+
 def _host_name(host: str) -> str:
-    """Name or address of a Host header without its port, brackets off."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower().rstrip(".")
-    except ValueError:
-        return ""
+    """Name or address of a Host header, brackets off. Raises `Refusal` for anything but that and a port."""
+    found = _HOST.fullmatch(host)
+    name = (found[1] or found[2]).lower().rstrip(".") if found else ""
+    if not name or (found[3] is not None and not 1 <= int(found[3]) <= 65_535):
+        raise Refusal(400, "The Host header must be a host name or address, and perhaps a port from 1 to 65535.")
+    return str(name)
+
+
+def _check_origin(request: Request) -> None:
+    site = request.headers.get("sec-fetch-site")
+    if site is not None and site not in {"same-origin", "none"}:
+        raise Refusal(403, "Requests from other sites are refused.")
+    host = request.headers["host"].lower()
+    if request.headers.get("origin", f"http://{host}").lower() not in {f"http://{host}", f"https://{host}"}:
+        raise Refusal(403, "Requests from other origins are refused.")
 
 
 def _check_content(request: Request) -> None:

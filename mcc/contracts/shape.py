@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -16,6 +17,7 @@ MAX_NESTING = 300
 """Levels of lists and objects in JSON that we write."""
 
 _REPLACEMENT = "\ufffd".encode()
+_KEY_SHOWN = 80
 
 
 class Closed(BaseModel):
@@ -136,6 +138,38 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple | set | frozenset):
         return list(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+class RepeatedKey(ValueError):
+    """An object in a JSON text has a key twice; `key` is its beginning."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key if len(key) <= _KEY_SHOWN else f"{key[:_KEY_SHOWN]}…"
+        super().__init__(f"the key {self.key!r} stands twice in one object: which of its values counts is not known")
+
+
+def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ, for `json.loads(text, object_pairs_hook=distinct)`. Raises `RepeatedKey`.
+
+    Readers of JSON do not agree on which value of a repeated key counts, so that what one of them checked need not be
+    what another one does.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise RepeatedKey(next(key for key, count in counts.items() if count > 1))
+    return made
+
+
+def repeated_key(text: str | bytes) -> RepeatedKey | None:
+    """The first repeated key of a JSON text; None when there is none, and when the text is no JSON."""
+    try:
+        json.loads(text, object_pairs_hook=distinct)
+    except RepeatedKey as found:
+        return found
+    except (ValueError, RecursionError):
+        return None
+    return None
 
 
 def digest(value: object) -> str:

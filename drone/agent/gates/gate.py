@@ -6,14 +6,14 @@ from typing import Protocol
 
 from drone.agent.gates.receipts import Receipt
 from drone.agent.messages import ToolSpec
-from drone.agent.mishap import mishap
+from drone.agent.mishap import mishap, no_object
 from drone.agent.ports import Output
 from drone.agent.report import GateFailed, Report
 from drone.agent.spoken import REPLY
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.contracts.usage import Usage
-from mcc.rules.report import cut, few
+from mcc.rules.report import few
 
 ATTEMPTS = 5
 """Results that may be handed in before the run has failed."""
@@ -124,8 +124,7 @@ class Finish:
 
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
         if not isinstance(call.arguments, Mapping):
-            sent = cut(call.arguments, 200) or "nothing"
-            return Verdict((f"The arguments of {call.name} must be one JSON object; what was sent is not: {sent}",))
+            return Verdict((no_object(call.name, call.arguments),))
         try:
             verdict = await self._gate.check(call.arguments, evidence)
         except BaseException as error:
