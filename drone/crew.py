@@ -1,9 +1,6 @@
 """This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import assert_never
 
 from drone.agent.controls.bridge import Bridge
@@ -21,6 +18,8 @@ from drone.models.providers import KNOWN
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.private import Private
+from drone.sandbox.roots import Roots
 from drone.settings import Settings
 from drone.tools.agent_files import agent_files
 from drone.tools.artifacts import ArtifactTools
@@ -53,6 +52,7 @@ class Crew:
         self._definitions = definitions
         self._models = models
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
+        self._roots = roots_of(settings)
         self._secrets = settings.secrets(known.key_name for known in KNOWN)
 
     @classmethod
@@ -67,16 +67,18 @@ class Crew:
         bridge: Bridge | None = None,
         past: Past | None = None,
         session: tuple[EarlierTurn, ...] = (),
+        workspace: Workspace | None = None,
     ) -> Outcome:
         """One turn of the Master Agent; `bridge` brings what people ask of its agents.
 
         `past`: what the journal says of a turn that another drone began; it goes on where that was. `session`: the
-        turns before this one, for a turn that begins; one that goes on has kept them. Raises `JournalError`,
-        `Exhausted` and CancelledError; everything else is in the outcome.
+        turns before this one, for a turn that begins; one that goes on has kept them. `workspace`: what the order works
+        in, opened by whoever holds it; None = it is opened here. Raises `JournalError`, `Exhausted` and CancelledError;
+        everything else is in the outcome.
         """
         turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past)
         try:
-            workspace = self._workspace(order)
+            workspace = workspace or self._workspace(order)
             known = await asyncio.to_thread(self._agents_in, workspace)
             hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
             await asyncio.to_thread(hiring.make_gates, order.agent)
@@ -94,7 +96,7 @@ class Crew:
         known = [Capability(name=spec.name, description=spec.description.partition(". ")[0] + ".") for spec in own]
         return (*self._toolbox.capabilities(), *known)
 
-    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         """Whether some agent of the order can write in its workspace, whose tools no other one has more of. Blocks.
 
         Where that cannot be told it counts as writing.
@@ -126,45 +128,28 @@ class Crew:
         if self.custody is not None:
             await asyncio.to_thread(self.custody.close)
 
-    def _agents_in(self, workspace: Path | None) -> Definitions:
-        """The agents that an order may hire there. Blocks. Raises `CannotHire` for one that cannot be opened."""
-        if workspace is None:
-            return self._definitions
-        with _opened():
-            return self._definitions.nearer(agent_files(Workspace(workspace)))
+    def _agents_in(self, workspace: Workspace | None) -> Definitions:
+        """The agents that an order may hire there. Blocks."""
+        return self._definitions if workspace is None else self._definitions.nearer(agent_files(workspace))
 
-    def _tools(self, workspace: Path | None, past: Past) -> ToolSet:
-        """The tools of an order with this workspace, or without one. Raises `CannotHire`."""
+    def _tools(self, workspace: Workspace | None, past: Past) -> ToolSet:
+        """The tools of an order with this workspace, or without one."""
         detected = Detected(already=past.succeeded(DETECTION))
-        with _opened():
-            return Joined(Redacted(self._toolbox.tools(workspace, detected), self._secrets), ArtifactTools())
+        return Joined(Redacted(self._toolbox.tools(workspace, detected), self._secrets), ArtifactTools())
 
-    def _workspace(self, order: WorkOrder) -> Path | None:
-        """The order's workspace, real and under an allowed root; None when it asks for none."""
+    def _workspace(self, order: WorkOrder) -> Workspace | None:
+        """The order's workspace, opened; None when it asks for none. Blocks. Raises `CannotHire`."""
         if order.workspace is None:
             return None
-        asked = Path(order.workspace)
-        if not asked.is_absolute():
-            raise CannotHire(f"The workspace {asked} is not an absolute path.")
-        real = asked.resolve()
-        roots = [Path(root).expanduser().resolve() for root in self._settings.workspace_roots]
-        if not any(real.is_relative_to(root) for root in roots):
-            allowed = ", ".join(map(str, roots)) or "none"
-            raise CannotHire(
-                f"The workspace {asked} lies outside this drone's allowed roots ({allowed}); "
-                "add its parent to DRONE_WORKSPACE_ROOTS or choose another."
-            )
-        if not real.is_dir():
-            raise CannotHire(f"The workspace {asked} is not a directory on this drone's machine.")
-        return real
+        try:
+            return self._roots.opened(order.workspace)
+        except PathError as error:
+            raise CannotHire(str(error)) from error
 
 
-@contextmanager
-def _opened() -> Iterator[None]:
-    try:
-        yield
-    except PathError as error:
-        raise CannotHire(f"The workspace cannot be opened: {error}") from error
+def roots_of(settings: Settings) -> Roots:
+    """Where orders of this drone may work."""
+    return Roots(settings.workspace_roots, Private(settings.private_places))
 
 
 def outcome_of(report: Report) -> Outcome:

@@ -22,7 +22,7 @@ from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, ModelSource, Parent
 from drone.library import Tool, toolset
 from drone.models.registry import UnknownModel
-from drone.sandbox.paths import PathDenied, PathError
+from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.groups import UnknownToolName, expand
@@ -210,26 +210,16 @@ class InProcessRunner:
 
     def _workspace_tools(self, cwd: str | Path | None) -> ToolSet:
         """Those of the directory to work in; no tool without a workspace. Blocks. Raises `PathError`."""
-        directory = self._working_directory(cwd)
-        return FunctionTools([]) if directory is None else self._toolbox.tools(directory)
+        if cwd is not None and self._workspace is None:
+            raise PathDenied("This runner has no workspace, so that there is no directory to work in: leave cwd out.")
+        if self._workspace is None:
+            return FunctionTools([])
+        workspace = Workspace(self._workspace)
+        return self._toolbox.tools(workspace if cwd is None else workspace.inner(str(cwd)))
 
     @cached_property
     def _toolbox(self) -> Toolbox:
         return Toolbox.found()
-
-    def _working_directory(self, cwd: str | Path | None) -> Path | None:
-        """Links resolved. Raises `PathError`."""
-        if cwd is None:
-            return self._workspace
-        if self._workspace is None:
-            raise PathDenied("This runner has no workspace, so that there is no directory to work in: leave cwd out.")
-        try:
-            real = (self._workspace / cwd).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise PathError(f"The directory {str(cwd)!r} cannot be opened; name one of the workspace.") from error
-        if not real.is_relative_to(self._workspace):
-            raise PathDenied(f"The directory {str(cwd)!r} lies outside of the workspace; name one inside.")
-        return real
 
 
 def _why(report: Report) -> str | None:

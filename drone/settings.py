@@ -250,6 +250,11 @@ class Settings(BaseSettings):
         )
         return tuple(sorted({secret for secret in (*map(self.key, names), *passwords) if secret}))
 
+    @property
+    def private_places(self) -> tuple[Path, ...]:
+        """What belongs to MCC itself, data and configuration: no tool may see it."""
+        return (self.data_dir,)
+
 
 def _whole(path: Path) -> Path:
     return Path(os.path.abspath(path.expanduser()))

@@ -6,11 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from drone.sandbox.child import Bounds, Ended, run
 from drone.sandbox.custody import Custody
 from drone.sandbox.leash import Leash
+from drone.sandbox.paths import Workspace
 
 WORKSPACE = "/workspace"
 """Where the workspace is, for whatever runs in the sandbox."""
@@ -31,6 +31,10 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
 
+_SAME = 'test "$(stat -c %d:%i .)" = "$0" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
+_ONLY_THERE = ("sh", "-c", f'{_SAME}; exec "$@"')
+"""Starts a command if the current directory has this device and inode."""
+
 
 class Bubblewrap:
     """Runs programs without network, with nothing but the system and one workspace to read, and nothing to write to.
@@ -40,9 +44,12 @@ class Bubblewrap:
     most 8 run at once, further ones wait.
     """
 
-    def __init__(self, program: str, custody: Custody | None = None) -> None:
+    def __init__(self, program: str, custody: Custody | None = None, *, by_descriptor: bool = True) -> None:
+        """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
+        the command starts only if it was still there when it was mounted."""
         self.custody = custody or Custody()
         self._program = program
+        self._by_descriptor = by_descriptor
         self._system = tuple(_system())
         self._places = asyncio.Semaphore(_AT_ONCE)
 
@@ -50,12 +57,12 @@ class Bubblewrap:
     def found(cls, path: str | None = None) -> "Bubblewrap | None":
         """The `bwrap` of `path` (colon-separated, None = the environment's PATH), if there is one."""
         program = shutil.which("bwrap", path=path)
-        return None if program is None else cls(program)
+        return None if program is None else cls(program, by_descriptor=_takes_descriptors(program))
 
     async def run(
         self,
         argv: Sequence[str],
-        workspace: Path,
+        workspace: Workspace,
         bounds: Bounds,
         *,
         environment: Mapping[str, str] | None = None,
@@ -64,20 +71,29 @@ class Bubblewrap:
         """Run `argv` in the workspace, which is read-only. Raises OSError when bubblewrap cannot be started.
 
         `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
-        with another content.
+        with another content. In place of what is private it sees empty directories and files.
         """
         async with self._places:
-            with closing(Leash()) as leash, closing(_Overlays(instead or {})) as overlays:
-                options = (*leash.options, *self._profile(workspace, environment or {}), *overlays.options)
-                command = (self._program, *options, "--", *argv)
-                return await run(command, leash, bounds, self.custody, overlays.descriptors)
+            hidden = dict(workspace.hidden())
+            files = {name: b"" for name, is_directory in hidden.items() if not is_directory}
+            with closing(Leash()) as leash, closing(_Overlays({**(instead or {}), **files})) as overlays:
+                masks = (_mask(name) for name, is_directory in hidden.items() if is_directory)
+                options = (
+                    *leash.options,
+                    *self._profile(workspace, environment or {}),
+                    *overlays.options,
+                    *(word for mask in masks for word in mask),
+                )
+                command = (self._program, *options, "--", *self._started(argv, workspace))
+                return await run(command, leash, bounds, self.custody, (workspace.fd, *overlays.descriptors))
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
         """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms."""
-        options = self._profile(Path("/usr"), {})
+        system = Workspace("/usr")
+        command = (self._program, *self._profile(system, {}), "--", *self._started(argv, system))
         try:
             tried = subprocess.run(
-                (self._program, *options, "--", *argv), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False
+                command, capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False, pass_fds=(system.fd,)
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"{self._program} does not work: {error}"
@@ -86,7 +102,18 @@ class Bubblewrap:
             return f"{self._program} cannot make a sandbox here: {said or f'exit status {tried.returncode}'}"
         return None
 
-    def _profile(self, workspace: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    def _started(self, argv: Sequence[str], workspace: Workspace) -> Sequence[str]:
+        if self._by_descriptor:
+            return argv
+        status = os.fstat(workspace.fd)
+        return (*_ONLY_THERE, f"{status.st_dev}:{status.st_ino}", *argv)
+
+    def _workspace(self, workspace: Workspace) -> Sequence[str]:
+        if self._by_descriptor:
+            return ("--ro-bind-fd", str(workspace.fd), WORKSPACE)
+        return ("--ro-bind", os.readlink(f"/proc/self/fd/{workspace.fd}"), WORKSPACE)
+
+    def _profile(self, workspace: Workspace, environment: Mapping[str, str]) -> tuple[str, ...]:
         return (
             *(f"--unshare-{name}" for name in _NAMESPACES),
             "--unshare-cgroup-try",
@@ -97,7 +124,7 @@ class Bubblewrap:
             *(word for pair in {**ENVIRONMENT, **environment}.items() for word in ("--setenv", *pair)),
             *self._system,
             *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
-            *("--ro-bind", str(workspace), WORKSPACE),
+            *self._workspace(workspace),
             *("--remount-ro", "/"),
             *("--chdir", WORKSPACE),
         )
@@ -121,6 +148,19 @@ class _Overlays:
     def close(self) -> None:
         for fd in self._files.values():
             os.close(fd)
+
+
+def _mask(directory: str) -> Sequence[str]:
+    """An empty directory in place of one of the workspace."""
+    return ("--tmpfs", f"{WORKSPACE}/{directory}", "--remount-ro", f"{WORKSPACE}/{directory}")
+
+
+def _takes_descriptors(program: str) -> bool:
+    try:
+        told = subprocess.run((program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return b"--ro-bind-fd" in told.stdout + told.stderr
 
 
 def _in_memory(content: bytes) -> int:

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections import deque
+from collections.abc import Callable
 
 MAX_DEPTH = 200
 """Directories below the root that a walk goes down; each keeps a descriptor open until it ends."""
@@ -11,22 +12,43 @@ _LINKS = 40
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _SYMLINK_SAYS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
 
+Look = Callable[[int], None]
+"""Is shown the descriptor of every directory on the way; what it raises ends the walk."""
 
-def open_by_components(directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool) -> int:
+
+def _unseen(fd: int) -> None:
+    pass
+
+
+def open_by_components(
+    directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool, look: Look = _unseen
+) -> int:
     """Like `openat2`: a new descriptor for `path` beneath `directory`. Raises OSError: EXDEV when it would leave it.
 
     Each component is opened without following it; a symbolic link is read, and its target walked like any other path.
     More than `MAX_DEPTH` directories are ENAMETOOLONG.
     """
-    return _Walk(directory, symlinks).open(path, flags, mode)
+    return _Walk(directory, symlinks, look).open(path, flags, mode)
+
+
+def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
+    """The same directory beneath `directory` by its own names, without links and `..`; empty for itself.
+
+    Raises OSError as `open_by_components` does.
+    """
+    walk = _Walk(directory, True, look)
+    os.close(walk.open(path + b"/.", _STEP, 0))
+    return b"/".join(walk.names)
 
 
 class _Walk:
-    """The descriptors from the root down to where the walk stands; `..` goes back along them."""
+    """The descriptors from the root down to where the walk stands, and their `names`; `..` goes back along them."""
 
-    def __init__(self, root: int, symlinks: bool) -> None:
+    def __init__(self, root: int, symlinks: bool, look: Look) -> None:
+        self.names: list[bytes] = []
         self._below: list[int] = []
         self._root = root
+        self._look = look
         self._symlinks = symlinks
         self._links_left = _LINKS
         self._pending: deque[bytes] = deque()
@@ -61,6 +83,7 @@ class _Walk:
         if not self._below:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         os.close(self._below.pop())
+        self.names.pop()
 
     def _down(self, name: bytes) -> None:
         if len(self._below) == MAX_DEPTH:
@@ -70,14 +93,19 @@ class _Walk:
         except OSError as error:
             if not self._follow(name, error.errno):
                 raise
+        else:
+            self.names.append(name)
+            self._look(self._here)
 
     def _last(self, name: bytes, flags: int, mode: int) -> int | None:
         try:
-            return os.open(name, flags, mode, dir_fd=self._here)
+            fd = os.open(name, flags, mode, dir_fd=self._here)
         except OSError as error:
             if not self._follow(name, error.errno):
                 raise
             return None
+        self.names.append(name)
+        return fd
 
     def _follow(self, name: bytes, failure: int | None) -> bool:
         """Put a symbolic link's target before what is pending; False when it is no link that failed to open."""

@@ -16,6 +16,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from drone.sandbox.paths import Workspace
+
 DIRECTORY = ".mcc-workspace"
 FILE = "id"
 IGNORE = "# What drones need of this workspace, for themselves alone. It may be deleted while no order needs it.\n*\n"
@@ -35,18 +37,14 @@ class Key(NamedTuple):
     by_path: str
 
 
-def workspace_key(root: Path, *, mark: bool = True) -> Key:
-    """The key of this directory, which is marked on the way if it can be. Blocks. Raises OSError when it is none.
+def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
+    """The key of this directory, which is marked on the way if it can be. Blocks.
 
     `mark` False: it is left as it is.
     """
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        marked = _marked(directory) or (_marking(directory) if mark else None)
-        by_path = _digest("here", _machine(), os.path.realpath(root))
-        return Key(_digest("shared", *marked), True, by_path) if marked else Key(by_path, False, by_path)
-    finally:
-        os.close(directory)
+    marked = _marked(workspace.fd) or (_marking(workspace.fd) if mark else None)
+    by_path = _digest("here", _machine(), str(workspace.root))
+    return Key(_digest("shared", *marked), True, by_path) if marked else Key(by_path, False, by_path)
 
 
 def _marked(root: int) -> tuple[str, str, str] | None:

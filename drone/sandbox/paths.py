@@ -4,16 +4,18 @@ import errno
 import os
 import stat
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from drone.sandbox.component_walk import open_by_components
+from drone.sandbox.component_walk import open_by_components, resolved
 from drone.sandbox.openat2 import openat2, works
+from drone.sandbox.private import IsPrivate, Private
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PATH_BYTES = 4_095
 _SHOWN = 200
+_PRIVATE = "{path} belongs to MCC itself (its data, configuration or secrets), and no tool sees that."
 
 
 class PathError(Exception):
@@ -46,27 +48,38 @@ _SENTENCES: Mapping[int, str] = {
 }
 
 
+_NOTHING = Private()
+
+
 class Workspace:
     """A directory held open: every path is resolved from it, never from a string that was checked before.
 
-    `by_components` forces the walk that is used where the kernel has no `openat2`. Raises `PathError` for a root that
-    is no directory. The descriptor closes with the object. Safe for use by many threads.
+    `fd` is a descriptor of `root` that is open already, and this object's from now on; without it `root` is opened by
+    its name. `also`: how else the root is spelled, by people who go there through a link. `private`: what may be in
+    there and no tool sees. `by_components` forces the walk that is used where the kernel has no `openat2`, and where
+    something private may be below. Raises `PathError` for a root that is no directory. The descriptor closes with the
+    object. Safe for use by many threads.
     """
 
-    def __init__(self, root: str | Path, *, by_components: bool = False) -> None:
-        self._given = Path(os.path.abspath(root))
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        fd: int | None = None,
+        also: str | Path | None = None,
+        private: Private = _NOTHING,
+        by_components: bool = False,
+    ) -> None:
         try:
-            self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if fd is None else fd
         except (OSError, ValueError) as error:
             raise PathError(f"The workspace {shown(str(root))} is not a directory that can be opened.") from error
-        weakref.finalize(self, os.close, self._fd)
-        self.root = self._given.resolve()
-        self._open = open_by_components if by_components or not works(self._fd) else openat2
-
-    @property
-    def by_components(self) -> bool:
-        """Whether paths are walked component by component, for want of `openat2`."""
-        return self._open is open_by_components
+        weakref.finalize(self, os.close, self.fd)
+        self.root = Path(root) if fd is not None else Path(os.path.realpath(root))
+        self._spellings = (Path(os.path.abspath(root if also is None else also)), self.root)
+        self.private = private
+        self._guarded = private.perhaps_in(self.fd)
+        self.by_components = by_components or self._guarded or not works(self.fd)
 
     def relative(self, path: str) -> bytes:
         """`path` as bytes relative to the root; an absolute one must begin with the root's own components.
@@ -83,7 +96,7 @@ class Workspace:
             raise PathDenied(f"{shown(path)} is longer than a path may be ({_PATH_BYTES:,} bytes).")
         if not encoded.startswith(b"/"):
             return encoded or b"."
-        for root in (self._given, self.root):
+        for root in self._spellings:
             inside = _beneath(encoded, os.fsencode(root))
             if inside is not None:
                 return inside
@@ -98,9 +111,27 @@ class Workspace:
         allowed = symlinks and not flags & _WRITES
         safe = flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
-            return self._open(self._fd, relative, safe, mode, symlinks=allowed)
+            return self._opened(relative, safe, mode, symlinks=allowed)
         except OSError as error:
             raise _translated(error, path, allowed) from error
+        except IsPrivate as error:
+            raise PathDenied(_PRIVATE.format(path=shown(path))) from error
+
+    def _opened(self, path: bytes, flags: int, mode: int, *, symlinks: bool) -> int:
+        """It is emptied (O_TRUNC) only once it is known to be nothing private."""
+        look, asked = self.private.look, flags & ~os.O_TRUNC
+        if self.by_components:
+            fd = open_by_components(self.fd, path, asked, mode, symlinks=symlinks, look=look)
+        else:
+            fd = openat2(self.fd, path, asked, mode, symlinks=symlinks)
+        try:
+            look(fd)
+            if flags & os.O_TRUNC:
+                os.ftruncate(fd, 0)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
 
     def open_file(self, path: str, *, symlinks: bool = True) -> BinaryIO:
         """A regular file, open for reading. Raises `PathError`; pipes, devices and directories are denied unread."""
@@ -122,6 +153,40 @@ class Workspace:
             if isinstance(cause, OSError) and cause.errno == errno.ENOTDIR:
                 raise PathError(f"{shown(path)} is not a directory.") from cause
             raise
+
+    def inner(self, path: str) -> "Workspace":
+        """A directory of this workspace as one of its own. Raises `PathError`."""
+        return Workspace(self.root / self.own_name(path), fd=self.open_directory(path), private=self.private)
+
+    def own_name(self, path: str) -> str:
+        """A directory of the workspace, relative to it, without links and `..`. Raises `PathError`."""
+        try:
+            return os.fsdecode(resolved(self.fd, self.relative(path), self.private.look))
+        except OSError as error:
+            raise _translated(error, path, symlinks=True) from error
+        except IsPrivate as error:
+            raise PathDenied(_PRIVATE.format(path=shown(path))) from error
+
+    def hidden(self) -> Iterator[tuple[str, bool]]:
+        """What is private below the root, relative to it, and whether it is a directory; the topmost names of it."""
+        if self._guarded:
+            yield from self.private.names_in(self.fd)
+
+    def entries(self, directory: int) -> Iterator["os.DirEntry[str]"]:
+        """What an open directory of the workspace holds, in no order; what is private is left out."""
+        with os.scandir(directory) as found:
+            for entry in found:
+                if not self._hides(entry):
+                    yield entry
+
+    def _hides(self, entry: "os.DirEntry[str]") -> bool:
+        """Directories are asked for only where one can be private, which saves a question for each."""
+        if not self.private or entry.is_symlink() or (not self._guarded and entry.is_dir()):
+            return False
+        try:
+            return self.private.holds(entry.stat(follow_symlinks=False))
+        except OSError:
+            return False
 
 
 def shown(path: str) -> str:

@@ -40,8 +40,8 @@ class Toolbox:
         skills = tuple(prompts / "skills" for prompts in (*own, shipped_prompts()))
         return cls(Ripgrep.found(), Git.found(Bubblewrap.found()), skills)
 
-    def tools(self, workspace: Path | None, detected: Detected | None = None) -> ToolSet:
-        """The tools of one order. Raises `PathError` when the workspace is no directory.
+    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
+        """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
         Without a workspace there are skills alone; where git cannot be used, its tools are left out. `detected` is what
         a resumed order already knows.
@@ -50,7 +50,8 @@ class Toolbox:
             return FunctionTools(self._skills)
         git = () if self.git.problem else self._git
         functions = (*self._files, *git, *self._skills, rules_list, rules_read)
-        return EnvironmentGate(FunctionTools(functions, workspace=Workspace(workspace)), detected or Detected())
+        opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
+        return EnvironmentGate(FunctionTools(functions, workspace=opened), detected or Detected())
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""

@@ -111,7 +111,7 @@ class Checkout:
         try:
             return await self.sandbox.run(
                 ("git", "--no-pager", *settings, *arguments),
-                self.workspace.root,
+                self.workspace,
                 bounds,
                 environment={**_ENVIRONMENT, **self._place()},
                 instead=self.instead,

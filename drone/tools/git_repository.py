@@ -114,12 +114,23 @@ def _bare(workspace: Workspace) -> Repository:
     if all(_is_there(workspace, name) for name in ("HEAD", "objects", "refs")):
         found = _at(workspace, ".")
         return Repository(".", bare=True, configured=found.configured)
-    if any(os.path.lexists(above / ".git") for above in workspace.root.parents):
+    if _lies_in_a_repository(workspace):
         raise ToolFailed(
             "The workspace is a directory inside a git repository that begins above it. What lies above a workspace is "
             "not visible, so the git tools are off here; an order for the whole repository would have them."
         )
     raise ToolFailed("There is no git repository at the root of the workspace, so there is nothing for git to tell.")
+
+
+def _lies_in_a_repository(workspace: Workspace) -> bool:
+    """Whether there is a `.git` somewhere above the root."""
+    for number in range(len(workspace.root.parents)):
+        try:
+            os.stat("../" * (number + 1) + ".git", dir_fd=workspace.fd, follow_symlinks=False)
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def _is_there(workspace: Workspace, name: str) -> bool:

@@ -48,7 +48,8 @@ def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolF
             f"{missing} Its directory does not exist either; list_files and find_files show what is there."
         )
     try:
-        near = get_close_matches(name, sorted(os.listdir(fd))[:_SIBLINGS], n=3)
+        siblings = sorted(entry.name for entry in workspace.entries(fd))
+        near = get_close_matches(name, siblings[:_SIBLINGS], n=3)
     finally:
         os.close(fd)
     there = ", ".join(written(f"{parent}/{other}" if parent else other) for other in near)

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from threading import Event
 
+from drone.sandbox.paths import Workspace
 from drone.tools.pattern import Pattern
 from drone.tools.rust_syntax import widened
 
@@ -43,9 +43,9 @@ class Ripgrep:
         return None if binary is None else cls(binary)
 
     def candidates(
-        self, pattern: Pattern, root: Path, paths: Sequence[str], stop: Event, until: float
+        self, pattern: Pattern, workspace: Workspace, paths: Sequence[str], stop: Event, until: float
     ) -> Sequence[str]:
-        """Those of `paths` (relative to `root`) that may hold a match; all of them when ripgrep cannot tell.
+        """Those of `paths` (relative to the workspace) that may hold a match; all of them when ripgrep cannot tell.
 
         `until`: when to give up, in seconds of `time.monotonic`.
         """
@@ -54,19 +54,19 @@ class Ripgrep:
             return paths
         named: set[bytes] = set()
         for batch in _batches(paths):
-            found = self._matching(expression, root, batch, stop, until)
+            found = self._matching(expression, workspace, batch, stop, until)
             if found is None:
                 return paths
             named.update(found)
         return [path for path in paths if b"./" + os.fsencode(path) in named]
 
     def _matching(
-        self, expression: str, root: Path, batch: Sequence[bytes], stop: Event, until: float
+        self, expression: str, workspace: Workspace, batch: Sequence[bytes], stop: Event, until: float
     ) -> Iterable[bytes] | None:
         try:
             process = subprocess.Popen(
                 [self._binary, *_OPTIONS, "-e", expression, "--", *batch],
-                cwd=root,
+                cwd=f"/proc/self/fd/{workspace.fd}",
                 env={"LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

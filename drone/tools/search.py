@@ -158,7 +158,7 @@ class Search:
         paths = [found.path for found in self.scope.files]
         if self.ripgrep is None:
             return paths
-        return self.ripgrep.candidates(self.pattern, self.workspace.root, paths, self.context.stop, until)
+        return self.ripgrep.candidates(self.pattern, self.workspace, paths, self.context.stop, until)
 
     def _search(self, path: str) -> None:
         data = self._text(path)

@@ -84,10 +84,7 @@ class Walk:
 
     def _base(self) -> bytes:
         """`start` without links and `..`, so that every path below has one spelling; its opens still decide."""
-        os.close(self.workspace.open_directory(self.start))
-        relative = self.workspace.relative(self.start)
-        real = os.path.realpath(os.path.join(os.fsencode(self.workspace.root), relative))
-        base = normal(self.workspace, os.fsdecode(real))
+        base = os.fsencode(self.workspace.own_name(self.start))
         if NEVER_SHOWN.intersection(base.split(b"/")):
             own = "git's own and is not listed or searched; the git tools read it"
             if b".git" not in base.split(b"/"):
@@ -135,13 +132,12 @@ class Walk:
         fd = self.workspace.open_directory(os.fsdecode(directory or b"."), symlinks=False)
         names: list[tuple[bytes, Kind, int]] = []
         try:
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    if len(names) > self.limit or self.stop.is_set():
-                        break
-                    name = os.fsencode(entry.name)
-                    if name not in NEVER_SHOWN:
-                        names.append((name, *_kind_and_size(entry)))
+            for entry in self.workspace.entries(fd):
+                if len(names) > self.limit or self.stop.is_set():
+                    break
+                name = os.fsencode(entry.name)
+                if name not in NEVER_SHOWN:
+                    names.append((name, *_kind_and_size(entry)))
         finally:
             os.close(fd)
         return sorted(names, key=lambda one: one[0] + b"/" if one[1] is Kind.DIRECTORY else one[0])

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -14,6 +13,7 @@ from drone.agent.mishap import is_exhausted
 from drone.agent.past import Past
 from drone.agent.ports import Fenced, Journal
 from drone.sandbox.custody import Custody
+from drone.sandbox.paths import Workspace
 from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
 from drone.worker.parking import Grace, Parker
@@ -27,7 +27,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
-from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.wire import Hint
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.offload import Offload
@@ -57,7 +57,14 @@ class Crew(Protocol):
     def sandbox(self) -> str: ...
 
     async def run(
-        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+        self,
+        order: WorkOrder,
+        *,
+        journal: Journal,
+        bridge: Bridge,
+        past: Past,
+        session: tuple[EarlierTurn, ...] = (),
+        workspace: Workspace | None = None,
     ) -> Outcome: ...
 
     def agents(self) -> tuple[Capability, ...]: ...
@@ -66,7 +73,7 @@ class Crew(Protocol):
 
     def models(self) -> tuple[Capability, ...]: ...
 
-    def may_write(self, order: WorkOrder, workspace: Path) -> bool: ...
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool: ...
 
     @property
     def custody(self) -> Custody | None: ...
@@ -169,7 +176,7 @@ class Runner:
         assert self._workspaces is not None
         if plan is None:
             return None
-        run.workspace = plan.hold
+        run.workspace, run.directory, run.invalid = plan.hold, plan.workspace, plan.problem
         claimed = await patiently(self._offload, partial(claim, workspace=plan.hold))
         if claimed is None or plan.waits is None:
             return claimed
@@ -258,7 +265,17 @@ class Runner:
         run.bridge.restore(paused=journal.fold.paused, tools_removed=journal.fold.tools_removed)
         await self._read_controls(run)
         session = await self._session(claim.order) if past.root is None else ()
-        work = partial(self._crew.run, claim.order, journal=journal, bridge=run.bridge, past=past, session=session)
+        if run.invalid is not None:
+            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=run.invalid)
+        work = partial(
+            self._crew.run,
+            claim.order,
+            journal=journal,
+            bridge=run.bridge,
+            past=past,
+            session=session,
+            workspace=run.directory,
+        )
         if self._workspaces is None or run.workspace is None:
             return await work()
         try:

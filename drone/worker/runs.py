@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from drone.agent.controls.bridge import Bridge
 from drone.agent.controls.standstill import Block, Standstill
+from drone.sandbox.paths import Workspace
 from drone.worker.journal import OrderJournal
 from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
@@ -57,6 +58,10 @@ class Run:
         self.cancel: Control | None = None
         self.bridge: Bridge | None = None
         self.workspace: WorkspaceHold | None = None
+        self.directory: Workspace | None = None
+        """The workspace, opened for this claim and for all of its tools."""
+        self.invalid: str | None = None
+        """Why it cannot have its workspace, which ends it."""
         self.waits_for: Sequence[Block] | None = None
         """Of a run that was halted to be parked: what its tree waited for then."""
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from drone.crew import roots_of
 from drone.settings import Settings
 from drone.worker.canary import Canary, RedisBird
 from drone.worker.control import ControlListener
@@ -61,9 +62,7 @@ class Workshop:
         self._runs = Runs()
         self._teller = Teller(self._hints)
         self._writer = Writer(store, keeper, self._teller)
-        self._workspaces = Workspaces(
-            store, self._offload, crew, keeper, settings.workspace_roots, settings.data_dir / "run"
-        )
+        self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")
         if crew.custody is not None:
             crew.custody.guard(
                 lambda: keeper.trusted_until,

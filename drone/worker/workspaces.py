@@ -16,7 +16,9 @@ import structlog
 from drone.agent.ports import Fenced as Lost
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken
 from drone.sandbox.marker import workspace_key
+from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.reaper import Process
+from drone.sandbox.roots import Roots, resolved
 from drone.worker.writer import patiently
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
@@ -57,7 +59,7 @@ class Verdict(Enum):
     """What a drone does with an order that names a workspace."""
 
     HERE = auto()  # it is seen: claim it
-    INVALID = auto()  # nobody can ever have seen it: claim it, and the crew says what is wrong
+    INVALID = auto()  # nobody can ever have seen it, or it must not be: claim it, to say what is wrong
     ELSEWHERE = auto()  # another drone of this machine sees it: leave it
     PERHAPS = auto()  # drones elsewhere may see it: leave it for a while, then lay it aside
     NOBODY = auto()  # it had begun, and nobody sees it now: lay it aside
@@ -65,21 +67,35 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one drone knows of a path: `exists` as a directory here; `covered` by its own roots."""
+    """What one drone knows of a path: `exists` as a directory here; `covered` by its own roots.
+
+    `workspace` is that directory, opened for as long as this object is there. `problem` says why it is not.
+    """
 
     path: Path
     exists: bool
     covered: bool
+    workspace: Workspace | None = None
+    problem: str | None = None
 
     @property
     def seen(self) -> bool:
-        return self.exists and self.covered
+        return self.workspace is not None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is there and ours to look at, and must not be, or cannot be, opened."""
+        return self.exists and self.covered and not self.seen
 
 
-def sight_of(path: str, roots: Iterable[Path]) -> Sight:
+def sight_of(path: str, roots: Roots) -> Sight:
     """Blocks."""
-    real = Path(os.path.realpath(path))
-    return Sight(real, os.path.isabs(path) and real.is_dir(), _is_under(real, roots))
+    real = resolved(path)
+    exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(real) is not None
+    try:
+        return Sight(real, exists, covered, roots.opened(path))
+    except PathError as problem:
+        return Sight(real, exists, covered, problem=str(problem))
 
 
 def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registration]) -> Verdict:
@@ -89,6 +105,8 @@ def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registrati
     """
     if sight.seen:
         return Verdict.HERE
+    if sight.refused:
+        return Verdict.NOBODY if begun else Verdict.INVALID
     covering = [one for one in others if _is_under(sight.path, map(Path, one.workspace_roots))]
     if sight.exists and any(one.host == host for one in covering):
         return Verdict.ELSEWHERE
@@ -104,7 +122,7 @@ def _is_under(path: Path, roots: Iterable[Path]) -> bool:
 class Writes(Protocol):
     """Who knows what an order's agents can do."""
 
-    def may_write(self, order: WorkOrder, workspace: Path) -> bool: ...
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool: ...
 
 
 class Lease(Protocol):
@@ -123,12 +141,15 @@ class Busy(Exception):
 class Plan:
     """How to claim an order that names a workspace. `waits`: it is claimed only to be laid aside, for this reason.
 
-    `found` is the key of the directory that is there instead of the one that it has begun in.
+    `found` is the key of the directory that is there instead of the one that it has begun in. `workspace` is what it
+    works in, opened; `problem` says why it cannot be, and ends the order.
     """
 
     hold: WorkspaceHold | None = None
     waits: str | None = None
     found: str | None = None
+    workspace: Workspace | None = None
+    problem: str | None = None
 
 
 class Workspaces:
@@ -140,7 +161,7 @@ class Workspaces:
         offload: Offload,
         crew: Writes,
         lease: Lease,
-        roots: Sequence[Path],
+        roots: Roots,
         directory: Path,
         *,
         host: str | None = None,
@@ -152,7 +173,7 @@ class Workspaces:
         self._offload = offload
         self._crew = crew
         self._lease = lease
-        self._roots = tuple(roots)
+        self._roots = roots
         self._directory = directory
         self._host = socket.gethostname() if host is None else host
         self._grace_seconds = grace_seconds
@@ -175,9 +196,11 @@ class Workspaces:
         others = () if sight.seen else await self._others()
         match verdict(sight, begun=begun, host=self._host, others=others):
             case Verdict.HERE:
-                return Plan(await asyncio.to_thread(self._hold, order, sight.path))
+                assert sight.workspace is not None
+                hold = await asyncio.to_thread(self._hold, order, sight.workspace)
+                return Plan(hold, workspace=sight.workspace)
             case Verdict.INVALID:
-                return Plan()
+                return Plan(problem=sight.problem)
             case Verdict.PERHAPS if self._was_left_long(order.id):
                 return Plan(waits=f"It waits for a drone that sees {order.workspace}")
             case Verdict.NOBODY:
@@ -185,9 +208,9 @@ class Workspaces:
             case _:
                 return None
 
-    def _hold(self, order: WorkOrder, path: Path) -> WorkspaceHold:
-        key = workspace_key(path)
-        return WorkspaceHold(key.text, self._crew.may_write(order, path), key.lasting, key.by_path)
+    def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
+        key = workspace_key(workspace)
+        return WorkspaceHold(key.text, self._crew.may_write(order, workspace), key.lasting, key.by_path)
 
     def replaced(self, order: WorkOrder, found: str) -> Plan | None:
         """How this drone claims an order that has begun in another directory than the one that it sees there now."""
@@ -252,12 +275,9 @@ class Workspaces:
 
     def _is_seen(self, waiting: Waiting) -> bool:
         """Whether the directory that it waits for is here. Blocks."""
-        if waiting.workspace is None or not (sight := sight_of(waiting.workspace, self._roots)).seen:
+        if waiting.workspace is None or (workspace := sight_of(waiting.workspace, self._roots).workspace) is None:
             return False
-        try:
-            return waiting.key in (None, workspace_key(sight.path, mark=False).text)
-        except OSError:
-            return False
+        return waiting.key in (None, workspace_key(workspace, mark=False).text)
 
     @asynccontextmanager
     async def entered(self, claim: Claim, hold: WorkspaceHold, incarnation: str) -> AsyncIterator[None]:

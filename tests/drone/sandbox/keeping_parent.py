@@ -11,6 +11,7 @@ from pathlib import Path
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
+from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import boot_seconds
 
 MARGIN_SECONDS = 0.5
@@ -30,7 +31,7 @@ async def main(kind: str, script: str, seconds: str, record: str) -> None:
         sandbox = Bubblewrap.found()
         assert sandbox is not None
         sandbox.custody = custody
-        ended = await sandbox.run(("sh", "-c", script), Path("/usr"), Bounds(600.0))
+        ended = await sandbox.run(("sh", "-c", script), Workspace("/usr"), Bounds(600.0))
         status = ended.status
     else:
         waiting = ("sh", "-c", f"read go; {script}")

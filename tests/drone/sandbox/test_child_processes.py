@@ -11,6 +11,7 @@ import pytest
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.leash import LIMITS
+from drone.sandbox.paths import Workspace
 
 SOON = Bounds(20.0)
 NAP = str(100_000 + os.getpid())
@@ -20,7 +21,7 @@ FOREVER = f"echo started; (setsid sleep {NAP} </dev/null >/dev/null 2>&1 &); sle
 
 
 async def shell(sandbox: Bubblewrap, workspace: Path, script: str, bounds: Bounds = SOON) -> Ended:
-    return await sandbox.run(("sh", "-c", script), workspace, bounds)
+    return await sandbox.run(("sh", "-c", script), Workspace(workspace), bounds)
 
 
 def sleepers() -> list[str]:
@@ -44,7 +45,7 @@ async def test_output_and_status_are_those_of_the_program(sandbox: Bubblewrap, t
 
 
 async def test_arguments_are_no_shells_words(sandbox: Bubblewrap, tmp_path: Path) -> None:
-    ended = await sandbox.run(("printf", "%s|", "$(id)", "; id #", "-x"), tmp_path, SOON)
+    ended = await sandbox.run(("printf", "%s|", "$(id)", "; id #", "-x"), Workspace(tmp_path), SOON)
     assert ended.stdout.head == b"$(id)|; id #|-x|"
 
 
@@ -150,7 +151,7 @@ async def test_no_descriptor_is_left_open(sandbox: Bubblewrap, tmp_path: Path) -
     await shell(sandbox, tmp_path, "true")
     before = sorted(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        await sandbox.run(("true",), tmp_path, SOON, instead={"file": b"other"})
+        await sandbox.run(("true",), Workspace(tmp_path), SOON, instead={"file": b"other"})
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -165,13 +166,13 @@ def test_it_works_on_a_loop_in_another_thread(sandbox: Bubblewrap, tmp_path: Pat
 async def test_a_file_can_be_seen_with_another_content(sandbox: Bubblewrap, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config").write_text("theirs")
-    ended = await sandbox.run(("cat", "a/config"), tmp_path, SOON, instead={"a/config": b"ours"})
+    ended = await sandbox.run(("cat", "a/config"), Workspace(tmp_path), SOON, instead={"a/config": b"ours"})
     assert ended.stdout.head == b"ours"
     assert (tmp_path / "a" / "config").read_text() == "theirs"
 
 
 async def test_a_program_that_is_not_there_is_told_by_its_status(sandbox: Bubblewrap, tmp_path: Path) -> None:
-    ended = await sandbox.run(("no-such-program",), tmp_path, SOON)
+    ended = await sandbox.run(("no-such-program",), Workspace(tmp_path), SOON)
     assert ended.status != 0 and b"no-such-program" in ended.stderr.head
 
 

@@ -16,6 +16,7 @@ import pytest
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody, TermOver, left_behind
+from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process, Reaper, Verdict, boot_seconds, tree_of, verdict
 
 ROOT = Path(__file__).parents[3]
@@ -184,7 +185,7 @@ async def test_a_program_is_not_started_in_the_term_after_the_one_that_wanted_it
         return now
 
     sandbox.custody.guard(over, margin_seconds=1.0)
-    ended = await sandbox.run(("touch", "/tmp/effect"), tmp_path, Bounds(20.0))
+    ended = await sandbox.run(("touch", "/tmp/effect"), Workspace(tmp_path), Bounds(20.0))
     assert ended.status != 0 and not ended.timed_out
     sandbox.custody.close()
 
@@ -198,14 +199,14 @@ async def test_a_program_waits_until_its_drone_may_act(sandbox: Bubblewrap, tmp_
         return boot_seconds() + (FOR_EVER if asked > 5 else -0.1)
 
     sandbox.custody.guard(soon, margin_seconds=60.0)
-    ended = await sandbox.run(("echo", "done"), tmp_path, Bounds(20.0))
+    ended = await sandbox.run(("echo", "done"), Workspace(tmp_path), Bounds(20.0))
     assert ended.stdout.head == b"done\n" and asked > 5
     sandbox.custody.close()
 
 
 async def test_losing_the_lease_kills_what_runs(sandbox: Bubblewrap, tmp_path: Path) -> None:
     sandbox.custody.guard(lambda: boot_seconds() + FOR_EVER, margin_seconds=2.0)
-    task = asyncio.create_task(sandbox.run(("sh", "-c", WITH_A_DAEMON), tmp_path, Bounds(60.0)))
+    task = asyncio.create_task(sandbox.run(("sh", "-c", WITH_A_DAEMON), Workspace(tmp_path), Bounds(60.0)))
     while len(sleepers()) < 2:
         await asyncio.to_thread(os.sched_yield)
     await asyncio.to_thread(sandbox.custody.end_term)

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.marker import DIRECTORY, FILE, workspace_key
+from drone.sandbox.marker import DIRECTORY, FILE, Key, workspace_key
+from drone.sandbox.paths import PathError, Workspace
+
+
+def key_of(root: Path, *, mark: bool = True) -> Key:
+    return workspace_key(Workspace(root), mark=mark)
 
 
 @pytest.fixture
@@ -20,35 +25,35 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_directory_keeps_its_key(root: Path) -> None:
-    assert workspace_key(root) == workspace_key(root) == workspace_key(root / ".." / "root")
+    assert key_of(root) == key_of(root) == key_of(root / ".." / "root")
 
 
 def test_it_keeps_it_when_it_is_renamed_or_reached_through_a_link(root: Path, tmp_path: Path) -> None:
-    key = workspace_key(root)
+    key = key_of(root)
     (tmp_path / "link").symlink_to(root)
-    assert workspace_key(tmp_path / "link") == key
+    assert key_of(tmp_path / "link") == key
     root.rename(tmp_path / "renamed")
-    assert workspace_key(tmp_path / "renamed").text == key.text
+    assert key_of(tmp_path / "renamed").text == key.text
 
 
 def test_two_machines_that_share_the_disk_see_the_same_key(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = workspace_key(root)
+    key = key_of(root)
     monkeypatch.setattr("socket.gethostname", lambda: "another-machine")
-    assert workspace_key(root).text == key.text
+    assert key_of(root).text == key.text
 
 
 @pytest.mark.parametrize("command", ["cp -a", "cp -al"])
 def test_a_copy_has_another_key_although_the_marker_was_copied(root: Path, tmp_path: Path, command: str) -> None:
-    key = workspace_key(root)
+    key = key_of(root)
     subprocess.run([*command.split(), str(root), str(tmp_path / "copy")], check=True)
     assert (tmp_path / "copy" / DIRECTORY / FILE).read_text() == (root / DIRECTORY / FILE).read_text()
-    assert workspace_key(tmp_path / "copy") != key
-    assert workspace_key(root) == key
+    assert key_of(tmp_path / "copy") != key
+    assert key_of(root) == key
 
 
 def test_many_that_mark_it_at_once_agree(root: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
-        assert len(set(threads.map(workspace_key, [root] * 64))) == 1
+        assert len(set(threads.map(key_of, [root] * 64))) == 1
     assert sorted(os.listdir(root / DIRECTORY)) == [".gitignore", FILE]
 
 
@@ -56,7 +61,7 @@ def test_git_does_not_see_the_marker(root: Path) -> None:
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    workspace_key(root)
+    key_of(root)
     said = subprocess.run(["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True, text=True)
     assert said.stdout == "?? file\n"
 
@@ -65,21 +70,21 @@ def test_where_nothing_can_be_made_the_path_and_the_machine_make_the_key(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / DIRECTORY).write_text("a file is in the way")
-    key = workspace_key(root)
-    assert workspace_key(root / ".." / "root") == key
+    key = key_of(root)
+    assert key_of(root / ".." / "root") == key
     other = tmp_path / "other"
     other.mkdir()
     (other / DIRECTORY).write_text("here too")
-    assert workspace_key(other) != key
+    assert key_of(other) != key
     monkeypatch.setattr("socket.gethostname", lambda: "another-machine")
-    assert workspace_key(root) != key
+    assert key_of(root) != key
 
 
 @pytest.mark.parametrize("content", ["", "x" * 32, "0" * 32, f"{'0' * 32}\nmore", "0" * 5_000])
 def test_a_marker_that_is_none_of_ours_is_left_alone(root: Path, content: str) -> None:
     (root / DIRECTORY).mkdir()
     (root / DIRECTORY / FILE).write_text(content)
-    assert workspace_key(root) == workspace_key(root)
+    assert key_of(root) == key_of(root)
     assert (root / DIRECTORY / FILE).read_text() == content
 
 
@@ -87,21 +92,21 @@ def test_a_marker_that_leads_elsewhere_is_not_followed(root: Path, tmp_path: Pat
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (root / DIRECTORY).symlink_to(elsewhere)
-    workspace_key(root)
+    key_of(root)
     assert os.listdir(elsewhere) == []
     (root / DIRECTORY).unlink()
     (root / DIRECTORY).mkdir()
     os.mkfifo(root / DIRECTORY / FILE)
-    assert workspace_key(root) == workspace_key(root)
+    assert key_of(root) == key_of(root)
 
 
 def test_looking_does_not_mark(root: Path) -> None:
-    assert not workspace_key(root, mark=False).lasting
+    assert not key_of(root, mark=False).lasting
     assert not (root / DIRECTORY).exists()
-    assert workspace_key(root) == workspace_key(root, mark=False)
-    assert workspace_key(root).lasting
+    assert key_of(root) == key_of(root, mark=False)
+    assert key_of(root).lasting
 
 
 def test_what_is_no_directory_has_no_key(root: Path) -> None:
-    with pytest.raises(OSError):
-        workspace_key(root / "file")
+    with pytest.raises(PathError):
+        key_of(root / "file")

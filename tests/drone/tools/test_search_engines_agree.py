@@ -447,7 +447,9 @@ def test_ripgrep_misses_no_file_whatever_the_pattern_and_the_bytes(tmp_path: Pat
             pattern = Pattern(source, case_sensitive=sensitive)
         except PatternError:
             continue
-        named = set(ripgrep.candidates(pattern, tmp_path, list(texts), threading.Event(), time.monotonic() + 60))
+        named = set(
+            ripgrep.candidates(pattern, Workspace(tmp_path), list(texts), threading.Event(), time.monotonic() + 60)
+        )
         narrowed += len(named) < len(texts)
         missed = [name for name in texts if name not in named and any(pattern.lines(texts[name]))]
         assert missed == [], (source, sensitive, widened(source, case_sensitive=sensitive))

@@ -6,12 +6,12 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 
 import asyncio
 import threading
-from pathlib import Path
 
 from drone.agent.controls.bridge import Bridge
 from drone.agent.past import Past
 from drone.agent.ports import Journal
 from drone.sandbox.custody import Custody
+from drone.sandbox.paths import Workspace
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
@@ -41,7 +41,14 @@ class FakeCrew:
         self.began = asyncio.Event()
 
     async def run(
-        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+        self,
+        order: WorkOrder,
+        *,
+        journal: Journal,
+        bridge: Bridge,
+        past: Past,
+        session: tuple[EarlierTurn, ...] = (),
+        workspace: Workspace | None = None,
     ) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if past.root is None:
@@ -88,7 +95,7 @@ class FakeCrew:
     def models(self) -> tuple[Capability, ...]:
         return (Capability(name="fake"),)
 
-    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return order.prompt.startswith("write")
 
     async def close(self) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.marker import DIRECTORY, workspace_key
+from drone.sandbox.paths import Workspace
+from drone.sandbox.roots import Roots
 from drone.worker.runs import Stop
 from drone.worker.workspaces import BUSY, TAKEN_BACK, UNREAD, Verdict, Workspaces, sight_of, verdict
 from mcc.contracts.control import ControlKind, NewControl
@@ -39,7 +41,7 @@ def seeing(roots: Path | None, locks: Path, clock: Callable[[], float] | None = 
             bench.offload,
             bench.crew,
             bench.trust,
-            () if roots is None else (roots,),
+            Roots(() if roots is None else (roots,)),
             locks,
             host=HERE,
             grace_seconds=0.0,
@@ -103,21 +105,21 @@ def test_what_a_drone_does_depends_on_what_it_and_the_others_see(
     place = tmp_path / "place"
     if exists:
         place.mkdir()
-    sight = sight_of(str(place), [tmp_path] if covered else [])
+    sight = sight_of(str(place), Roots([tmp_path] if covered else []))
     drones = [another(tmp_path, host) for host in others]
     assert verdict(sight, begun=begun, host=HERE, others=drones) is expected
 
 
 @pytest.mark.parametrize("path", ["relative", "../escape", "/", "/proc/self/mem", "/no\udcffsuch"])
 def test_a_path_that_is_none_of_its_roots_is_not_seen(tmp_path: Path, path: str) -> None:
-    assert not sight_of(path, [tmp_path]).seen
+    assert not sight_of(path, Roots([tmp_path])).seen
 
 
 def test_a_link_out_of_the_roots_is_not_seen(tmp_path: Path) -> None:
     (tmp_path / "roots").mkdir()
     (tmp_path / "outside").mkdir()
     (tmp_path / "roots" / "link").symlink_to(tmp_path / "outside")
-    assert not sight_of(str(tmp_path / "roots" / "link"), [tmp_path / "roots"]).seen
+    assert not sight_of(str(tmp_path / "roots" / "link"), Roots([tmp_path / "roots"])).seen
 
 
 class Counting(MemoryStore):
@@ -282,13 +284,13 @@ async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(pl
 class Exhausted:
     """Without memory to find out what an order's agents may do."""
 
-    def may_write(self, order: WorkOrder, workspace: Path) -> bool:
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         raise MemoryError
 
 
 async def test_a_process_that_is_exhausted_before_it_has_claimed_falls_as_well(place: Path, locks: Path) -> None:
     def made(bench: Bench) -> Workspaces:
-        return Workspaces(bench.store, bench.offload, Exhausted(), bench.trust, (place.parent,), locks, host=HERE)
+        return Workspaces(bench.store, bench.offload, Exhausted(), bench.trust, Roots([place.parent]), locks, host=HERE)
 
     async with Bench(workspaces=made) as bench:
         order = bench.place("hello", workspace=str(place))
@@ -347,7 +349,7 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
         incarnation = bench.trust.incarnation or ""
         inside = HostLock(
             locks / "workspaces",
-            workspace_key(place).text,
+            workspace_key(Workspace(place)).text,
             Holder.here("another order", 1, incarnation, locks / "children"),
             exclusive=True,
             live=lambda: {incarnation},

@@ -16,6 +16,7 @@ from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
+from drone.sandbox.paths import Workspace
 from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
 from drone.tools.detected import Detected
@@ -56,7 +57,7 @@ class SleepyModels(Models):
 
 
 class SleepyToolbox(Toolbox):
-    def tools(self, workspace: Path | None, detected: Detected | None = None) -> ToolSet:
+    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
         sandbox = self.git.sandbox
         assert sandbox is not None
         return FunctionTools(naps(sandbox))
@@ -67,7 +68,7 @@ def naps(sandbox: Bubblewrap) -> list[Callable[..., object]]:
         write_down(f"{os.getpid()}\n")
         seconds = os.environ["NAP"]
         script = f"(setsid setsid sleep {seconds} </dev/null >/dev/null 2>&1 &); sleep {seconds}"
-        ended = await sandbox.run(("sh", "-c", script), Path("/usr"), Bounds(600.0))
+        ended = await sandbox.run(("sh", "-c", script), Workspace("/usr"), Bounds(600.0))
         return f"status {ended.status}"
 
     @tool(seconds=600)

@@ -1,0 +1,192 @@
+"""What belongs to MCC itself, its data, configuration and secrets: no tool sees it, by whatever name it is reached."""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+Identity = tuple[int, int]
+"""Device and inode: the same for every name, link and mount of a file or directory."""
+
+MOST = 20_000
+"""Names looked at below private directories; there are some hundred in a data directory."""
+
+_LOOK_SECONDS = 1.0
+_UP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class IsPrivate(Exception):
+    """What was opened belongs to MCC itself."""
+
+
+def identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """`tops` are the places themselves; `all` what lies below them as well, files behind their links included."""
+
+    tops: frozenset[Identity] = frozenset()
+    all: frozenset[Identity] = frozenset()
+    looked_at: float = float("-inf")
+
+
+class Private:
+    """Files and directories that no tool sees, with all that is below them.
+
+    What is there now is looked up at most once a second, so that files which come and go are known also by their hard
+    links and mounts. Safe for many threads. Without `places` nothing is private.
+    """
+
+    def __init__(self, places: Iterable[str | os.PathLike[str]] = (), *, clock: Callable[[], float] = time.monotonic):
+        self._places = tuple(os.path.abspath(place) for place in places)
+        self._clock = clock
+        self._last = _Known()
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def holds(self, status: os.stat_result) -> bool:
+        """Whether this file or directory is private."""
+        return bool(self._places) and identity(status) in self._known().all
+
+    def look(self, fd: int) -> None:
+        """Raises `IsPrivate` when what is open there is."""
+        if self.holds(os.fstat(fd)):
+            raise IsPrivate
+
+    def around(self, directory: int) -> bool:
+        """Whether an open directory is private, or lies in one that is."""
+        if not self._places:
+            return False
+        known = self._known()
+        chain = tuple(_upwards(directory))
+        return chain[0] in known.all or not known.tops.isdisjoint(chain)
+
+    def perhaps_in(self, directory: int) -> bool:
+        """Whether one of the places, there or not, may be found somewhere below an open directory.
+
+        A mount in there may be one of them under another name; it counts.
+        """
+        if not self._places:
+            return False
+        here = identity(os.fstat(directory))
+        return any(here in _above(place) for place in self._places) or any(_mounts_below(directory))
+
+    def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
+        """Those that are below an open directory, by their own names from there; with each whether it is a directory.
+
+        Needs /proc; nothing is found without it.
+        """
+        if not self._places:
+            return
+        real = (os.path.realpath(place) for place in self._places)
+        for place in dict.fromkeys((*real, *_mounts_below(directory))):
+            name = _name_below(directory, place)
+            if name is None:
+                continue
+            try:
+                status = os.stat(place)
+            except OSError:
+                continue
+            if self.holds(status):
+                yield name, os.path.isdir(place)
+
+    def _known(self) -> _Known:
+        now = self._clock()
+        if now - self._last.looked_at >= _LOOK_SECONDS:
+            tops, everything = frozenset(self._tops()), frozenset(self._everything())
+            self._last = _Known(tops, tops | everything, now)
+        return self._last
+
+    def _tops(self) -> Iterator[Identity]:
+        for place in self._places:
+            try:
+                yield identity(os.stat(place))
+            except OSError:
+                continue
+
+    def _everything(self) -> Iterator[Identity]:
+        pending, left = list(self._places), MOST
+        while pending and left > 0:
+            for entry in _entries(pending.pop()):
+                left -= 1
+                try:
+                    status, is_link = entry.stat(), entry.is_symlink()
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode) or not is_link:
+                    yield identity(status)
+                if stat.S_ISDIR(status.st_mode) and not is_link:
+                    pending.append(entry.path)
+
+
+def _entries(directory: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _upwards(directory: int) -> Iterator[Identity]:
+    """A directory and those above it, up to the root or to where nothing more is seen."""
+    here = os.dup(directory)
+    try:
+        last = identity(os.fstat(here))
+        yield last
+        while True:
+            try:
+                above = os.open("..", _UP, dir_fd=here)
+            except OSError:
+                return
+            os.close(here)
+            here = above
+            if (now := identity(os.fstat(here))) == last:
+                return
+            last = now
+            yield now
+    finally:
+        os.close(here)
+
+
+def _above(place: str) -> frozenset[Identity]:
+    """The directories above a place; above where it would be, when it is not there."""
+    parent = os.path.dirname(os.path.realpath(place))
+    while True:
+        try:
+            fd = os.open(parent, _UP)
+        except OSError:
+            if parent == os.path.dirname(parent):
+                return frozenset()
+            parent = os.path.dirname(parent)
+            continue
+        try:
+            return frozenset(_upwards(fd))
+        finally:
+            os.close(fd)
+
+
+def _mounts_below(directory: int) -> Iterator[str]:
+    """Where something is mounted below an open directory."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            points = [line.split(" ", 5)[4] for line in lines]
+    except OSError:
+        return
+    for point in points:
+        plain = point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+        if _name_below(directory, plain) is not None:
+            yield plain
+
+
+def _name_below(directory: int, place: str) -> str | None:
+    """The name of a real path from an open directory; None when it is not below."""
+    try:
+        here = os.readlink(f"/proc/self/fd/{directory}")
+    except OSError:
+        return None
+    below = place.removeprefix(here.rstrip("/") + "/")
+    return below if below != place and below else None

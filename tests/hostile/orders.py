@@ -1,0 +1,68 @@
+"""Orders on a real crew whose model calls the tools that a test names, one reply after the other."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drone.agent.definitions import Definitions
+from drone.agent.memory import MemoryJournal
+from drone.agent.ports import Ask, WantedCall
+from drone.alone import order_from
+from drone.crew import Crew
+from drone.models.scripted import Line, Said, ScriptedModel
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.settings import Settings
+from mcc.contracts.order import Outcome
+from mcc.contracts.record import ChatRecord, ToolStep
+from tests.parity.world import OneModel
+
+MASTER = """---
+name: master
+description: Calls what it is told to.
+tools: [environment_read, workspace_read, diff_read, git_read, rules_skills_read]
+spawns: []
+result: text
+---
+Call the tools.
+"""
+
+Reply = Iterable[WantedCall] | Callable[[], Iterable[WantedCall]]
+"""The calls of one reply; a function is called when the reply is due."""
+
+
+class Orders:
+    """Runs orders on workspaces under `roots`; `settings` are further ones of the drone."""
+
+    def __init__(self, folder: Path, *roots: Path, **settings: object) -> None:
+        prompts = folder / "prompts"
+        (prompts / "master").mkdir(parents=True)
+        (prompts / "master" / "system.md").write_text(MASTER)
+        given = {"data_dir": folder / "data", "workspace_roots": roots, "prompts_dir": prompts, **settings}
+        self._play: Iterator[Reply] = iter(())
+        known = OneModel(ScriptedModel(self._say))
+        self._crew = Crew(Settings.model_validate(given), Definitions.load(prompts), known)  # type: ignore[arg-type]
+
+    def _say(self, ask: Ask) -> Said:
+        calls = next(self._play, ())
+        wanted = tuple(calls() if callable(calls) else calls)
+        return Line(calls=wanted) if wanted else "done"
+
+    async def run(self, workspace: Path, *play: Reply) -> tuple[Outcome, list[ToolStep]]:
+        """The outcome, and what each call brought."""
+        self._play = iter(play)
+        order = order_from("go", workspace, "master", None, [])
+        journal = MemoryJournal(order.id)
+        outcome = await self._crew.run(order, journal=journal)
+        record: ChatRecord | None = journal.fold.record()
+        return outcome, [step for step in record.steps if step.kind == "tool"] if record else []
+
+    async def close(self) -> None:
+        await self._crew.close()
+
+
+def needs_sandbox() -> None:
+    found = Bubblewrap.found()
+    problem = "bubblewrap is not installed" if found is None else found.problem()
+    if problem:
+        pytest.skip(problem)

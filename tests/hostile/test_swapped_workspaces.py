@@ -1,0 +1,103 @@
+"""A workspace is the directory that was there when its order began, whatever takes its name later."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drone.models.scripted import call
+from mcc.contracts.status import OrderStatus
+from tests.drone.tools.git_scene import Scene
+from tests.hostile.exchange import Exchange
+from tests.hostile.orders import Orders, needs_sandbox
+
+INSIDE, OUTSIDE = "this-is-inside", "this-is-outside"
+
+FILES = (
+    call("list_files"),
+    call("find_files", pattern="*"),
+    call("read_file", path="note.txt"),
+    call("search_text", pattern="this-is"),
+    call("rules_list"),
+)
+GIT = (
+    call("git_log"),
+    call("git_show", ref="HEAD"),
+    call("git_diff"),
+    call("git_ls_files"),
+    call("git_status"),
+    call("git_branches"),
+)
+
+
+def repository(root: Path, word: str) -> Scene:
+    """`word` is in every place that a tool could show."""
+    scene = Scene(root)
+    scene.commit(f"A commit, {word}", {"note.txt": f"{word}\n", f"{word}.txt": "", "AGENTS.md": f"# {word}\n"})
+    scene.git("branch", f"branch-{word}")
+    scene.write({"note.txt": f"{word}, changed\n", f"untracked-{word}.txt": ""})
+    return scene
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Path:
+    """`work` is a workspace, `link` leads to a repository outside of the roots."""
+    made = tmp_path / "roots"
+    repository(made / "work", INSIDE)
+    repository(tmp_path / "outside", OUTSIDE)
+    (made / "link").symlink_to(tmp_path / "outside")
+    return made
+
+
+@pytest.fixture
+async def orders(tmp_path: Path, roots: Path) -> Orders:
+    return Orders(tmp_path, roots)
+
+
+@pytest.mark.parametrize("there", ["a link", "the directory itself"])
+async def test_what_takes_the_name_of_a_workspace_in_mid_order_is_never_read(
+    orders: Orders, roots: Path, tmp_path: Path, there: str
+) -> None:
+    needs_sandbox()
+
+    def swap() -> Iterator[object]:
+        (roots / "work").rename(tmp_path / "moved")
+        (roots / "link").rename(roots / "work") if there == "a link" else (tmp_path / "outside").rename(roots / "work")
+        return iter((*FILES, *GIT))
+
+    outcome, steps = await orders.run(roots / "work", [call("environment_detect")], swap)  # type: ignore[arg-type]
+    assert outcome.status is OrderStatus.SUCCEEDED
+    brought = {step.name: step.content for step in steps[1:]}
+    assert not [name for name, content in brought.items() if OUTSIDE in content]
+    assert [name for name, content in brought.items() if INSIDE not in content] == []
+    assert len(brought) == len(FILES) + len(GIT)
+
+
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(20.0, marks=pytest.mark.family)])
+async def test_a_name_that_is_swapped_for_a_link_for_ever_shows_nothing_of_what_is_outside(
+    orders: Orders, roots: Path, seconds: float
+) -> None:
+    shown: list[str] = []
+    refused = 0
+    until = time.monotonic() + seconds
+    with Exchange(roots / "work", roots / "link") as exchange:
+        while time.monotonic() < until or not refused or not shown:
+            outcome, steps = await orders.run(roots / "work", FILES)
+            refused += outcome.status is OrderStatus.FAILED
+            shown += [step.content for step in steps]
+    assert not [content for content in shown if OUTSIDE in content]
+    assert any(INSIDE in content for content in shown)
+    assert exchange.swaps >= 1_000
+
+
+async def test_git_and_search_stay_where_they_are_while_the_name_is_swapped(orders: Orders, roots: Path) -> None:
+    needs_sandbox()
+    with Exchange(roots / "work", roots / "link"):
+        outcome = None
+        while outcome is None or outcome.status is OrderStatus.FAILED:
+            outcome, steps = await orders.run(
+                roots / "work", [call("environment_detect")], [call("git_log"), call("git_show", ref="HEAD")] * 3, FILES
+            )
+    assert not [step.name for step in steps if OUTSIDE in step.content]
+    assert [step.name for step in steps if INSIDE in step.content]
