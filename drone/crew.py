@@ -1,6 +1,5 @@
 """This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
 
-import asyncio
 from typing import assert_never
 
 from drone.agent.controls.bridge import Bridge
@@ -12,6 +11,7 @@ from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.offers import offers
 from drone.agent.subagents.wanted import CannotHire
+from drone.agent.threads import Pools, in_thread
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Terms
 from drone.models.providers import KNOWN
@@ -54,6 +54,7 @@ class Crew:
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
         self._roots = roots_of(settings)
         self._secrets = settings.secrets(known.key_name for known in KNOWN)
+        self.pools = Pools()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
@@ -76,12 +77,12 @@ class Crew:
         in, opened by whoever holds it; None = it is opened here. Raises `JournalError`, `Exhausted` and CancelledError;
         everything else is in the outcome.
         """
-        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past)
+        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past, self.pools.of(order.id))
         try:
-            workspace = workspace or self._workspace(order)
-            known = await asyncio.to_thread(self._agents_in, workspace)
+            workspace = workspace or await turn.threads.claim(self._workspace, order)
+            known = await turn.threads.claim(self._agents_in, workspace)
             hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
-            await asyncio.to_thread(hiring.make_gates, order.agent)
+            await turn.threads.gate(hiring.make_gates, order.agent)
             master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past), session)
         except CannotHire as error:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
@@ -126,7 +127,7 @@ class Crew:
     async def close(self) -> None:
         await self._models.aclose()
         if self.custody is not None:
-            await asyncio.to_thread(self.custody.close)
+            await in_thread(self.custody.close)
 
     def _agents_in(self, workspace: Workspace | None) -> Definitions:
         """The agents that an order may hire there. Blocks."""

@@ -185,8 +185,8 @@ class InProcessRunner:
 
     async def _hired(self, fork: Fork, turn: Turn) -> Agent:
         hiring = Hiring(self._overridden(fork), self._models, turn)
-        await asyncio.to_thread(hiring.make_gates)
-        tools = Joined(await asyncio.to_thread(self._workspace_tools, fork.cwd), ArtifactTools(), self._tools)
+        await turn.threads.gate(hiring.make_gates)
+        tools = Joined(await turn.threads.tool(self._workspace_tools, fork.cwd), ArtifactTools(), self._tools)
         if fork.tools is not None:
             expand(fork.tools, [spec.name for spec in tools.specs()])
         wanted = Wanted(fork.agent_name, fork.depth + 1, model=fork.model)

@@ -303,6 +303,7 @@ class Hands:
             children=tuple(self._children),
             usage=self._allowance.usage,
             reading=reading(self.specs()),
+            threads=self._turn.threads,
         )
         checked, output = await self._finish.call(call, evidence)
         return checked, _finished(call, output, started)

@@ -1,10 +1,10 @@
 """This room is for a journal in memory: the runtime without a database, for embedding, `drone run` and tests."""
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
 
 from drone.agent.ports import DeltaKind
+from drone.agent.threads import in_thread
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ORDER, Draft, Entry, Fact, Origin
 from mcc.contracts.record import AgentEnd
@@ -47,7 +47,7 @@ class MemoryJournal:
         return len(self.entries)
 
     async def keep(self, text: str) -> str:
-        digest = await asyncio.to_thread(_digest, text) if len(text) > LONG else _digest(text)
+        digest = await in_thread(_digest, text) if len(text) > LONG else _digest(text)
         self.texts[digest] = text
         return digest
 

@@ -16,6 +16,7 @@ from drone.agent.spending.budget import Budget
 from drone.agent.subagents.conversations import Conversations
 from drone.agent.subagents.places import Places
 from drone.agent.subagents.told import as_report, told
+from drone.agent.threads import OwnThreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,22 @@ class Turn:
     conversations: Conversations
     past: Past = field(default_factory=Past)
     """What an earlier drone did of this turn."""
+    threads: OwnThreads = field(default_factory=OwnThreads)
+    """Where whatever blocks is done for this turn."""
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while an agent's set-up is kept, so that agents which are hired together begin in that order."""
     given_up: list[str] = field(default_factory=list)
     """Records of agents below a call that nobody waited for any longer; they are closed when the call ends."""
 
     @classmethod
-    def begun(cls, journal: Journal, budget: Budget, bridge: Bridge | None = None, past: Past | None = None) -> "Turn":
+    def begun(
+        cls,
+        journal: Journal,
+        budget: Budget,
+        bridge: Bridge | None = None,
+        past: Past | None = None,
+        threads: OwnThreads | None = None,
+    ) -> "Turn":
         """`past`: that of a turn which goes on; what it spent is taken off the budget."""
         past = past or Past()
         budget.recall(past)
@@ -49,6 +59,7 @@ class Turn:
             Places(budget.limits.concurrency),
             Conversations(),
             past=past,
+            threads=threads or OwnThreads(),
         )
 
     @property

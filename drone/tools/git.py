@@ -10,7 +10,7 @@ from drone.tools.files import workspace_of
 from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.naming import written
-from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
 
 MAX_LINES = 2_000
@@ -45,7 +45,7 @@ class GitTools:
         The current branch and how it stands to the one it follows, a merge or rebase under way, what is staged,
         changed, in conflict and not tracked. Submodules are not looked into.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         text = await checkout.text(
             "status", "--long", "--no-column", "--untracked-files=normal", "--ignore-submodules=dirty"
@@ -67,7 +67,7 @@ class GitTools:
             ref: Compare with this branch, tag or commit; `a..b` compares two of them, `a...b` b with where it left a.
             staged: Compare what is staged, instead of the working files, with the last commit or with ref.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         compared, said = await _compared(checkout, ref, staged)
         patch = await checkout.output("diff", *_PATCH, *compared, *narrowed)
@@ -84,7 +84,7 @@ class GitTools:
             ref: A branch, tag or commit id; `HEAD~2` and the like work.
             path: A file, to be shown whole, or a directory, to be listed, as they were then.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         commit = await checkout.commit(ref)
         if path is not None:
@@ -101,7 +101,7 @@ class GitTools:
             path: Only commits that changed this file (also under the names it had before) or directory.
             limit: How many commits to show at most.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         commit = await checkout.commit("HEAD")
         asked = ("--no-color", "--no-notes", "--no-show-signature", "--decorate=short", "--date=iso", _LOGGED)
@@ -119,7 +119,7 @@ class GitTools:
 
         The first line says where the workspace stands; its branch has a star.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         listed = ("--sort=-committerdate", f"--count={MAX_LINES + 1}", _BRANCH, "refs/heads", "refs/remotes")
         text = await checkout.text("for-each-ref", *listed)
         lines = "\n".join([await _standing(checkout), *map(_short, text.splitlines())])
@@ -134,7 +134,7 @@ class GitTools:
         Args:
             path: Only this file or directory, relative to the workspace.
         """
-        checkout = await self.git.opened(workspace_of(context))
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         found = await checkout.output("ls-files", "-z", "--cached", *pathspec(checkout.workspace, path), bounds=_NAMES)
         whole = found.head[: found.head.rfind(b"\0") + 1]

@@ -1,11 +1,11 @@
 """This room is for running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
 
-import asyncio
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drone.agent.threads import OwnThreads
 from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
@@ -79,11 +79,11 @@ class Git:
             return cls(sandbox, f"git is not installed in {PATH}; install it.")
         return cls(sandbox, sandbox.problem(("git", "--version")))
 
-    async def opened(self, workspace: Workspace) -> "Checkout":
+    async def opened(self, workspace: Workspace, threads: OwnThreads) -> "Checkout":
         """The repository of a workspace, ready for commands. Raises `ToolFailed` and `PathError`."""
         if self.sandbox is None or self.problem is not None:
             raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
-        repository = await asyncio.to_thread(repository_of, workspace)
+        repository = await threads.tool(repository_of, workspace)
         plainly = Checkout(self.sandbox, workspace, repository, {})
         if not repository.configured:
             return plainly

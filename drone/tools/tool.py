@@ -1,6 +1,5 @@
 """This room is for functions as tools: declared by a decorator, checked, and never in the loop's way."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 from drone.agent.artifacts import Artifacts
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Call, JournalError, Output, ToolSet
+from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
@@ -143,7 +143,9 @@ class FunctionTool:
         if inspect.iscoroutinefunction(self._function):
             return await self._awaited(wanted)
         try:
-            return await asyncio.to_thread(self._called, wanted)
+            return await threads_of(context).tool(self._called, wanted)
+        except NoThread as full:
+            return failure(str(full))
         finally:
             context.stop.set()
 
@@ -160,6 +162,11 @@ class FunctionTool:
             return _output(self._function(**arguments))
         except Exception as error:
             return _told(error, self.spec.name)
+
+
+def threads_of(context: ToolContext) -> OwnThreads:
+    """Where a tool does what blocks; outside of a run a thread is nobody's."""
+    return context.turn.threads if context.turn else OwnThreads()
 
 
 def _output(value: object) -> Output:

@@ -12,6 +12,7 @@ from drone.agent.controls.standstill import Block
 from drone.agent.mishap import is_exhausted
 from drone.agent.past import Past
 from drone.agent.ports import Fenced, Journal
+from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.worker.ending import Finisher, broken, cancelled
@@ -77,6 +78,9 @@ class Crew(Protocol):
 
     @property
     def custody(self) -> Custody | None: ...
+
+    @property
+    def pools(self) -> Pools: ...
 
     async def close(self) -> None: ...
 

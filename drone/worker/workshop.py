@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from drone.agent.threads import in_thread
 from drone.crew import roots_of
 from drone.settings import Settings
 from drone.worker.canary import Canary, RedisBird
@@ -167,7 +168,7 @@ class Workshop:
             await self._runs.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
         held = self._runs.to_hand_back()
         if self._crew.custody is not None:
-            await asyncio.to_thread(self._crew.custody.end_term)
+            await in_thread(self._crew.custody.end_term)
         try:
             if held:
                 await self._hand_back(held)

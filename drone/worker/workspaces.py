@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
 from drone.agent.ports import Fenced as Lost
+from drone.agent.threads import NoThread, Pools
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken
 from drone.sandbox.marker import workspace_key
 from drone.sandbox.paths import PathError, Workspace
@@ -31,6 +32,7 @@ from mcc.store.offload import Offload
 from mcc.store.ports import Store
 from mcc.store.values import Claim, Parking, Waiting, WorkspaceHold
 
+T = TypeVar("T")
 log = structlog.get_logger("drone.workspaces")
 
 LEFT_SECONDS = 5.0
@@ -39,6 +41,10 @@ LEFT_SECONDS = 5.0
 GRACE_SECONDS = 3.0
 """Another process of this machine that is still in the workspace has so long to notice that it has lost it."""
 
+ANSWER_SECONDS = 20.0
+"""A file system that says nothing of a workspace for so long is not waited for."""
+
+NOT_IN_TIME = "its file system does not answer"
 LOOK_SECONDS = 0.1
 WAITING = 200
 """Waiting orders that are looked at in one round."""
@@ -122,6 +128,9 @@ def _is_under(path: Path, roots: Iterable[Path]) -> bool:
 class Writes(Protocol):
     """Who knows what an order's agents can do."""
 
+    @property
+    def pools(self) -> Pools: ...
+
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool: ...
 
 
@@ -167,6 +176,7 @@ class Workspaces:
         host: str | None = None,
         grace_seconds: float = GRACE_SECONDS,
         left_seconds: float = LEFT_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
         self._store = store
@@ -178,6 +188,7 @@ class Workspaces:
         self._host = socket.gethostname() if host is None else host
         self._grace_seconds = grace_seconds
         self._left_seconds = left_seconds
+        self._answer_seconds = answer_seconds
         self._clock = clock
         self._me = Process.of(os.getpid())
         self._left: dict[str, float] = {}
@@ -192,21 +203,36 @@ class Workspaces:
     async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
         """How this drone claims an order that names a workspace; None: not now."""
         assert order.workspace is not None
-        sight = await asyncio.to_thread(sight_of, order.workspace, self._roots)
+        try:
+            return await self._plan(order, order.workspace, begun=begun)
+        except (NoThread, TimeoutError) as problem:
+            log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem) or NOT_IN_TIME)
+            return None
+
+    async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
+        sight = await self._looked(order.id, sight_of, workspace, self._roots)
         others = () if sight.seen else await self._others()
         match verdict(sight, begun=begun, host=self._host, others=others):
             case Verdict.HERE:
                 assert sight.workspace is not None
-                hold = await asyncio.to_thread(self._hold, order, sight.workspace)
+                hold = await self._looked(order.id, self._hold, order, sight.workspace)
                 return Plan(hold, workspace=sight.workspace)
             case Verdict.INVALID:
                 return Plan(problem=sight.problem)
             case Verdict.PERHAPS if self._was_left_long(order.id):
-                return Plan(waits=f"It waits for a drone that sees {order.workspace}")
+                return Plan(waits=f"It waits for a drone that sees {workspace}")
             case Verdict.NOBODY:
-                return Plan(waits=NOT_SEEN.format(order.workspace))
+                return Plan(waits=NOT_SEEN.format(workspace))
             case _:
                 return None
+
+    async def _looked(self, order_id: str, look: Callable[..., T], *arguments: object) -> T:
+        """What a function that looks at an order's workspace says. Raises `NoThread`, TimeoutError.
+
+        A file system that does not answer costs this order its thread, and no other order anything.
+        """
+        async with asyncio.timeout(self._answer_seconds):
+            return await self._crew.pools.claims.run(order_id, look, *arguments)
 
     def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
         key = workspace_key(workspace)
@@ -265,13 +291,19 @@ class Workspaces:
             partial(self._store.claims.waiting, WaitingReason.WORKSPACE, WAITING, after=self._after)
         )
         self._after = waiting[-1].order_id if len(waiting) == WAITING else ""
-        seen = await asyncio.to_thread(lambda: [one for one in waiting if self._is_seen(one)]) if waiting else ()
+        seen = [one for one in waiting if await self._is_there(one)]
         said = "its workspace is seen again"
         return [
             one.order_id
             for one in seen
             if await self._offload(partial(self._store.claims.wake, one.order_id, WaitingReason.WORKSPACE, said))
         ]
+
+    async def _is_there(self, waiting: Waiting) -> bool:
+        try:
+            return await self._looked(waiting.order_id, self._is_seen, waiting)
+        except (NoThread, TimeoutError):
+            return False
 
     def _is_seen(self, waiting: Waiting) -> bool:
         """Whether the directory that it waits for is here. Blocks."""

@@ -1,7 +1,7 @@
 """This room is for the gate: what an agent hands in is checked, sent back with reasons, or accepted as its result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from drone.agent.gates.receipts import Receipt
@@ -10,6 +10,7 @@ from drone.agent.mishap import mishap, no_object
 from drone.agent.ports import Output
 from drone.agent.report import GateFailed, Report
 from drone.agent.spoken import REPLY
+from drone.agent.threads import OwnThreads
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.contracts.usage import Usage
@@ -30,7 +31,7 @@ ERROR_CHARACTERS = 2_000
 class Evidence:
     """What a gate may know beside the result: the task, what the tools did, what the children brought.
 
-    `reading` are the names of the tools by which the agent can look at something.
+    `reading` are the names of the tools by which the agent can look at something; `threads` are for checks that block.
     """
 
     task: str
@@ -38,6 +39,7 @@ class Evidence:
     children: Sequence[Report]
     usage: Usage
     reading: frozenset[str] = frozenset()
+    threads: OwnThreads = field(default_factory=OwnThreads, repr=False, compare=False)
 
     @property
     def untried(self) -> bool:

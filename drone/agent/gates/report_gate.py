@@ -1,6 +1,5 @@
 """This room is for the gate of a report: what is handed in must fit a JSON Schema, then CEL rules, then functions."""
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +64,7 @@ class ReportGate:
         return self._specs
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
-        judged = await asyncio.to_thread(self._judged, offered, evidence)
+        judged = await evidence.threads.gate(self._judged, offered, evidence)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
             errors = (*errors, *await _asked(name, function, judged.whole, evidence))
@@ -127,7 +126,7 @@ async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evide
         if inspect.iscoroutinefunction(function):
             said = await function(result, evidence)
         else:
-            said = await asyncio.to_thread(function, result, evidence)
+            said = await evidence.threads.gate(function, result, evidence)
     except BaseException as error:
         return (f"The rule {name} could not be checked: {mishap(error)}",)
     if said is None or said is True:

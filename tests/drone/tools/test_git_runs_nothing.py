@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.ports import Output
+from drone.agent.threads import OwnThreads
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
@@ -158,7 +159,7 @@ def test_the_same_repository_does_run_them_for_a_git_that_believes_it(
 
 async def test_in_the_sandbox_git_sees_only_a_configuration_of_ours(git: Git, hostile: tuple[Scene, Path]) -> None:
     scene, _ = hostile
-    checkout = await git.opened(Workspace(scene.root))
+    checkout = await git.opened(Workspace(scene.root), OwnThreads())
     ended = await checkout.run("config", "--list", "--show-origin", "--name-only", bounds=Bounds(20.0))
     lines = ended.stdout.head.decode().splitlines()
     theirs = [line for line in lines if not line.startswith("command line:")]

@@ -10,6 +10,7 @@ import threading
 from drone.agent.controls.bridge import Bridge
 from drone.agent.past import Past
 from drone.agent.ports import Journal
+from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.contracts.drones import Capability
@@ -39,6 +40,7 @@ class FakeCrew:
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
+        self.pools = Pools()
 
     async def run(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.threads import Pools
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.marker import DIRECTORY, workspace_key
 from drone.sandbox.paths import Workspace
@@ -283,6 +284,8 @@ async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(pl
 
 class Exhausted:
     """Without memory to find out what an order's agents may do."""
+
+    pools = Pools()
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         raise MemoryError

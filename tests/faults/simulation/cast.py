@@ -175,8 +175,7 @@ def settings() -> Settings:
     )
 
 
-@cache
 def crew() -> Crew:
-    """The product's crew with this cast; its models and tools report to `WITNESS`."""
+    """The product's crew of one process, with this cast; its models and tools report to `WITNESS`."""
     models = cast(Models, OneModel(PlayedModel()))
     return Crew(settings(), definitions(), models, cast(Toolbox, WitnessedTools()))

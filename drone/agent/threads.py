@@ -1,0 +1,229 @@
+"""Threads for work that blocks, with a bound for each order: what one order never gives back, no other order misses."""
+
+import asyncio
+import time
+from _thread import start_new_thread
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+GRACE_SECONDS = 5.0
+"""A thread that nobody waits for any more has so long to end before it counts as left behind."""
+
+
+class NoThread(Exception):
+    """All threads that an order may have are taken by work of its own that does not end; the sentence says so."""
+
+
+@dataclass(slots=True, eq=False)
+class _Work(Generic[T]):
+    """One piece of work from when it is asked for until its thread ends."""
+
+    order_id: str
+    function: Callable[[], T]
+    asked_at: float
+    result: "asyncio.Future[T]"
+    admitted: bool = False
+    begun: bool = False
+    abandoned_at: float | None = None
+
+    def begin(self) -> T:
+        """In the thread."""
+        self.begun = True
+        return self.function()
+
+
+class _Unjoined(Executor):
+    """A new thread for each work, whose start nobody waits for and which does not keep the interpreter from ending."""
+
+    def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> "Future[T]":
+        future: Future[T] = Future()
+        start_new_thread(_worked, (future, partial(function, *arguments, **named)))
+        return future
+
+
+def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
+    try:
+        answer = function()
+    except StopIteration as error:
+        future.set_exception(RuntimeError(f"it raised {error!r}"))
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(answer)
+
+
+class Threads:
+    """Runs blocking functions in threads that never keep the process from ending. Use on one event loop only.
+
+    An order has one thread for certain, and up to `per_order` while fewer than `in_all` are at work; further work of it
+    waits its turn. Work that nobody waits for any longer keeps its place in its order's bound until it really ends.
+    """
+
+    def __init__(
+        self,
+        per_order: int,
+        in_all: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        self._per_order = per_order
+        self._in_all = in_all
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._unjoined = _Unjoined()
+        self._waiting: list[_Work[Any]] = []
+        self._running: set[_Work[Any]] = set()
+        self._taken: Counter[str] = Counter()
+        self.ended_at = float("-inf")
+        """When some work last ended."""
+
+    async def run(self, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
+        """What the function answers or raises. When cancelled, the thread goes on by itself.
+
+        Raises `NoThread`, and RuntimeError where the system has no thread left.
+        """
+        if self.is_exhausted(order_id):
+            raise NoThread(self._why(order_id))
+        context = copy_context()
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        work = _Work(order_id, lambda: context.run(function, *arguments), self._clock(), result)
+        self._waiting.append(work)
+        self._admit()
+        try:
+            return await result
+        finally:
+            self._let_go(work)
+
+    def left_behind(self) -> Counter[str]:
+        """How many threads of each order go on although nobody has waited for them for a while."""
+        return Counter(work.order_id for work in self._running if self._is_left_behind(work))
+
+    def is_exhausted(self, order_id: str) -> bool:
+        """Whether every thread that this order may have is left behind."""
+        return self._taken[order_id] >= self._per_order <= self.left_behind()[order_id]
+
+    def held_up_since(self) -> float | None:
+        """Since when some work has not begun that its own order does not hold up; None when there is none."""
+        return min((work.asked_at for work in (*self._waiting, *self._running) if self._is_held_up(work)), default=None)
+
+    def _is_held_up(self, work: _Work[Any]) -> bool:
+        return not work.begun and (work.admitted or self._taken[work.order_id] < self._per_order)
+
+    def _is_left_behind(self, work: _Work[Any]) -> bool:
+        return work.abandoned_at is not None and self._clock() - work.abandoned_at >= self._grace_seconds
+
+    def _admit(self) -> None:
+        for work in list(self._waiting):
+            taken = self._taken[work.order_id]
+            if taken == 0 or (taken < self._per_order and len(self._running) < self._in_all):
+                self._waiting.remove(work)
+                self._begin(work)
+
+    def _begin(self, work: _Work[Any]) -> None:
+        work.admitted = True
+        self._running.add(work)
+        self._taken[work.order_id] += 1
+        try:
+            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin)
+        except RuntimeError as problem:
+            ending = asyncio.get_running_loop().create_future()
+            ending.set_exception(problem)
+        ending.add_done_callback(partial(self._over, work))
+
+    def _over(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
+        self._running.discard(work)
+        self._taken[work.order_id] -= 1
+        if not self._taken[work.order_id]:
+            del self._taken[work.order_id]
+        self.ended_at = self._clock()
+        problem = None if ending.cancelled() else ending.exception()
+        if not work.result.done():
+            if problem is None:
+                work.result.set_result(ending.result())
+            else:
+                work.result.set_exception(problem)
+        self._admit()
+
+    def _let_go(self, work: _Work[Any]) -> None:
+        """Nobody waits for it any more."""
+        if not work.admitted:
+            with suppress(ValueError):
+                self._waiting.remove(work)
+        elif work in self._running:
+            work.abandoned_at = self._clock()
+            asyncio.get_running_loop().call_later(self._grace_seconds, self._refuse, work.order_id)
+
+    def _refuse(self, order_id: str) -> None:
+        """What waits for a thread of this order waits in vain, once all of them are left behind."""
+        if not self.is_exhausted(order_id):
+            return
+        for work in [one for one in self._waiting if one.order_id == order_id]:
+            self._waiting.remove(work)
+            if not work.result.done():
+                work.result.set_exception(NoThread(self._why(order_id)))
+
+    def _why(self, order_id: str) -> str:
+        return (
+            f"{self._taken[order_id]} earlier calls of this order were given up and still run, and an order has no "
+            "more threads than these: nothing that needs one can be called any more. Finish with what you have."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The threads of a process, by what they are for: what blocks in one of them holds up nothing in another."""
+
+    tools: Threads = field(default_factory=lambda: Threads(per_order=8, in_all=64))
+    gates: Threads = field(default_factory=lambda: Threads(per_order=2, in_all=16))
+    claims: Threads = field(default_factory=lambda: Threads(per_order=1, in_all=16))
+
+    @property
+    def every(self) -> tuple[Threads, ...]:
+        return (self.tools, self.gates, self.claims)
+
+    def left_behind(self) -> int:
+        return sum(one.left_behind().total() for one in self.every)
+
+    def exhausted_by(self, order_id: str) -> bool:
+        """Whether this order has left all threads behind that it may have of one kind."""
+        return any(one.is_exhausted(order_id) for one in self.every)
+
+    def held_up_seconds(self, now: float) -> float:
+        """For how long work has waited to begin while no work of any kind has ended; 0 when none waits for others."""
+        since = [at for one in self.every if (at := one.held_up_since()) is not None]
+        return max(0.0, now - max(min(since), *(one.ended_at for one in self.every))) if since else 0.0
+
+    def of(self, order_id: str) -> "OwnThreads":
+        return OwnThreads(self, order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThreads:
+    """The threads of one order. All of it raises `NoThread`."""
+
+    pools: Pools = field(default_factory=Pools)
+    order_id: str = ""
+
+    async def tool(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await self.pools.tools.run(self.order_id, function, *arguments)
+
+    async def gate(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await self.pools.gates.run(self.order_id, function, *arguments)
+
+    async def claim(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await self.pools.claims.run(self.order_id, function, *arguments)
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """What the function answers or raises, from a thread of its own."""
+    return await Threads(1, 1).run("", function, *arguments)
