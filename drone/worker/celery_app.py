@@ -9,6 +9,7 @@ from celery import Celery
 
 from drone.settings import Settings, SettingsProblem
 from drone.worker.drone import Drone
+from drone.worker.flower import Loader
 from drone.worker.inbox import Messaging
 from drone.worker.logs import DroneLogging
 from drone.worker.runner import Crew
@@ -33,7 +34,7 @@ class DroneApp(Celery):  # type: ignore[misc]
     amqp_cls = Messaging
 
     def __init__(self, load: Callable[[], Settings], hire: Callable[[Settings], Crew] = hired) -> None:
-        super().__init__("drone", set_as_current=False, log=DroneLogging)
+        super().__init__("drone", set_as_current=False, log=DroneLogging, loader=Loader)
         self.hire = hire
         self._load = load
         self.add_defaults(self._configuration)

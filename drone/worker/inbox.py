@@ -1,4 +1,4 @@
-"""This room is for messages that cannot be read: whoever can reach Redis may send one, and it must end no worker."""
+"""Messages as they come in: whoever can reach Redis may send one, and it must neither end a worker nor fill it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,13 +8,40 @@ from typing import Any
 import structlog
 from celery.app.amqp import AMQP
 from kombu.connection import Connection
-from kombu.transport import redis
+from kombu.transport import redis, virtual
 
 log = structlog.get_logger("drone.inbox")
 
 TOLD_CHARACTERS = 300
 RECONNECTING = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0}
 """Seconds between tries; kombu's own grow to thirty."""
+
+
+MAX_MESSAGE_BYTES = 1024 * 1024
+"""Ours have about one KB, and what Celery's workers tell of themselves some hundred."""
+
+
+class Unacceptable(Exception):
+    """A message that is not even looked into."""
+
+
+class Message(virtual.Message):
+    """As kombu's own, except that nothing is decompressed: ours never need it, and 300 KB may become a gigabyte."""
+
+    def __init__(self, payload: Any, channel: Any = None, **more: Any) -> None:
+        if (payload.get("headers") or {}).get("compression"):
+            raise Unacceptable("it is compressed")
+        super().__init__(payload, channel, **more)  # type: ignore[no-untyped-call]
+
+
+class BoundedRedis(redis.PrefixedStrictRedis):
+    """Kombu's client, except that a message that is too large is thrown away before it is parsed."""
+
+    def parse_response(self, connection: Any, command_name: str, **options: Any) -> Any:
+        answer = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
+        if command_name == "BRPOP" and answer and len(answer[1]) > MAX_MESSAGE_BYTES:
+            raise Unacceptable(f"it has {len(answer[1]):,} bytes")
+        return answer
 
 
 class QoS(redis.QoS):
@@ -33,6 +60,7 @@ class Channel(redis.Channel):
     """As kombu's own, except that an unreadable message is dropped: restored, it would end the next worker as well."""
 
     QoS = QoS
+    Message = Message
 
     @property
     def _refused(self) -> Callable[[], None]:
@@ -61,6 +89,17 @@ class Channel(redis.Channel):
 
     def _receive(self) -> Any:
         return self._read(super()._receive)
+
+    def _handle_message(self, client: Any, response: Any) -> Any:
+        """What was said on a channel; its text is left out when it is too large."""
+        told = super()._handle_message(client, response)  # type: ignore[no-untyped-call]
+        if isinstance(told["data"], bytes | str) and len(told["data"]) > MAX_MESSAGE_BYTES:
+            self._drop(Unacceptable(f"it has {len(told['data']):,} bytes"))
+            told["data"] = b""
+        return told
+
+    def _get_client(self) -> Callable[..., BoundedRedis]:
+        return partial(BoundedRedis, global_keyprefix=self.global_keyprefix)
 
     def _read(self, read: Callable[..., Any], **options: Any) -> Any:
         try:
