@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcc.view.clean import clean, one_line
+
 if TYPE_CHECKING:
     from drone.settings import Settings
 
@@ -62,14 +64,17 @@ def _settings(**given: Any) -> "Settings":
     from drone.settings import SettingsProblem, load
 
     try:
-        return load(**given)
+        settings = load(**given)
     except SettingsProblem as problem:
         _say(f"drone: {problem}")
         raise typer.Exit(USAGE) from problem
+    if told := settings.configuration.told:
+        _say(one_line(told, 2_000))
+    return settings
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    print(clean(sentence), file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +12,9 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from mcc.configuration.file import ConfigProblem, Configuration, configuration
+from mcc.configuration.places import default_data_dir
+from mcc.configuration.provider_keys import address_variable
 from mcc.contracts.order import Name
 from mcc.contracts.shape import Closed
 
@@ -34,7 +36,8 @@ SHARED = frozenset(
 
 REDIS_ADDRESS = r"^(redis|rediss|redis\+socket|unix)://"
 
-TABLES = ("mcc", "drone", "models", "defaults")
+NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "keys", "configuration"})
+"""Fields that are tables of the file, or arguments only."""
 
 PROVIDER_NAMES = {
     "openai_base_url": "OPENAI_BASE_URL",
@@ -70,7 +73,10 @@ class Price(Closed):
 
 
 class ModelConfig(Closed):
-    """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead."""
+    """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead.
+
+    `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
+    """
 
     provider: Literal["openai", "anthropic", "offline", "scripted"]
     base_url: str | None = None
@@ -78,6 +84,7 @@ class ModelConfig(Closed):
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     context_tokens: Annotated[int, Field(ge=1)] = 128_000
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    send_key_to_other_host: bool = False
     stream: bool = True
     fallback: tuple[str, ...] = ()
     price: Price | None = None
@@ -113,7 +120,7 @@ class _Environment(PydanticBaseSettingsSource):
         return found, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        names = set(self.settings_cls.model_fields) - {"models", "defaults", "keys"}
+        names = set(self.settings_cls.model_fields) - NOT_IN_THE_ENVIRONMENT
         _refuse_near_misses(names)
         found = {name: self.get_field_value(self.settings_cls.model_fields[name], name)[0] for name in names}
         return {name: value for name, value in found.items() if value is not None}
@@ -126,32 +133,19 @@ class _File(PydanticBaseSettingsSource):
         raise NotImplementedError("the file is read as a whole")
 
     def __call__(self) -> dict[str, Any]:
-        path = config_file(Path(self.current_state.get("data_dir") or default_data_dir()))
-        if path is None:
-            return {}
+        data_dir = self.current_state.get("data_dir") or _data_dir()
         try:
-            tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise SettingsProblem(f"{path} cannot be read: {problem}") from problem
-        _refuse_unknown_tables(path, tables)
-        shared = {name: value for name, value in _table(path, tables, "mcc").items() if name in SHARED}
-        whole: dict[str, Any] = {name: tables[name] for name in ("models", "defaults") if name in tables}
-        return {**shared, **_table(path, tables, "drone"), **whole}
-
-
-def _table(path: Path, tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = tables.get(name, {})
-    if not isinstance(table, dict):
-        raise SettingsProblem(f"{path}: {name} must be a table, [{name}]")
-    return table
-
-
-def _refuse_unknown_tables(path: Path, tables: Mapping[str, Any]) -> None:
-    for name in tables:
-        if name not in TABLES:
-            raise SettingsProblem(f"{path}: there is no table [{name}]{_nearest(name, TABLES)}")
-    if "keys" in _table(path, tables, "drone"):
-        raise SettingsProblem(f"{path}: keys do not belong in a file; name an environment variable with api_key_env")
+            files = configuration(os.environ, Path(), Path(data_dir))
+        except ConfigProblem as problem:
+            raise SettingsProblem(str(problem)) from problem
+        for name in NOT_IN_THE_ENVIRONMENT & set(files.table("drone")):
+            raise SettingsProblem(
+                f"{files.own}: {name} does not belong under [drone]; models and defaults are tables of their own, and "
+                "keys stay out of files: name an environment variable with api_key_env"
+            )
+        shared = {name: value for name, value in files.table("mcc").items() if name in SHARED}
+        whole = {name: files.tables[name] for name in ("models", "defaults") if name in files.tables}
+        return {**shared, **files.table("drone"), **whole, "configuration": files}
 
 
 def _refuse_near_misses(names: set[str]) -> None:
@@ -172,7 +166,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
-    data_dir: Path = Field(default_factory=lambda: default_data_dir())
+    data_dir: Path = Field(default_factory=lambda: _data_dir())
     database_url: str = ""
     redis_url: Annotated[str, Field(pattern=REDIS_ADDRESS)] = "redis://127.0.0.1:6379/0"
     prompts_dir: Path | None = None
@@ -200,6 +194,7 @@ class Settings(BaseSettings):
     models: Mapping[Name, ModelConfig] = {}
     defaults: Defaults = Defaults()
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
+    configuration: Configuration = Field(default=Configuration(), repr=False, exclude=True)
 
     @classmethod
     def settings_customise_sources(
@@ -216,7 +211,7 @@ class Settings(BaseSettings):
     @classmethod
     def _derived(cls, given: Any) -> Any:
         filled = dict(given)
-        data_dir = _whole(Path(filled.get("data_dir") or default_data_dir()))
+        data_dir = _whole(Path(filled.get("data_dir") or _data_dir()))
         filled["data_dir"] = data_dir
         if not filled.get("database_url"):
             filled["database_url"] = f"sqlite:///{data_dir / 'mcc.db'}"
@@ -242,6 +237,14 @@ class Settings(BaseSettings):
         given = self.keys.get(name)
         return given.get_secret_value() if given else os.environ.get(name) or None
 
+    def address_beside(self, key_name: str) -> str | None:
+        """The address that the environment, or an argument, names beside the key of a provider; never one of a file."""
+        variable = address_variable(key_name)
+        field = next((field for field, name in PROVIDER_NAMES.items() if name == variable), "")
+        said: str | None = getattr(self, field, None)
+        from_a_file = said == self.configuration.table("drone").get(field)
+        return said if said and not from_a_file else os.environ.get(variable) or None
+
     def secrets(self, key_names: Iterable[str]) -> tuple[str, ...]:
         """What no tool may ever say: the keys of these names and of all models, passwords in addresses."""
         names = {*key_names, *self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
@@ -260,21 +263,8 @@ def _whole(path: Path) -> Path:
     return Path(os.path.abspath(path.expanduser()))
 
 
-def default_data_dir() -> Path:
-    """`MCC_DATA_DIR`, else `mcc` in `XDG_DATA_HOME`, else ~/.local/share/mcc."""
-    if named := os.environ.get("MCC_DATA_DIR"):
-        return Path(named)
-    shared = os.environ.get("XDG_DATA_HOME")
-    return (Path(shared) if shared else Path.home() / ".local" / "share") / "mcc"
-
-
-def config_file(data_dir: Path) -> Path | None:
-    """The file that `MCC_CONFIG` names, else ./mcc.toml, else data_dir/mcc.toml; None when none of them is there."""
-    if named := os.environ.get("MCC_CONFIG"):
-        if not Path(named).is_file():
-            raise SettingsProblem(f"MCC_CONFIG names {named}, and there is no such file: correct it or unset it")
-        return Path(named)
-    return next((path for path in (Path("mcc.toml"), data_dir / "mcc.toml") if path.is_file()), None)
+def _data_dir() -> Path:
+    return Path(os.environ.get("MCC_DATA_DIR") or default_data_dir(os.environ))
 
 
 def load(**given: Any) -> Settings:

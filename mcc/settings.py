@@ -6,12 +6,11 @@ In this order, the first that says something wins: arguments, environment (`MCC_
 import difflib
 import os
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -20,12 +19,13 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-PREFIX = "MCC_"
-TABLES = ("mcc", "drone", "models", "defaults")
-"""Tables of mcc.toml; this module reads the first, drones read the others."""
+from mcc.configuration.file import ConfigProblem, Configuration, configuration, nearest
+from mcc.configuration.places import config_home, default_data_dir
+from mcc.configuration.trust import TrustStore
 
-ELSEWHERE = ("config", "url")
-"""`MCC_CONFIG` names the file, `MCC_URL` the service that clients call; neither is a setting of the service."""
+PREFIX = "MCC_"
+ELSEWHERE = ("config", "trusted_config", "url")
+"""`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name files, `MCC_URL` the service that clients call; none is a setting."""
 
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 SHORTEST_TOKEN = 32
@@ -86,6 +86,8 @@ class Settings(BaseSettings):
     sweep_seconds: Seconds = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
 
+    _configuration: Configuration = PrivateAttr(default=Configuration())
+
     @field_validator("data_dir", "token_file", "prompts_dir")
     @classmethod
     def _whole_path(cls, path: Path | None) -> Path | None:
@@ -132,6 +134,11 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def configuration(self) -> Configuration:
+        """The files that were read for these settings."""
+        return self._configuration
+
+    @property
     def has_own_database(self) -> bool:
         """True when no database was named and the SQLite file in the data dir is used."""
         return self.database_url == _own_database({"data_dir": self.data_dir})
@@ -172,7 +179,7 @@ class _Environment(EnvSettingsSource):
 def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = None, **arguments: object) -> Settings:
     """Settings from `arguments` (None = not given), `environ` (the process's own by default) and mcc.toml.
 
-    The file is `MCC_CONFIG`, else mcc.toml in `directory` (the current one), else the one in the data dir.
+    Which file that is, `mcc.configuration` decides; `directory` (the current one) is where a trusted one may lie.
     Raises `BadSettings`.
     """
     environ = os.environ if environ is None else environ
@@ -180,19 +187,17 @@ def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = N
     _refuse_misspelt(environ)
     said = dict(_Environment(environ)()) | given
     data_dir = Path(str(said.get("data_dir") or default_data_dir(environ)))
-    file = config_file(environ, directory or Path.cwd(), data_dir)
-    written = _table(file) if file else {}
-    values = {"data_dir": data_dir, **written, **said}
     try:
-        return Settings.model_validate(values)
+        files = configuration(environ, directory or Path(), data_dir)
+    except ConfigProblem as problem:
+        raise BadSettings(str(problem)) from problem
+    values = {"data_dir": data_dir, **_written(files), **said}
+    try:
+        settings = Settings.model_validate(values)
     except ValidationError as error:
-        raise BadSettings(_sentence(error, given, environ, file)) from None
-
-
-def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """`$XDG_DATA_HOME/mcc`, by default `~/.local/share/mcc`."""
-    home = environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "mcc"
+        raise BadSettings(_sentence(error, given, environ, files.own)) from None
+    settings._configuration = files
+    return settings
 
 
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:
@@ -200,19 +205,9 @@ def service_url(environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get("MCC_URL") or None
 
 
-def config_file(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Path | None:
-    """The mcc.toml that counts, None when there is none. Raises `BadSettings` when the named one is missing."""
-    if named := environ.get("MCC_CONFIG"):
-        if not Path(named).is_file():
-            raise BadSettings(f"MCC_CONFIG names {named}, which is no file: correct the path or unset MCC_CONFIG.")
-        return Path(named)
-    return next((file for file in (directory / "mcc.toml", data_dir / "mcc.toml") if file.is_file()), None)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "…"?)` for the closest of `known`, or nothing."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f' (did you mean "{close[0]}"?)' if close else ""
+def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
+    """What this user trusted of files that others wrote."""
+    return TrustStore.within(config_home(os.environ if environ is None else environ))
 
 
 def _refuse_misspelt(environ: Mapping[str, str]) -> None:
@@ -224,22 +219,11 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
             raise BadSettings(f"{name} is not known: did you mean {close[0]}?")
 
 
-def _table(file: Path) -> dict[str, Any]:
-    try:
-        whole = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadSettings(f"{file} cannot be read: {error}.") from error
-    for name, value in whole.items():
-        if name in Settings.model_fields and not isinstance(value, dict):
-            raise BadSettings(f"{file}: {name!r} belongs under [mcc].")
-        if name not in TABLES:
-            raise BadSettings(f"{file}: there is no table [{name}]{nearest(name, TABLES)}.")
-    table = whole.get("mcc", {})
-    if not isinstance(table, dict):
-        raise BadSettings(f"{file}: [mcc] must be a table.")
+def _written(files: Configuration) -> Mapping[str, Any]:
+    table = files.table("mcc")
     for name in table:
         if name not in Settings.model_fields:
-            raise BadSettings(f"{file}: [mcc] has no setting {name!r}{nearest(name, Settings.model_fields)}.")
+            raise BadSettings(f"{files.own}: [mcc] has no setting {name!r}{nearest(name, Settings.model_fields)}.")
     return table
 
 

@@ -1,6 +1,10 @@
-"""This room is for what holds in every test: properties are judged by what they say, not by how long they take."""
+"""What holds in every test: properties are judged by what they say, and no test reads its user's own configuration."""
+
+import os
 
 from hypothesis import settings
 
 settings.register_profile("mcc", deadline=None)
 settings.load_profile("mcc")
+
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"

@@ -16,6 +16,7 @@ from drone.models.prices import Price
 from drone.models.providers import KNOWN, Provider, default_name, first_model_of_ollama, known_price, provider
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
+from mcc.configuration.provider_keys import refusal
 from mcc.contracts.drones import Capability
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class Models:
         return self._remote(name, config, known)
 
     def _remote(self, name: str, config: ModelConfig, known: Provider) -> Model:
-        """A key goes to the address it was configured for: a provider's own key never to another `base_url`."""
+        """A key goes to the address it was configured for; one of a known provider to that provider, unless its user
+        said otherwise in so many words."""
         base_url = config.base_url or known.base_url
         key_name = config.api_key_env or ("" if config.base_url else known.key_name)
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
@@ -128,6 +130,8 @@ class Models:
         problem = problem_with(base_url)
         if problem is None and not key and key_name and _wants_key(config, base_url):
             problem = f"it needs a key: set the environment variable {key_name}"
+        if problem is None and key and not config.send_key_to_other_host:
+            problem = refusal(key_name, base_url, self._settings.address_beside(key_name))
         if problem is None and key and not (key.isascii() and key.isprintable()):
             problem = f"the key in {key_name} has characters that no key has"
         if problem is not None:

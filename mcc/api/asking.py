@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from mcc.api.problems import Unacceptable
+from mcc.configuration.file import nearest
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
 from mcc.contracts.drones import Registration
 from mcc.definitions.groups import TOOL_GROUPS, expanded, known_names
-from mcc.settings import nearest
 
 
 def sensible(kind: ControlKind, asked: NewControl, drones: Sequence[Registration]) -> NewControl:

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from mcc.api.problems import Unacceptable
+from mcc.configuration.file import nearest
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
@@ -14,7 +15,7 @@ from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.report import resolved
 from mcc.rules.rule import compiled
 from mcc.rules.schema import checked_schema
-from mcc.settings import Settings, nearest
+from mcc.settings import Settings
 
 NOT_YET = ("ref", "document_id", "blueprint", "webhook_url")
 """Parts of an order that this version cannot honour; it says so instead of leaving them out."""

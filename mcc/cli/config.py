@@ -1,12 +1,12 @@
-"""This room is for `mcc config`: what counts here, and where it was said."""
+"""The commands `mcc config`: what counts here and where it was said, and which files of others may have a say."""
 
 import json
-import os
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, plain_errors
+from mcc.cli.options import USAGE, AsJson, DataDir, fail, plain_errors, say
 
 app = typer.Typer(help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -18,20 +18,64 @@ def _group() -> None:
 
 @app.command()
 def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Every setting of the service as it counts now, passwords and tokens masked.
+    """Every setting of the service as it counts now, passwords and tokens masked, and the files that it comes from.
 
     Example: MCC_PORT=9000 mcc config show
     """
-    from mcc.settings import config_file, load
+    from mcc.settings import load
     from mcc.view.clean import clean
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-        file = config_file(os.environ, Path.cwd(), settings.data_dir)
-    shown = {"config_file": str(file) if file else "", **settings.shown()}
+    files = settings.configuration
+    shown = {"config_file": str(files.own or ""), "trusted_file": str(files.trusted or "")}
     if as_json:
-        print(json.dumps(shown, indent=1))
+        print(json.dumps({**shown, "passed_over": files.passed_over, **settings.shown()}, indent=1))
         return
-    width = max(map(len, shown))
-    for name, value in shown.items():
+    pairs = [*shown.items(), *(("passed_over", one) for one in files.passed_over), *settings.shown().items()]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
         print(f"{name:<{width}}  {clean(value) or '-'}")
+
+
+@app.command()
+def trust(
+    path: Annotated[Path, typer.Argument(help="An mcc.toml, or the directory in which it lies.")],
+    forget: Annotated[bool, typer.Option("--forget", help="Trust it no longer.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let the mcc.toml of a directory count when something is started in that directory.
+
+    It is laid over your own file and may set [defaults] and, of [models.ALIAS], what a model is called; never an
+    address, a key, a token or a directory. Look at it first. The word holds for this path and this content: after every
+    change it has to be said again.
+
+    Example: mcc config trust ./mcc.toml
+    """
+    from mcc.configuration.file import KIND, NAME, ConfigProblem, content_of, key_of, parsed
+    from mcc.configuration.overlay import laid_over
+    from mcc.configuration.trust import TrustProblem, digest_of
+    from mcc.settings import trust_store
+
+    file = key_of(path / NAME if path.is_dir() else path)
+    if file.name != NAME:
+        fail(f"{file} is not called {NAME}, so it would never be read.", USAGE)
+    store = trust_store()
+    try:
+        if forget:
+            store.forget(KIND, [file])
+            left: tuple[str, ...] = ()
+        else:
+            content = content_of(file)
+            _, left = laid_over({}, parsed(file, content))
+            store.keep(KIND, {file: digest_of(content)})
+    except (ConfigProblem, TrustProblem) as problem:
+        fail(str(problem))
+    except OSError as problem:
+        fail(f"{file} cannot be read: {problem.strerror or problem}.")
+    if as_json:
+        print(json.dumps({"path": str(file), "trusted": not forget, "passed_over": left}, indent=1))
+        return
+    say(f"{file} is trusted no longer." if forget else f"{file} is trusted as it is now.")
+    if left:
+        say(f"It also sets {', '.join(left)}: only your own mcc.toml may, so that is passed over.")

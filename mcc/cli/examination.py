@@ -80,9 +80,13 @@ def examine(
 
 
 def _redis_url(settings: "Settings") -> str:
+    from mcc.local.errors import UnusableDirectory
     from mcc.local.presence import Presence, find_family
 
     if settings.redis_url:
         return settings.redis_url
-    found = find_family(settings.data_dir)
+    try:
+        found = find_family(settings.data_dir)
+    except UnusableDirectory:
+        return ""
     return found.redis_url if isinstance(found, Presence) else ""

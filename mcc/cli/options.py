@@ -4,9 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from mcc.settings import Settings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 
@@ -23,6 +26,14 @@ def say(sentence: str) -> None:
     from mcc.view.clean import clean
 
     print(clean(sentence), file=sys.stderr, flush=True)
+
+
+def say_configuration(settings: "Settings") -> None:
+    """Which files count for a process that starts, and what was passed over; nothing where there is no file."""
+    from mcc.view.clean import one_line
+
+    if told := settings.configuration.told:
+        say(one_line(told, 2_000))
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:

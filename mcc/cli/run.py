@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
+from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say, say_configuration
 from mcc.cli.printing import print_json
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
@@ -130,6 +130,7 @@ def _brought(settings: "Settings", stack: ExitStack) -> Server | None:
     from mcc.local.programs import Staff
 
     say("No service runs here: starting one for this order (mcc up keeps one).")
+    say_configuration(settings)
     own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
         family = stack.enter_context(housed(Family(own, Staff(flower=False), purpose="run", tell=say)))

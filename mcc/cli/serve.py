@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, plain_errors
+from mcc.cli.options import AsJson, DataDir, plain_errors, say, say_configuration
 
 if TYPE_CHECKING:
     from mcc.settings import Settings
@@ -22,10 +22,15 @@ def serve(
 
     Example: MCC_DATABASE_URL=postgresql://mcc@db/mcc MCC_REDIS_URL=redis://redis:6379 mcc serve --port 8420
     """
+    from mcc.local.privacy import make_private
     from mcc.settings import load
 
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
+        say_configuration(settings)
+        if settings.data_dir.is_dir():
+            for sentence in make_private(settings.data_dir):
+                say(sentence)
         from mcc.api.serve import serve as serve_api
 
         listening = None if descriptor is None else socket.socket(fileno=descriptor)

@@ -4,13 +4,14 @@ import os
 import shutil
 import stat
 import subprocess
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mcc.cli.findings import Patient
+from mcc.configuration.private import NotPrivate, refuse_others
+from mcc.configuration.provider_keys import address_variable, refusal
 from mcc.doctor.finding import Finding, State
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
@@ -31,6 +32,11 @@ def look_at_data_dir(patient: Patient) -> Iterable[Finding]:
                 "data dir", "broken", f"{directory} cannot be written", "correct its permissions, or set MCC_DATA_DIR"
             )
         ]
+    try:
+        refuse_others(directory.stat(), directory)
+    except NotPrivate as problem:
+        detail = f"no client believes what is said of a service there: {problem}"
+        return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
     open_ones = [
         name for name in ("token", "family.json", "flower.auth", "mcc.db") if _others_may_read(directory / name)
     ]
@@ -133,6 +139,12 @@ def look_at_keys(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 "keys", "warning", f"model {name} needs {key}, which is not set", f"set {key} where the drone runs"
             )
+    for name, key in wanted.items():
+        address = str(_models(patient)[name].get("base_url", ""))
+        beside = patient.environment.get(address_variable(key))
+        told = not _models(patient)[name].get("send_key_to_other_host") and address and refusal(key, address, beside)
+        if told and patient.environment.get(key):
+            yield Finding("keys", "warning", f"model {name} cannot be used: {told}", "")
     there = [key for key in dict.fromkeys((*KEYS, *wanted.values())) if patient.environment.get(key)]
     if there:
         yield Finding("keys", "ok", f"set here: {', '.join(there)}")
@@ -161,10 +173,7 @@ def _has_price(model: Mapping[str, Any], listed: bool) -> bool:
 
 
 def _models(patient: Patient) -> Mapping[str, Mapping[str, Any]]:
-    from mcc.settings import config_file
-
-    file = config_file(patient.environment, Path.cwd(), patient.settings.data_dir)
-    models = tomllib.loads(file.read_text("utf-8")).get("models", {}) if file else {}
+    models = patient.settings.configuration.table("models")
     return {name: model for name, model in models.items() if isinstance(model, dict)}
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, plain_errors, say
+from mcc.cli.options import AsJson, DataDir, plain_errors, say, say_configuration
 
 
 def up(
@@ -31,5 +31,6 @@ def up(
 
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
+        say_configuration(settings)
         family = Family(settings, Staff(drones, slots, flower), tell=say)
         asyncio.run(stay(family, as_json))

@@ -1,6 +1,5 @@
 """This room is for finding a service: as told, by the environment, or by the family of this machine."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
         settings = load(environ)
     except BadSettings as error:
         raise Unreachable(str(error)) from error
-    url = url or service_url(environ) or _family(settings.family_file)
+    url = url or service_url(environ) or _family(settings.data_dir)
     if token is None and settings.token is not None:
         token = settings.token.get_secret_value()
     if token is None:
@@ -45,13 +44,20 @@ def _own_token_file(data_dir: Path, url: str) -> Path:
     return data_dir / "token"
 
 
-def _family(file: Path) -> str:
+def _family(data_dir: Path) -> str:
+    """The address of the family that holds the data dir; whoever took the port of one that is gone is told nothing."""
+    from mcc.local.errors import UnusableDirectory
+    from mcc.local.presence import Presence, find_family
+
     try:
-        return str(json.loads(file.read_text("utf-8"))["url"])
-    except (OSError, ValueError, KeyError) as error:
+        found = find_family(data_dir)
+    except UnusableDirectory as problem:
+        raise Unreachable(str(problem)) from problem
+    if not isinstance(found, Presence):
         raise Unreachable(
             "No control service is known here: start one with `mcc up`, or name one with MCC_URL or --url."
-        ) from error
+        )
+    return found.url
 
 
 def _kept(file: Path) -> str:

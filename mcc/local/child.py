@@ -19,12 +19,16 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run: `environment` is complete, nothing is inherited; `descriptors` stay open in the child."""
+    """What to run: `environment` is complete, nothing is inherited; `descriptors` stay open in the child.
+
+    `umask`: what its files let nobody do; -1 leaves that as it is here.
+    """
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
     directory: Path
     descriptors: Sequence[int] = ()
+    umask: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class Child:
                 env=dict(command.environment),
                 cwd=command.directory,
                 pass_fds=tuple(command.descriptors),
+                umask=command.umask,
                 start_new_session=True,
             )
         finally:

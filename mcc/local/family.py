@@ -16,6 +16,7 @@ from mcc.local.errors import PortTaken, StartFailed
 from mcc.local.flower import Flower
 from mcc.local.keepsakes import flower_login
 from mcc.local.presence import Hold, Presence, prepare_directory, started_now
+from mcc.local.privacy import make_private
 from mcc.local.programs import Household, Staff
 from mcc.local.ready import Service, check_configured_redis, redis_answers
 from mcc.local.redis import ConfiguredRedis, RedisSource, find_redis, server_arguments, socket_in, socket_url
@@ -119,6 +120,8 @@ class Family:
 
     def _take_hold(self) -> Hold:
         prepare_directory(self.settings.data_dir)
+        for sentence in make_private(self.settings.data_dir):
+            self._tell(sentence)
         hold = Hold.take(self.settings.data_dir)
         self._undo.callback(hold.release)
         for directory in (self.logs, self._private, self.settings.data_dir / "redis"):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
+from mcc.configuration.private import NotPrivate, read_private
 from mcc.contracts.shape import now
 from mcc.local.errors import FamilyRunning, UnusableDirectory
 
@@ -46,7 +47,7 @@ class Hold:
     @classmethod
     def take(cls, data_dir: Path, *, patience_seconds: float = 0.5) -> "Hold":
         """Raises `FamilyRunning`. Waits a moment, because a reader that looks around holds the lock for an instant."""
-        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + patience_seconds
         while not _locked(descriptor, fcntl.LOCK_EX):
             if time.monotonic() >= until:
@@ -60,7 +61,8 @@ class Hold:
         """Write family.json, whole or not at all, for the owner alone."""
         text = json.dumps(asdict(presence), indent=1) + "\n"
         fresh = self._data_dir / f"{FAMILY_FILE}.new"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fresh.unlink(missing_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
         fresh.replace(self._data_dir / FAMILY_FILE)
@@ -75,7 +77,10 @@ def started_now() -> str:
 
 
 def find_family(data_dir: Path) -> Presence | Held:
-    """The family that holds `data_dir`; a family.json that a killed one left behind counts for nothing."""
+    """The family that holds `data_dir`; a family.json that a killed one left behind counts for nothing.
+
+    Raises `UnusableDirectory` for one that others than this user could have written.
+    """
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -125,7 +130,9 @@ def _locked(descriptor: int, kind: int) -> bool:
 
 def _read(data_dir: Path) -> Presence | None:
     try:
-        return Presence(**json.loads((data_dir / FAMILY_FILE).read_text("utf-8")))
+        return Presence(**json.loads(read_private(data_dir / FAMILY_FILE)))
+    except NotPrivate as problem:
+        raise UnusableDirectory(f"What is said of a service here is not believed: {problem}") from problem
     except (OSError, ValueError, TypeError):
         return None
 

@@ -3,14 +3,14 @@
 import os
 import socket
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcc.api.token import token_file
+from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
 from mcc.local.child import Command
-from mcc.settings import Settings, config_file
+from mcc.settings import Settings
 
 DRAIN_CANCEL_SECONDS = 0.8
 DRAIN_HAND_BACK_SECONDS = 1.6
@@ -35,6 +35,12 @@ SHARED_WITH_DRONES = (
 
 FROM_THE_SHELL = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
 """All that a Redis of ours is given of the environment."""
+
+OF_SERVICES = ("LC_", "LD_", "PG", "PYTHON", "SSL_CERT_", "XDG_", *OWN_NAMES)
+"""Prefixes of what API and Flower are given beside that: the keys of providers are for drones alone."""
+
+FOR_OUR_OWN_EYES = 0o077
+"""umask of children that write into the data dir only; what drones write into workspaces is their user's affair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +70,24 @@ class Household:
         }
         environment |= _told(settings, redis_url)
         environment["PYTHONUNBUFFERED"] = "1"
-        if file := config_file(inherited, Path.cwd(), settings.data_dir):
-            environment["MCC_CONFIG"] = str(file.resolve())
-        if roots := workspace_roots(settings, inherited, file):
+        for name, file in ((NAMED_BY, settings.configuration.own), (OVERLAY_NAMED_BY, settings.configuration.trusted)):
+            if file is not None:
+                environment[name] = str(file)
+        if roots := workspace_roots(settings, inherited):
             environment["MCC_WORKSPACE_ROOTS"] = os.pathsep.join(roots)
         return cls(settings, environment, directory)
 
     def redis(self, arguments: Sequence[str]) -> Command:
         environment = {name: value for name, value in self.environment.items() if name in FROM_THE_SHELL}
-        return Command(arguments, environment, self.directory)
+        return Command(arguments, environment, self.directory, umask=FOR_OUR_OWN_EYES)
 
     def api(self, listening: socket.socket) -> Command:
         """`mcc serve` on a socket that is open already, so that callers wait through a restart instead of failing."""
         arguments = _python("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
         token = self.settings.token
-        environment = {**self.environment, "MCC_TOKEN": token.get_secret_value()} if token else self.environment
-        return Command(arguments, environment, self.directory, (listening.fileno(),))
+        chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
+        environment = {**self._without_keys, **chosen}
+        return Command(arguments, environment, self.directory, (listening.fileno(),), FOR_OUR_OWN_EYES)
 
     def drone(self, name: str, slots: int | None) -> Callable[[], Command]:
         timing = {
@@ -102,10 +110,19 @@ class Household:
             "--max-tasks=5000",
             "--purge-offline-workers=300",
         )
-        return Command(arguments, {**self.environment, "FLOWER_BASIC_AUTH": login}, self.directory)
+        environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login}
+        return Command(arguments, environment, self.directory, umask=FOR_OUR_OWN_EYES)
+
+    @property
+    def _without_keys(self) -> Mapping[str, str]:
+        return {
+            name: value
+            for name, value in self.environment.items()
+            if name in FROM_THE_SHELL or name.startswith(OF_SERVICES)
+        }
 
 
-def workspace_roots(settings: Settings, inherited: Mapping[str, str], file: Path | None) -> Sequence[str]:
+def workspace_roots(settings: Settings, inherited: Mapping[str, str]) -> Sequence[str]:
     """The directories in which this family's orders may work: the configured ones, else the current one.
 
     Empty when mcc.toml names them for drones: those read it themselves.
@@ -114,7 +131,7 @@ def workspace_roots(settings: Settings, inherited: Mapping[str, str], file: Path
         return [str(Path(part).absolute()) for part in named.replace(",", os.pathsep).split(os.pathsep) if part]
     if settings.workspace_roots:
         return [str(root) for root in settings.workspace_roots]
-    if file is not None and "workspace_roots" in tomllib.loads(file.read_text("utf-8")).get("drone", {}):
+    if "workspace_roots" in settings.configuration.table("drone"):
         return []
     return [str(Path.cwd())]
 

@@ -6,6 +6,7 @@ from typing import Any
 from drone import settings as drone
 from drone.models.providers import KNOWN
 from mcc import settings as mcc
+from mcc.configuration import overlay, provider_keys
 from scripts.reference.markdown import code, properties, shape, shown, table
 
 OF_MCC: Mapping[str, str] = {
@@ -57,13 +58,16 @@ OF_MODELS: Mapping[str, str] = {
     "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",
     "context_tokens": "Size of the model's context. Kept for later; nothing in this version reads it.",
     "max_output_tokens": "Cap on the output of one reply.",
+    "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "stream": "Whether replies are streamed.",
     "fallback": "Models that are asked instead, in this order, when this one gives no reply.",
     "price": "The table `[models.ALIAS.price]`: US dollars per million tokens.",
 }
 ELSEWHERE: Mapping[str, str] = {
-    "MCC_CONFIG": "The configuration file. Without it: `mcc.toml` in the current directory, else in the data dir.",
+    "MCC_CONFIG": "Your own configuration file, instead of the places named above.",
+    "MCC_TRUSTED_CONFIG": "A trusted `mcc.toml` to lay over it, instead of the one in the current directory.",
     "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
+    "XDG_CONFIG_HOME": "Where the directory `mcc` with your own `mcc.toml` lies; `~/.config` when it is not set.",
     "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",
     **{one.key_name: f"Key for `{one.name}/…`; read by drones alone." for one in KNOWN if one.key_name},
 }
@@ -74,15 +78,13 @@ COMPUTED = {
 }
 """Defaults that are worked out when a process starts."""
 
-NOT_SET = frozenset({"models", "defaults", "keys"})
-"""Fields of a drone's settings that are tables of the file, or arguments only."""
-
 
 def page() -> Iterator[str]:
     yield from ("# Configuration", "", "What counts is, in this order: command line, environment, `mcc.toml`, default.")
     yield "An empty environment variable counts as not set. Lists are written with commas in the environment and as"
     yield "arrays in TOML. `mcc config show` prints what counts for the service. The service refuses a misspelt `MCC_`"
     yield "variable, table or key; a drone refuses an unknown key of the tables that are its own."
+    yield from _files()
     yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
     schema = mcc.Settings.model_json_schema()["properties"]
     rows = ((name, [f"{mcc.PREFIX}{name.upper()}"], schema[name]) for name in mcc.Settings.model_fields)
@@ -91,11 +93,36 @@ def page() -> Iterator[str]:
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
     yield ""
     schema = drone.Settings.model_json_schema()["properties"]
-    names = [name for name in drone.Settings.model_fields if name not in NOT_SET]
+    names = [name for name in drone.Settings.model_fields if name not in drone.NOT_IN_THE_ENVIRONMENT]
     yield from _table(((name, _names(name), schema[name]) for name in names), OF_DRONES)
     yield from _models()
     yield from ("## Other variables", "")
     yield from table(("variable", "meaning"), ((code(name), text) for name, text in ELSEWHERE.items()))
+
+
+def _files() -> Iterator[str]:
+    tables = " and ".join(f"`[{name}]`" for name in overlay.TABLES)
+    keys = ", ".join(f"`{key}`" for key in overlay.MODEL_KEYS)
+    yield from ("", "## Where `mcc.toml` is read from", "")
+    yield "The first of these that is there is your own file, and may set everything:"
+    yield from (
+        "",
+        "1. the one that `MCC_CONFIG` names,",
+        "2. `$XDG_CONFIG_HOME/mcc/mcc.toml`, by default `~/.config/mcc/mcc.toml`,",
+    )
+    yield from ("3. `mcc.toml` in the data dir of `--data-dir` or the environment, else in the default one.", "")
+    yield "One in the current directory may be somebody else's: it comes with a checkout. It is passed over, and that"
+    yield "is told, until you said `mcc config trust PATH`. The word is kept by path and digest in `trust.json` beside"
+    yield "your own file; a change wants it anew, and `mcc config trust --forget PATH` takes it back. A trusted one is"
+    yield f"laid over your own and may set {tables}, and of `[models.ALIAS]` only {keys}; all else in it is passed"
+    yield "over and told. A model's provider stays when your own table of that name says more than these keys, so"
+    yield "that no key of yours goes to another provider. `mcc config show` says which file counts and what was passed"
+    yield "over, and why; so do `mcc up`, `mcc serve`, `mcc run`, `drone work` and `drone run` when they start."
+    yield ""
+    yield f"The key of a known provider ({', '.join(map(code, provider_keys.HOSTS))}) is sent to that"
+    yield "provider's hosts only, unless the environment names another one beside it (`OPENAI_BASE_URL` beside"
+    yield "`OPENAI_API_KEY`), or the model's table in your own file says `send_key_to_other_host = true`. Redirects are"
+    yield "not followed."
 
 
 def _names(name: str) -> list[str]:

@@ -32,6 +32,8 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
         if name.startswith(("MCC_", "DRONE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "mcc").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     return monkeypatch
 
@@ -47,7 +49,7 @@ def test_defaults_are_those_of_the_documents(clean: pytest.MonkeyPatch, tmp_path
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "mcc.toml").write_text('[drone]\nslots = 1\nname = "file"\nqueues = ["file"]\n')
+    (tmp_path / "config" / "mcc" / "mcc.toml").write_text('[drone]\nslots = 1\nname = "file"\nqueues = ["file"]\n')
     clean.setenv("DRONE_NAME", "environment")
     clean.setenv("DRONE_QUEUES", "one, two")
     settings = load(queues=("argument",), name=None)
@@ -56,7 +58,9 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(clean: pytest
 
 
 def test_what_mcc_and_drones_share_may_be_set_for_both_at_once(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "mcc.toml").write_text('[mcc]\nredis_url = "redis://file/1"\nport = 1\nlease_seconds = 30\n')
+    (tmp_path / "config" / "mcc" / "mcc.toml").write_text(
+        '[mcc]\nredis_url = "redis://file/1"\nport = 1\nlease_seconds = 30\n'
+    )
     clean.setenv("MCC_DATABASE_URL", "postgresql://h/mcc")
     clean.setenv("MCC_QUEUES", "shared")
     clean.setenv("DRONE_WORKSPACE_ROOTS", f"{tmp_path / 'a'}{os.pathsep}b")
@@ -89,12 +93,14 @@ def test_models_are_read_from_the_file(clean: pytest.MonkeyPatch, tmp_path: Path
     assert settings.key("NO_SUCH_KEY") is None
 
 
-def test_the_file_may_stand_in_the_data_directory(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_file_may_stand_in_the_data_directory_and_the_user_s_own_comes_first(
+    clean: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     clean.setenv("MCC_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mcc.toml").write_text("[drone]\nslots = 3\n")
     assert load().slots == 3
-    (tmp_path / "mcc.toml").write_text("[drone]\nslots = 4\n")
+    (tmp_path / "config" / "mcc" / "mcc.toml").write_text("[drone]\nslots = 4\n")
     assert load().slots == 4
 
 
@@ -124,7 +130,7 @@ def test_a_key_is_never_printed(clean: pytest.MonkeyPatch) -> None:
 def test_a_file_that_cannot_be_used_is_said_in_a_sentence(
     clean: pytest.MonkeyPatch, tmp_path: Path, toml: str, sentence: str
 ) -> None:
-    (tmp_path / "mcc.toml").write_text(toml)
+    (tmp_path / "config" / "mcc" / "mcc.toml").write_text(toml)
     with pytest.raises(SettingsProblem, match=sentence):
         load()
 
@@ -164,7 +170,7 @@ def test_a_misspelt_variable_is_told_with_the_nearest_and_a_foreign_one_is_let_b
 def test_what_does_not_belong_in_the_file_is_refused(
     clean: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str
 ) -> None:
-    (tmp_path / "mcc.toml").write_text(text)
+    (tmp_path / "config" / "mcc" / "mcc.toml").write_text(text)
     with pytest.raises(SettingsProblem, match=said):
         load()
 

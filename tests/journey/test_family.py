@@ -228,7 +228,8 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
     """The model's server accepts the connection and never answers."""
     workspace = workspace_in(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        (workspace / "mcc.toml").write_text(
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "mcc.toml").write_text(
             f'[models.mute]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:{mute.getsockname()[1]}/v1"\n'
         )
         with subprocess.Popen(

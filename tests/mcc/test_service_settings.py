@@ -34,15 +34,17 @@ def test_the_defaults_are_those_of_a_single_machine(empty: Path) -> None:
     assert (found.token, found.workspace_roots, found.allowed_hosts) == (None, (), ())
 
 
-def test_the_file_is_the_named_one_else_here_else_in_the_data_dir(tmp_path: Path, empty: Path) -> None:
-    places = {"named": tmp_path / "named.toml", "here": tmp_path / "mcc.toml", "data": tmp_path / "data" / "mcc.toml"}
-    (tmp_path / "data").mkdir()
-    for number, place in enumerate(places.values(), start=1):
+def test_the_file_is_the_named_one_else_the_user_s_own_else_in_the_data_dir(tmp_path: Path, empty: Path) -> None:
+    places = [tmp_path / "named.toml", tmp_path / "config" / "mcc" / "mcc.toml", tmp_path / "data" / "mcc.toml"]
+    for number, place in enumerate(places, start=1):
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"[mcc]\nport = {number}\n")
-    environ = {"MCC_DATA_DIR": str(tmp_path / "data")}
-    assert load(environ | {"MCC_CONFIG": str(places["named"])}, directory=tmp_path).port == 1
-    assert load(environ, directory=tmp_path).port == 2
-    assert load(environ, directory=empty).port == 3
+    data = {"MCC_DATA_DIR": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(empty)}
+    own = data | {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert load(own | {"MCC_CONFIG": str(places[0])}, directory=empty).port == 1
+    assert load(own | {"MCC_CONFIG": "named.toml"}, directory=tmp_path).configuration.own == places[0]
+    assert load(own, directory=empty).port == 2
+    assert load(data, directory=empty).port == 3
 
 
 def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_wrong_value_is_named_with_its_variable(empty: Path, environ: dict[str
 def test_a_wrong_file_is_told_with_what_is_wrong_in_it(tmp_path: Path, text: str, words: list[str]) -> None:
     (tmp_path / "mcc.toml").write_text(text)
     with pytest.raises(BadSettings) as refused:
-        load({}, directory=tmp_path)
+        load({"MCC_DATA_DIR": str(tmp_path)}, directory=tmp_path)
     assert all(word in str(refused.value) for word in words), str(refused.value)
 
 

@@ -1,10 +1,11 @@
 """This room is for connections: how SQLite and PostgreSQL are opened, and how a piece of work becomes a transaction."""
 
+import os
 import random
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -217,6 +218,12 @@ def _make_directory(path: Path) -> None:
         raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
 
 
+def _make_file(path: Path) -> None:
+    """For its owner alone, as are the files that SQLite puts beside it; what is wrong with the path, SQLite says."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
     memory = url.database in (None, "", ":memory:")
     if not memory:
@@ -229,6 +236,11 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
         pool_timeout=patience,
         connect_args={"check_same_thread": False, "timeout": patience},
     )
+
+    @event.listens_for(engine, "do_connect")
+    def make(*_: object) -> None:
+        if not memory:
+            _make_file(Path(str(url.database)))
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:

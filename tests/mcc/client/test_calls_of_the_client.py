@@ -13,6 +13,7 @@ from mcc.client import MCC, AsyncMCC, Conflict, Invalid, NotFound, NoToken, Refu
 from mcc.client.address import find
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import to_json
+from mcc.local.presence import Hold, Presence
 from mcc.testing import MemoryStore
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import Served
@@ -191,7 +192,11 @@ def test_a_service_is_found_by_its_family_or_the_environment(tmp_path: Path) -> 
     environ = {"MCC_DATA_DIR": str(tmp_path)}
     with pytest.raises(Unreachable, match="mcc up"):
         find(None, None, environ)
-    (tmp_path / "family.json").write_text(json.dumps({"url": "http://127.0.0.1:1/"}))
+    (tmp_path / "family.json").write_text(json.dumps({"url": "http://127.0.0.1:2/", "pid": 1}))
+    with pytest.raises(Unreachable, match="mcc up"):
+        find(None, None, environ)
+    hold = Hold.take(tmp_path)
+    hold.publish(Presence("http://127.0.0.1:1", 1, None, ""))
     with pytest.raises(NoToken, match="MCC_TOKEN"):
         find(None, None, environ)
     (tmp_path / "token").write_text("t" * 40 + "\n")
@@ -199,6 +204,7 @@ def test_a_service_is_found_by_its_family_or_the_environment(tmp_path: Path) -> 
     named = environ | {"MCC_URL": "http://elsewhere", "MCC_TOKEN": "n" * 40}
     assert (find(None, None, named).url, find(None, None, named).token) == ("http://elsewhere", "n" * 40)
     assert find("http://given", "x", named).url == "http://given"
+    hold.release()
 
 
 def test_the_token_of_this_machine_is_not_sent_to_another(tmp_path: Path) -> None:

@@ -1,0 +1,187 @@
+"""Which mcc.toml counts, with what standing, and what was passed over and why."""
+
+import difflib
+import os
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcc.configuration.overlay import Tables, laid_over
+from mcc.configuration.places import config_home
+from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
+
+NAME = "mcc.toml"
+TABLES = ("mcc", "drone", "models", "defaults")
+MOST_BYTES = 1_000_000
+
+NAMED_BY, OVERLAY_NAMED_BY = "MCC_CONFIG", "MCC_TRUSTED_CONFIG"
+"""Variables that name the user's own file, and the one that is laid over it where it is trusted."""
+
+KIND = "config"
+"""What trust.json calls these files."""
+
+
+class ConfigProblem(ValueError):
+    """A file that counts cannot be used; the message is a sentence that says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the files say that count. `own` is the user's and may say anything; of `trusted`, which lies over it, counts
+    what `overlay` lets count. `passed_over` are phrases: what, and in brackets why. `tables` is the outcome."""
+
+    own: Path | None = None
+    trusted: Path | None = None
+    passed_over: tuple[str, ...] = ()
+    tables: Tables = field(default_factory=dict, repr=False)
+
+    @property
+    def told(self) -> str:
+        """One line for people; empty when there is no file anywhere."""
+        if self.own is None and self.trusted is None and not self.passed_over:
+            return ""
+        counts = " and, over it, ".join(str(file) for file in (self.own, self.trusted) if file) or "no mcc.toml"
+        passed = f" Passed over: {'; '.join(self.passed_over)}." if self.passed_over else ""
+        return f"Configuration: {counts}.{passed}"
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """[name], empty when it is not there."""
+        table: Mapping[str, Any] = self.tables.get(name, {})
+        return table
+
+
+def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Configuration:
+    """The user's own file (`MCC_CONFIG`, else the one in the user's configuration, else the one in `data_dir`), and
+    over it mcc.toml of `directory` where the user trusted it. Raises `ConfigProblem`.
+
+    `data_dir` is the one that arguments or the environment name: a file has no say in where files are looked for.
+    """
+    places = [place for place in _places(environ, directory, data_dir) if os.path.lexists(place)]
+    own, passed = _first(places, believed=bool(environ.get(NAMED_BY)))
+    tables = _read(own) if own else {}
+    there = _overlay(environ, directory)
+    if not os.path.lexists(there) or any(_same(there, place) for place in places):
+        return Configuration(own, None, passed, tables)
+    trusted, content, why = _trusted(there, TrustStore.within(config_home(environ)))
+    if trusted is None:
+        return Configuration(own, None, (*passed, f"{there.absolute()} ({why})"), tables)
+    tables, left = laid_over(tables, parsed(trusted, content))
+    if left:
+        passed = (*passed, f"of {trusted} {', '.join(left)} (only your own mcc.toml may set this)")
+    return Configuration(own, trusted, passed, tables)
+
+
+def key_of(file: Path) -> Path:
+    """The path by which a file is trusted: absolute, its directory without symlinks."""
+    return file.parent.resolve() / file.name
+
+
+def parsed(file: Path, content: bytes) -> dict[str, Any]:
+    """Raises `ConfigProblem` for anything but TOML."""
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigProblem(f"{file} cannot be read: {error}.") from error
+
+
+def content_of(file: Path) -> bytes:
+    """Raises OSError, also for what is no regular file, and `ConfigProblem` for one that is too large to be read."""
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{file} is no regular file")
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ConfigProblem(f"{file} is larger than {MOST_BYTES:,} bytes: make it shorter.")
+    return content
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean "…"?)` for the closest of `known`, or nothing."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _places(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Iterator[Path]:
+    """Where the user's own file may be, the first one first."""
+    if named := environ.get(NAMED_BY):
+        file = _absolute(directory / Path(named).expanduser())
+        if not file.is_file():
+            raise ConfigProblem(f"{NAMED_BY} names {named}, and there is no such file: correct the path or unset it.")
+        yield file
+    yield config_home(environ) / NAME
+    yield _absolute(directory / data_dir.expanduser()) / NAME
+
+
+def _first(places: Iterable[Path], *, believed: bool) -> tuple[Path | None, tuple[str, ...]]:
+    """The first of these files that counts, and why the others do not. `believed`: the user named the first."""
+    own: Path | None = None
+    passed: list[str] = []
+    for place in places:
+        if own is None:
+            why = "" if believed else _foreign(place)
+            own = place if not why else None
+        else:
+            why = "" if _same(own, place) else f"{own} comes first"
+        passed += [f"{place} ({why})"] if why else []
+    return own, tuple(passed)
+
+
+def _overlay(environ: Mapping[str, str], directory: Path) -> Path:
+    named = environ.get(OVERLAY_NAMED_BY)
+    return directory / named if named else directory / NAME
+
+
+def _foreign(place: Path) -> str:
+    """Why a file that nobody named may be somebody else's; empty when it may not."""
+    try:
+        found = place.stat()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to another user; {NAMED_BY} makes it count"
+    return f"everybody can write it: chmod o-w {place}" if found.st_mode & stat.S_IWOTH else ""
+
+
+def _read(file: Path) -> Tables:
+    try:
+        tables = parsed(file, content_of(file))
+    except OSError as error:
+        raise ConfigProblem(f"{file} cannot be read: {error}.") from error
+    for name, table in tables.items():
+        if name in TABLES and not isinstance(table, dict):
+            raise ConfigProblem(f"{file}: [{name}] must be a table.")
+        if not isinstance(table, dict):
+            raise ConfigProblem(f"{file}: {name!r} stands in no table; settings of the service belong under [mcc].")
+        if name not in TABLES:
+            raise ConfigProblem(f"{file}: there is no table [{name}]{nearest(name, TABLES)}.")
+    return tables
+
+
+def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
+    """The file with its content when that was trusted there; else None, and why it does not count."""
+    path = key_of(file)
+    ask = f"mcc config trust {path}"
+    try:
+        known = store.digests(KIND).get(str(path))
+        content = content_of(file) if known else b""
+    except (TrustProblem, ConfigProblem, OSError) as problem:
+        return None, b"", f"{problem}"
+    if known is None:
+        return None, b"", f"not trusted; to have its models and defaults count: {ask}"
+    if known != digest_of(content):
+        return None, b"", f"changed since it was trusted; look at it, then: {ask}"
+    return path, content, ""
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
