@@ -150,7 +150,7 @@ class Crew:
 
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
-    return Roots(settings.workspace_roots, Private(settings.private_places))
+    return Roots(settings.workspace_roots, Private(settings.private_places()))
 
 
 def outcome_of(report: Report) -> Outcome:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration
+from mcc.configuration.own import own_directories, own_files
 from mcc.configuration.places import default_data_dir
 from mcc.configuration.provider_keys import address_variable
 from mcc.contracts.order import Name
@@ -253,10 +254,12 @@ class Settings(BaseSettings):
         )
         return tuple(sorted({secret for secret in (*map(self.key, names), *passwords) if secret}))
 
-    @property
-    def private_places(self) -> tuple[Path, ...]:
-        """What belongs to MCC itself, data and configuration: no tool may see it."""
-        return (self.data_dir,)
+    def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+        """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""
+        token_file = environ.get("MCC_TOKEN_FILE") or self.configuration.table("mcc").get("token_file")
+        files = (self.configuration.own, self.configuration.trusted, token_file)
+        named = (_whole(Path(file)) for file in files if file)
+        return (*own_directories(environ, self.data_dir), *named, *own_files(self.database_url, self.redis_url))
 
 
 def _whole(path: Path) -> Path:

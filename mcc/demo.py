@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 PROMPT = "Explain this repository"
 CHECKOUT = Path(__file__).resolve().parents[1]
-KEPT_IN = CHECKOUT / "var" / "demo"
-"""Unless MCC_DATA_DIR names another place: a family that runs here anyway is left alone."""
 
 OFFLINE = (
     "This was the offline model, which follows fixed rules: no other one is set up here. Set ANTHROPIC_API_KEY, "
@@ -22,17 +20,22 @@ OFFLINE = (
 
 
 def main() -> int:
-    """Answers the exit code: 0 when the order succeeded."""
+    """Answers the exit code: 0 when the order succeeded.
+
+    Unless MCC_DATA_DIR names another place it has a data directory of its own: a family that runs here anyway is left
+    alone.
+    """
     from mcc.cli.options import plain_errors
     from mcc.cli.server import refusals
     from mcc.client import MCC
+    from mcc.configuration.own import demo_data_dir
     from mcc.local.family import Family
     from mcc.local.housed import housed
     from mcc.local.programs import Staff
     from mcc.settings import load
 
     with plain_errors(), refusals():
-        data_dir = None if os.environ.get("MCC_DATA_DIR") else KEPT_IN
+        data_dir = None if os.environ.get("MCC_DATA_DIR") else demo_data_dir(os.environ)
         settings = load(data_dir=data_dir, port=0, host="127.0.0.1", workspace_roots=(CHECKOUT,))
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
         with housed(Family(settings, Staff(flower=False), purpose="run", tell=print)) as family:

@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration, nearest
+from mcc.configuration.own import own_directories
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.trust import TrustStore
 
@@ -147,6 +148,10 @@ class Settings(BaseSettings):
     def family_file(self) -> Path:
         """Where a running family writes its address, for clients on this machine."""
         return self.data_dir / "family.json"
+
+    def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+        """Directories of MCC's own, data, configuration and secrets, in which no order may work."""
+        return own_directories(environ, self.data_dir)
 
     def shown(self) -> dict[str, str]:
         """Every setting as text for people, passwords and the token masked."""

@@ -3,7 +3,7 @@
 import os.path
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from mcc.api.problems import Unacceptable
 from mcc.configuration.file import nearest
@@ -45,6 +45,8 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     if drones:
         _check_model(new.model, drones)
     workspace = None if new.workspace is None else workspace_under(new.workspace, roots_of(settings, drones))
+    if workspace is not None:
+        _refuse_own(workspace, settings.private_places())
     if drones and not (workspace and _may_bring(workspace, new.agent)):
         _check_known("agent", new.agent, (agent for drone in drones for agent in drone.agents))
     return new if workspace is None else new.model_copy(update={"workspace": workspace})
@@ -73,6 +75,18 @@ def workspace_under(workspace: str, roots: Sequence[str]) -> str:
             "(or DRONE_WORKSPACE_ROOTS where the drone runs, or workspace_roots in mcc.toml).",
         )
     return str(path)
+
+
+def _refuse_own(workspace: str, private: Iterable[Path]) -> None:
+    """As far as it can be seen from here; the drone looks again at what it opens."""
+    real = Path(os.path.realpath(workspace))
+    for place in private:
+        if place.is_dir() and any(above.exists() and above.samefile(place) for above in (real, *real.parents)):
+            raise Unacceptable(
+                "workspace",
+                f"{workspace} lies inside MCC's own data, configuration or secrets ({place}), which no agent may see; "
+                "name a directory outside of it, or let MCC keep its data elsewhere (--data-dir, MCC_DATA_DIR).",
+            )
 
 
 def _may_bring(workspace: str, agent: str) -> bool:

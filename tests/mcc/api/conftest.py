@@ -21,7 +21,7 @@ def store() -> MemoryStore:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path, workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
+    return Settings(data_dir=tmp_path / "data", workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
 
 
 class RecordedNudges:

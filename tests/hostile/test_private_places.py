@@ -1,0 +1,159 @@
+"""Whoever works in a directory that holds MCC's own data, configuration or secrets sees nothing of them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from drone.models.scripted import call
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.child import Bounds
+from drone.sandbox.paths import PathDenied, Workspace
+from drone.sandbox.private import Private
+from drone.sandbox.roots import Roots
+from mcc.contracts.status import FailureReason, OrderStatus
+from tests.drone.tools.git_scene import Scene
+from tests.hostile.orders import Orders, needs_sandbox
+
+SECRET = "the-operators-own-token-0123456789"
+
+LAYOUTS = {"a checkout with the demo's data": "var/demo", "a home": ".local/share/mcc"}
+
+
+@pytest.fixture
+def sandbox() -> Bubblewrap:
+    needs_sandbox()
+    found = Bubblewrap.found()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(params=LAYOUTS.values(), ids=LAYOUTS.keys())
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A data directory in a git repository, of which every name leads to it that a name can be made of."""
+    scene = Scene(tmp_path / "work")
+    data = scene.root / str(request.param)
+    scene.commit("begun", {f"{request.param}/token": "an old one\n", "README.md": "# Work\n"})
+    for name in ("token", "family.json", "mcc.db", "mcc.db-wal", "flower.auth", "run/workspaces/key/lock"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(f"{SECRET}\n")
+    (scene.root / "to-a-file").symlink_to(os.path.relpath(data / "token", scene.root))
+    (scene.root / "to-a-directory").symlink_to(os.path.relpath(data, scene.root))
+    os.link(data / "token", scene.root / "the-same-file")
+    return data
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+def spellings(work: Path, data: Path) -> Iterator[str]:
+    inside = os.path.relpath(data, work)
+    for name in ("token", "family.json", "mcc.db", "run/workspaces/key/lock"):
+        yield f"{inside}/{name}"
+        yield f"to-a-directory/{name}"
+    yield str(data / "token")
+    yield f"{inside}/../{data.name}/token"
+    yield f"{inside}/run/../token"
+    yield "to-a-file"
+    yield "the-same-file"
+
+
+async def test_no_tool_shows_anything_of_a_data_directory_in_the_workspace(
+    tmp_path: Path, work: Path, data: Path
+) -> None:
+    needs_sandbox()
+    inside = str(data.relative_to(work))
+    orders = Orders(tmp_path, tmp_path, data_dir=data)
+    outcome, steps = await orders.run(
+        work,
+        [call("environment_detect")],
+        [call("read_file", path=path) for path in spellings(work, data)],
+        [call("list_files", depth=20), call("find_files", pattern="**/*"), call("search_text", pattern="token")],
+        [call("list_files", path=inside), call("list_files", path="to-a-directory")],
+        [call("find_files", pattern="*", path=inside), call("search_text", pattern=".", path=inside)],
+        [call("search_text", pattern=SECRET), call("search_text", pattern=".", path="to-a-file")],
+        [call("read_file", path=f"{inside}/toke"), call("read_file", path=f"{inside.rpartition('/')[0]}/{data.name}x")],
+        [call("git_status"), call("git_diff"), call("git_diff", path=f"{inside}/token"), call("git_ls_files")],
+    )
+    assert outcome.status is OrderStatus.SUCCEEDED
+    assert not [(step.name, step.arguments) for step in steps if SECRET in step.content]
+    listed = "".join(step.content for step in steps if step.name in ("list_files", "find_files"))
+    assert not [name for name in ("family.json", "flower.auth", "mcc.db", "the-same-file") if name in listed]
+    assert "README.md" in listed
+    denied = [step for step in steps if step.name == "read_file" and step.outcome == "denied"]
+    assert len(denied) >= len(list(spellings(work, data)))
+    assert [step.content for step in denied if "belongs to MCC itself" not in step.content] == []
+
+
+@pytest.mark.parametrize("place", [".", "run", "run/workspaces", "../alias", "../alias/run"])
+async def test_a_workspace_inside_of_it_is_refused_with_a_sentence(tmp_path: Path, data: Path, place: str) -> None:
+    (data.parent / "alias").symlink_to(data)
+    orders = Orders(tmp_path, tmp_path, data_dir=data)
+    outcome, steps = await orders.run(data / place, [call("read_file", path="token")])
+    assert (outcome.status, outcome.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
+    assert "inside MCC's own data" in str(outcome.detail) and "MCC_DATA_DIR" in str(outcome.detail)
+    assert steps == []
+
+
+@pytest.mark.parametrize("private", ["secrets", "secrets/key", "not/there/yet"])
+def test_a_private_file_or_directory_is_hidden_from_every_open_and_every_listing(tmp_path: Path, private: str) -> None:
+    work = tmp_path / "work"
+    (work / "secrets" / "deep").mkdir(parents=True)
+    (work / "secrets" / "key").write_text(SECRET)
+    workspace = Roots([tmp_path], Private([work / private], clock=count().__next__)).opened(str(work))
+    (work / "not" / "there" / "yet").mkdir(parents=True)
+    (work / "not" / "there" / "yet" / "key").write_text(SECRET)
+    hidden = f"{private}/key" if not private.endswith("key") else private
+    with pytest.raises(PathDenied, match="belongs to MCC itself"):
+        workspace.open_file(hidden)
+    parent = workspace.open_directory(os.path.dirname(private) or ".")
+    try:
+        assert os.path.basename(private) not in [entry.name for entry in workspace.entries(parent)]
+    finally:
+        os.close(parent)
+    with workspace.open_file("plain" if (work / "plain").write_text("x") else "") as file:
+        assert file.read() == b"x"
+
+
+async def test_a_sandbox_sees_empty_places_instead_and_can_put_nothing_there(
+    tmp_path: Path, sandbox: Bubblewrap
+) -> None:
+    work = tmp_path / "work"
+    (work / "data" / "run").mkdir(parents=True)
+    (work / "data" / "token").write_text(SECRET)
+    (work / "mcc.toml").write_text(SECRET)
+    (work / "plain").write_text("plain")
+    workspace = Workspace(work, private=Private([work / "data", work / "mcc.toml"]))
+    script = "cat plain mcc.toml; ls -A data; touch data/new 2>&1; grep -rl the-operators . ; cat /proc/self/mountinfo"
+    ended = await sandbox.run(("sh", "-c", script), workspace, Bounds(20.0))
+    said = ended.stdout.head.decode()
+    assert said.startswith("plain") and SECRET not in said
+    assert "token" not in said and "Read-only file system" in said
+    assert "./" not in said.partition("Read-only file system")[2].partition(" ")[0]
+
+
+def test_a_mount_of_it_elsewhere_is_hidden_as_well(tmp_path: Path) -> None:
+    for name in ("work/mounted", "work/mounted-below", "data/run"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "data" / "run" / "secret").write_text(SECRET)
+    (tmp_path / "data" / "token").write_text(SECRET)
+    script = (
+        "mount --bind data work/mounted && mount --bind data/run work/mounted-below || exit 77; "
+        f"exec {sys.executable} -m tests.hostile.looking work data "
+        "mounted/token mounted-below/secret mounted/run/secret"
+    )
+    done = subprocess.run(
+        ("unshare", "--map-root-user", "--mount", "sh", "-c", f"cd {tmp_path} && {script}"),
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.splitlines() == ["denied"] * 3 + ["[]"], done.stderr
