@@ -25,7 +25,7 @@ def main() -> int:
     Unless MCC_DATA_DIR names another place it has a data directory of its own: a family that runs here anyway is left
     alone.
     """
-    from mcc.cli.options import plain_errors
+    from mcc.cli.options import plain_errors, say_configuration
     from mcc.cli.server import refusals
     from mcc.client import MCC
     from mcc.configuration.own import demo_data_dir
@@ -37,6 +37,7 @@ def main() -> int:
     with plain_errors(), refusals():
         data_dir = None if os.environ.get("MCC_DATA_DIR") else demo_data_dir(os.environ)
         settings = load(data_dir=data_dir, port=0, host="127.0.0.1", workspace_roots=(CHECKOUT,))
+        say_configuration(settings)
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
         with housed(Family(settings, Staff(flower=False), purpose="run", tell=print)) as family:
             print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from drone.sandbox import reaper
 from drone.sandbox.reaper import Process, boot_seconds, signal_all
+from mcc.configuration.private import make_private_directory, private_opener
 
 _TRUST_SECONDS = 0.05
 _END_SECONDS = 2.0
@@ -57,7 +58,7 @@ class Custody:
         """
         self._until, self._margin_seconds, self._clock, self._record = until, margin_seconds, clock, record
         if record is not None:
-            record.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(record.parent)
 
     @property
     def term(self) -> int:
@@ -159,7 +160,7 @@ class Custody:
             if line is None:
                 self._record.unlink(missing_ok=True)
             else:
-                with self._record.open("a") as file:
+                with open(self._record, "a", opener=private_opener) as file:
                     file.write(line)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from drone.sandbox.custody import left_behind
 from drone.sandbox.reaper import Process, signal_all
+from mcc.configuration.private import make_private_directory, private_opener
 
 
 class Overtaken(Exception):
@@ -81,7 +82,7 @@ class HostLock:
 
         Raises `Overtaken`, and OSError when there cannot be a lock here.
         """
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(self._home)
         fd = os.open(self._home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, self._how | fcntl.LOCK_NB)
@@ -136,7 +137,8 @@ class HostLock:
 
     def _sign(self) -> None:
         draft = self._home / f"{self._me.order_id}.{self._me.epoch}.new"
-        draft.write_text(json.dumps(asdict(self._me)))
+        with open(draft, "w", opener=private_opener) as file:
+            json.dump(asdict(self._me), file)
         draft.replace(self._page(self._me.order_id))
 
     def _holders(self) -> Iterator[Holder]:

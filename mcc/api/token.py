@@ -5,6 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
+from mcc.configuration.private import make_private_directory
 from mcc.settings import SHORTEST_TOKEN, BadSettings, Settings
 
 TOKEN_BYTES = 32
@@ -39,7 +40,7 @@ def token_file(settings: Settings) -> Path:
 
 def _make(file: Path) -> None:
     """Write a fresh token without ever showing a half-written or readable file; the first of two makers wins."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(file.parent)
     fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Files that nobody but their user can have written: read only where that is so."""
+"""Files and directories that are their user's alone: made so, and read only where nobody else can have written."""
 
 import errno
 import os
@@ -30,6 +30,23 @@ def read_private(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     if len(content) > most_bytes:
         raise NotPrivate(f"{file} is larger than {most_bytes:,} bytes, so it is not what it should be: remove it.")
     return content
+
+
+def make_private_directory(path: Path) -> None:
+    """`path`, and what is missing above it, for its owner alone; one that is there stays as it is. Raises OSError."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_private_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open`: a file that is made is its owner's alone."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def refuse_others(found: os.stat_result, path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mcc.configuration.private import NotPrivate, read_private, refuse_others
+from mcc.configuration.private import NotPrivate, make_private_directory, read_private, refuse_others
 
 TRUST_FILE = "trust.json"
 
@@ -70,7 +70,7 @@ class TrustStore:
     def _changing(self) -> Iterator[dict[str, dict[str, str]]]:
         """What is trusted, to be changed; written when the block ends, while nobody else changes it."""
         try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(self.file.parent)
             directory = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(directory, fcntl.LOCK_EX)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
-from mcc.configuration.private import NotPrivate, read_private
+from mcc.configuration.private import NotPrivate, make_private_directory, read_private
 from mcc.contracts.shape import now
 from mcc.local.errors import FamilyRunning, UnusableDirectory
 
@@ -110,7 +110,7 @@ def await_end(data_dir: Path) -> None:
 def prepare_directory(directory: Path) -> None:
     """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory)
         probe = directory / f".probe-{os.getpid()}"
         probe.touch(0o600)
         probe.unlink()

@@ -15,6 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.pool import QueuePool
 
+from mcc.configuration.private import make_private_directory
 from mcc.store.clock import Clock, SystemClock, micros
 from mcc.store.errors import StoreUnavailable
 from mcc.store.sql.failures import ConnectionLost, translated
@@ -213,7 +214,7 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
 
 def _make_directory(path: Path) -> None:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path)
     except OSError as error:
         raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.configuration.private import NotPrivate, read_private, refuse_others
+from mcc.configuration.private import NotPrivate, make_private_directory, read_private, refuse_others
 from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
 
 HERE = Path("/checkout/mcc.toml")
@@ -89,6 +89,21 @@ def test_a_private_file_is_no_symlink_no_pipe_and_not_endless(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(NotPrivate, match="regular"):
         read_private(tmp_path / "pipe")
+
+
+def test_a_private_directory_is_made_with_what_is_missing_above_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        make_private_directory(tmp_path / "a" / "b" / "c")
+        make_private_directory(tmp_path / "a")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(place.stat().st_mode) for place in tmp_path.rglob("*")} == {0o700}
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_private_directory(tmp_path / "file")
 
 
 def test_what_belongs_to_another_user_is_not_believed(tmp_path: Path) -> None:
