@@ -1,4 +1,4 @@
-"""This room is for watching a turn on this terminal: a live tree, plain lines, or the journal as JSON lines."""
+"""Watching a turn on this terminal: a live tree, plain lines, or the journal as JSON lines."""
 
 import sys
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from drone.agent.ports import DeltaKind
 from mcc.contracts.journal import Entry, Origin
 from mcc.contracts.order import Outcome
 from mcc.contracts.shape import now, to_json
+from mcc.view.clean import clean, clean_json
 
 
 class Watcher(Protocol):
@@ -34,7 +35,7 @@ def watcher(*, as_json: bool) -> Iterator[Watcher]:
 
 class JsonLines:
     def entry(self, entry: Entry) -> None:
-        sys.stdout.buffer.write(to_json(entry) + b"\n")
+        sys.stdout.buffer.write(clean_json(to_json(entry)) + b"\n")
         sys.stdout.buffer.flush()
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
@@ -59,7 +60,6 @@ class PlainLines:
 
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
         from mcc.view import figures
-        from mcc.view.clean import clean
 
         if outcome.answer:
             print(f"\n{clean(outcome.answer)}")

@@ -1,4 +1,4 @@
-"""This room is for what commands print: JSON as the API says it, tables whose cells cannot harm a terminal."""
+"""What commands print: JSON as the API says it, tables whose cells cannot harm a terminal."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -6,10 +6,11 @@ from datetime import datetime
 
 
 def print_json(value: object) -> None:
-    """`value` (contracts included) as one line of JSON."""
+    """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide."""
     from mcc.contracts.shape import to_json
+    from mcc.view.clean import clean_json
 
-    sys.stdout.buffer.write(to_json(value) + b"\n")
+    sys.stdout.buffer.write(clean_json(to_json(value)) + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -1,4 +1,4 @@
-"""This room is for text from models and tools on its way to a terminal, which would obey what is hidden in it."""
+"""Text from models and tools on its way to a terminal, which would obey what is hidden in it."""
 
 import re
 
@@ -12,7 +12,11 @@ _SEQUENCES = re.compile(
     re.VERBOSE,
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_HIDDEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_UNSEEN = "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
+"""Marks and overrides of direction, separators, tags and other characters of no width: text can be hidden in them, or
+shown in another order than it has. The joiner of emoji and the variation selectors of scripts are not among them."""
+_HIDDEN = re.compile(f"[{_UNSEEN}]")
+_NOT_IN_JSON = re.compile(f"[\x7f-\x9f{_UNSEEN}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 ELLIPSIS = "…"
@@ -24,6 +28,17 @@ def clean(text: str) -> str:
     text = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     text = _HIDDEN.sub("", _CONTROLS.sub("", text))
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def clean_json(made: bytes) -> bytes:
+    """JSON as a terminal may print it, and equal to `made` for whoever reads it: escapes take the place of what `clean`
+    takes out."""
+    return _NOT_IN_JSON.sub(_escaped, made.decode()).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def one_line(text: str, width: int = 80) -> str:

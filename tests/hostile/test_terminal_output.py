@@ -1,0 +1,119 @@
+"""What others wrote, on its way to a person's terminal: nothing in it is obeyed, hidden or reordered."""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from drone.agent.memory import MemoryJournal
+from drone.watching import watcher
+from mcc.cli.main import app
+from mcc.contracts.journal import AgentStep, Origin
+from mcc.contracts.order import NewOrder
+from mcc.contracts.shape import to_json
+from mcc.testing import MemoryStore
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import TOKEN, Served
+from mcc.view.clean import clean, clean_json
+
+OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+MARKS = "\u061c\u200b\u200e\u200f\u2028\u2029\u2060\ufeff"
+
+
+def _commands(character: str) -> bool:
+    code = ord(character)
+    return (
+        (unicodedata.category(character) == "Cc" and character not in "\t\n")
+        or unicodedata.bidirectional(character) in OVERRIDES
+        or 0xE0000 <= code <= 0xE0FFF
+        or character in MARKS
+    )
+
+
+COMMANDS = "".join(filter(_commands, map(chr, (*range(0xD800), *range(0xE000, 0x110000)))))
+NASTY = f"before \x1b[2J\x9b31m\u202egnp.exe\u2069 \U000e0041\U000e007f {COMMANDS} été 👩\u200d💻 \U0001f3f4 after"
+
+
+def shown_raw(text: str) -> set[str]:
+    return set(text) & set(COMMANDS)
+
+
+def test_json_for_a_terminal_reads_the_same_and_commands_nothing() -> None:
+    for value in (NASTY, {NASTY: [NASTY, {"a": "\ud800" + NASTY}]}, [NASTY * 50]):
+        told = clean_json(to_json(value))
+        assert json.loads(told) == value
+        assert not shown_raw(told.decode())
+
+
+def test_text_for_a_terminal_keeps_what_can_be_seen() -> None:
+    cleaned = clean(NASTY)
+    assert not shown_raw(cleaned)
+    assert cleaned.startswith("before ") and cleaned.endswith("👩\u200d💻 \U0001f3f4 after")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str, str]]:
+    """A service with an order that is hostile wherever text can be, its id and that of its session."""
+    store = MemoryStore()
+    new = NewOrder(prompt=NASTY.replace("\x00", ""), labels=("a\u202eb\x9b",))
+    order = store.orders.place(new, principal="operator").order
+    held = HandDrone(store).claim(order.id)
+    held.start()
+    held.write(AgentStep(name="note", message=NASTY))
+    held.finish(NASTY)
+    with Served(store, tmp_path_factory.mktemp("service")) as served:
+        yield served, order.id, order.session_id
+
+
+PRINTING = [
+    ("orders", "record", "ORDER"),
+    ("orders", "show", "ORDER", "--json"),
+    ("orders", "show", "ORDER"),
+    ("orders", "list", "--json"),
+    ("orders", "list"),
+    ("orders", "watch", "ORDER", "--json"),
+    ("orders", "watch", "ORDER"),
+    ("sessions", "list", "--json"),
+    ("sessions", "list"),
+    ("sessions", "show", "SESSION", "--json"),
+    ("sessions", "show", "SESSION"),
+]
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_no_command_prints_what_a_terminal_would_obey(
+    told: tuple[Served, str, str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    served, order_id, session_id = told
+    ids = {"ORDER": order_id, "SESSION": session_id}
+    environment = {"MCC_URL": served.url, "MCC_TOKEN": TOKEN, "MCC_DATA_DIR": str(tmp_path)}
+    done = CliRunner().invoke(app, [ids.get(word, word) for word in command], env=environment)
+    assert done.exit_code == 0, done.output
+    assert not shown_raw(done.stdout) and not shown_raw(done.stderr)
+    assert "before" in done.stdout
+    if command[-1] == "--json" or command[1] == "record":
+        whole = [json.loads(line) for line in done.stdout.splitlines()]
+        assert any(one.startswith(NASTY[:40]) for one in strings(whole)), "what was written can be read again"
+
+
+def strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+async def test_the_journal_of_drone_run_is_printed_so_as_well(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with watcher(as_json=True) as watch:
+        journal = MemoryJournal("order-1", watch=watch.entry)
+        await journal.write(Origin(record_id="record-1", agent="master"), AgentStep(name="note", message=NASTY))
+    out = capfdbinary.readouterr().out.decode()
+    assert json.loads(out)["data"]["message"] == NASTY
+    assert not shown_raw(out)
