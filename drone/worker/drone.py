@@ -12,6 +12,7 @@ from queue import SimpleQueue
 import structlog
 
 from drone.settings import Settings
+from drone.worker import awaited
 from drone.worker.keeper import Keeper
 from drone.worker.loop import SharedLoop, Stall
 from drone.worker.refused import RefusedMessages
@@ -70,10 +71,13 @@ class Drone:
         self._workshop: Workshop
         self._sweep: SweepLoop
 
-    def start(self) -> None:
-        """Register and begin to look for work. Raises `CannotStart`."""
+    def start(self, pause: Callable[[float], None] = awaited.rested) -> None:
+        """Register and begin to look for work; a database that is away is waited for. Raises `CannotStart`.
+
+        `pause` is how it waits, and may raise.
+        """
         try:
-            if problem := self._store.schema_problem():
+            if problem := awaited.schema_problem(self._store, pause):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
             crew = self._loop.submit(self._hired()).result(START_SECONDS)

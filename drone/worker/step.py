@@ -1,5 +1,6 @@
 """This room is for the step of Celery's worker that starts a drone and ends it in order."""
 
+import math
 import os
 import sys
 import threading
@@ -22,6 +23,7 @@ log = structlog.get_logger("drone.step")
 
 UNREACHABLE = 3
 BROKEN = 1
+LOOK_SECONDS = 0.1
 GONE_SECONDS = 5.0
 """A process that has handed everything back and does not end by itself is ended after this long."""
 
@@ -34,7 +36,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         drone = self.opened(effective(worker), worker.app.hire)
         try:
-            drone.start()
+            drone.start(pause)
         except CannotStart as problem:
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
@@ -66,6 +68,13 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         signals.worker_shutting_down.connect(shutting_down, sender=worker.hostname, weak=False)
         for name in ("SIGTERM", "SIGINT", "SIGQUIT"):
             install_worker_term_handler(worker, sig=name, verbose=False)
+
+
+def pause(seconds: float) -> None:
+    """Wait so long, or until a signal has asked the worker to end: then raise what ends it."""
+    for _ in range(math.ceil(seconds / LOOK_SECONDS)):
+        state.maybe_shutdown()
+        threading.Event().wait(LOOK_SECONDS)
 
 
 def effective(worker: Any) -> Settings:
