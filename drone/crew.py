@@ -1,5 +1,6 @@
 """This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from drone.agent.controls.bridge import Bridge
@@ -7,6 +8,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.past import Past
 from drone.agent.ports import Journal, ToolSet
+from drone.agent.redacted import RedactedJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.offers import offers
@@ -14,7 +16,7 @@ from drone.agent.subagents.wanted import CannotHire
 from drone.agent.threads import Pools, in_thread
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Terms
-from drone.models.providers import KNOWN
+from drone.models.redacted import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
@@ -53,7 +55,6 @@ class Crew:
         self._models = models
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
         self._roots = roots_of(settings)
-        self._secrets = settings.secrets(known.key_name for known in KNOWN)
         self.pools = Pools()
 
     @classmethod
@@ -77,17 +78,22 @@ class Crew:
         in, opened by whoever holds it; None = it is opened here. Raises `JournalError`, `Exhausted` and CancelledError;
         everything else is in the outcome.
         """
-        turn = Turn.begun(journal, Budget(order.limits or Limits()), bridge, past, self.pools.of(order.id))
+        redactor = self._settings.redactor
+        written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
+        turn = Turn.begun(written, Budget(order.limits or Limits()), bridge, past, threads)
         try:
-            workspace = workspace or await turn.threads.claim(self._workspace, order)
-            known = await turn.threads.claim(self._agents_in, workspace)
-            hiring = Hiring(known, self._models, turn, Terms(order.result_schema, order.rules))
-            await turn.threads.gate(hiring.make_gates, order.agent)
-            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past), session)
+            workspace = workspace or await threads.claim(self._workspace, order)
+            known = await threads.claim(self._agents_in, workspace)
+            models = RedactedModels(self._models, redactor)
+            hiring = Hiring(known, models, turn, Terms(order.result_schema, order.rules))
+            await threads.gate(hiring.make_gates, order.agent)
+            earlier = tuple(map(redactor.model, session))
+            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past), earlier)
         except CannotHire as error:
-            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
-        task = Task(order.prompt, turn.past.root or root_record_id(order.id), title_of(order.prompt))
-        return outcome_of(await master.run(task, turn))
+            return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
+        prompt = redactor.text(order.prompt)
+        task = Task(prompt, turn.past.root or root_record_id(order.id), title_of(prompt))
+        return redactor.model(outcome_of(await master.run(task, turn)))
 
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])
@@ -131,12 +137,16 @@ class Crew:
 
     def _agents_in(self, workspace: Workspace | None) -> Definitions:
         """The agents that an order may hire there. Blocks."""
-        return self._definitions if workspace is None else self._definitions.nearer(agent_files(workspace))
+        if workspace is None:
+            return self._definitions
+        clean = self._settings.redactor.data
+        return self._definitions.nearer(replace(file, content=clean(file.content)) for file in agent_files(workspace))
 
     def _tools(self, workspace: Workspace | None, past: Past) -> ToolSet:
         """The tools of an order with this workspace, or without one."""
         detected = Detected(already=past.succeeded(DETECTION))
-        return Joined(Redacted(self._toolbox.tools(workspace, detected), self._secrets), ArtifactTools())
+        tools = Joined(self._toolbox.tools(workspace, detected), ArtifactTools())
+        return Redacted(tools, self._settings.redactor)
 
     def _workspace(self, order: WorkOrder) -> Workspace | None:
         """The order's workspace, opened; None when it asks for none. Blocks. Raises `CannotHire`."""

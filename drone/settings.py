@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -18,12 +17,15 @@ from mcc.configuration.places import default_data_dir
 from mcc.configuration.provider_keys import address_variable
 from mcc.contracts.order import Name
 from mcc.contracts.shape import Closed
+from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
 
 SHARED = frozenset(
     {
         "database_url",
         "redis_url",
         "data_dir",
+        "token",
+        "token_file",
         "prompts_dir",
         "queues",
         "workspace_roots",
@@ -168,6 +170,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
     data_dir: Path = Field(default_factory=lambda: _data_dir())
+    token: SecretStr | None = None
+    token_file: Path | None = None
     database_url: str = ""
     redis_url: Annotated[str, Field(pattern=REDIS_ADDRESS)] = "redis://127.0.0.1:6379/0"
     prompts_dir: Path | None = None
@@ -196,6 +200,8 @@ class Settings(BaseSettings):
     defaults: Defaults = Defaults()
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     configuration: Configuration = Field(default=Configuration(), repr=False, exclude=True)
+    _known: frozenset[str] = PrivateAttr(default=frozenset())
+    _redactor: tuple[object, Redactor] | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(
@@ -220,7 +226,7 @@ class Settings(BaseSettings):
             filled["name"] = f"{socket.gethostname()}-{os.getpid()}"
         return filled
 
-    @field_validator("data_dir", "prompts_dir", "workspace_roots")
+    @field_validator("data_dir", "token_file", "prompts_dir", "workspace_roots")
     @classmethod
     def _absolute(cls, value: Path | tuple[Path, ...] | None) -> Path | tuple[Path, ...] | None:
         if isinstance(value, tuple):
@@ -246,13 +252,28 @@ class Settings(BaseSettings):
         from_a_file = said == self.configuration.table("drone").get(field)
         return said if said and not from_a_file else os.environ.get(variable) or None
 
-    def secrets(self, key_names: Iterable[str]) -> tuple[str, ...]:
-        """What no tool may ever say: the keys of these names and of all models, passwords in addresses."""
-        names = {*key_names, *self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
-        passwords = (
-            unquote(urlsplit(address).password or "") for address in (self.database_url, self.redis_url) if address
-        )
-        return tuple(sorted({secret for secret in (*map(self.key, names), *passwords) if secret}))
+    @property
+    def redactor(self) -> Redactor:
+        """Keeps out of every text what nobody may say. A token or login that is made later is known from then on; one
+        that is replaced stays secret."""
+        marks = tuple(map(_mark, self._secret_files))
+        if self._redactor is None or self._redactor[0] != marks:
+            self._known |= self.secrets()
+            self._redactor = (marks, Redactor(self._known))
+        return self._redactor[1]
+
+    def secrets(self) -> frozenset[str]:
+        """Keys, the operator's token, Flower's login, passwords in addresses, and what the environment has of them."""
+        named = {*self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
+        keys = {*map(self.key, named), *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))}
+        token, login = map(text_of, self._secret_files)
+        given = self.token.get_secret_value() if self.token else None
+        addresses = (self.database_url, self.redis_url, *(model.base_url for model in self.models.values()))
+        return secrets_among(os.environ, (*keys, token, given), addresses, (login,))
+
+    @property
+    def _secret_files(self) -> tuple[Path, Path]:
+        return self.token_file or self.data_dir / TOKEN_FILE, self.data_dir / FLOWER_FILE
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""
@@ -260,6 +281,15 @@ class Settings(BaseSettings):
         files = (self.configuration.own, self.configuration.trusted, token_file)
         named = (_whole(Path(file)) for file in files if file)
         return (*own_directories(environ, self.data_dir), *named, *own_files(self.database_url, self.redis_url))
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is made or replaced."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _whole(path: Path) -> Path:

@@ -23,6 +23,7 @@ from mcc.configuration.file import ConfigProblem, Configuration, configuration, 
 from mcc.configuration.own import own_directories
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.trust import TrustStore
+from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
 
 PREFIX = "MCC_"
 ELSEWHERE = ("config", "trusted_config", "url")
@@ -203,6 +204,16 @@ def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = N
         raise BadSettings(_sentence(error, given, environ, files.own)) from None
     settings._configuration = files
     return settings
+
+
+def redactor_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Redactor:
+    """Keeps out of every text what this process knows and nobody may say: the operator's token, Flower's login,
+    passwords in addresses, and what in the environment looks like a secret."""
+    given = settings.token.get_secret_value() if settings.token else None
+    token = text_of(settings.token_file or settings.data_dir / TOKEN_FILE)
+    login = text_of(settings.data_dir / FLOWER_FILE)
+    addresses = (settings.database_url, settings.redis_url)
+    return Redactor(secrets_among(os.environ if environ is None else environ, (given, token), addresses, (login,)))
 
 
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:

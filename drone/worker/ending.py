@@ -91,7 +91,7 @@ class Finisher:
             if not control.open:
                 continue
             if is_cancel(control):
-                run.cancel = run.cancel or control
+                run.cancel = run.cancel or run.redactor.model(control)
             else:
                 await patiently(self._offload, partial(self._store.controls.refuse, control.id, TOO_LATE))
 
@@ -107,6 +107,7 @@ class Finisher:
 
 def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
     """The last entries, with record and usage as they stand after them; `fold` takes in all but the very last."""
+    outcome = run.redactor.model(outcome)
     at, last_seq = now(), fold.last_seq
     drafts = [applied(run.cancel, at)] if run.cancel else []
     end: AgentEnd = RecordStatus.CANCELLED if outcome.status is OrderStatus.CANCELLED else RecordStatus.FAILED

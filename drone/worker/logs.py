@@ -2,16 +2,23 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from celery.app.log import Logging
 
+from mcc.redaction import Redactor
+from mcc.redaction.logs import RedactedFormatter
+
 QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "alembic", "httpx", "httpcore")
 
 
-def set_up(level: str, *, terminal: bool | None = None) -> None:
-    """Lines of JSON, or coloured ones for people on a terminal. A standard error that is full or closed is no error."""
+def set_up(level: str, redactor: Callable[[], Redactor] = Redactor, *, terminal: bool | None = None) -> None:
+    """Lines of JSON, or coloured ones for people on a terminal, without secrets.
+
+    A standard error that is full or closed is no error.
+    """
     on_terminal = sys.stderr is not None and sys.stderr.isatty() if terminal is None else terminal
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_logger_name,
@@ -19,17 +26,16 @@ def set_up(level: str, *, terminal: bool | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if on_terminal
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
+    handler.setFormatter(RedactedFormatter(formatter, redactor))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -47,5 +53,6 @@ class DroneLogging(Logging):  # type: ignore[misc]
     """Celery asks here for its logging; a drone has set up its own."""
 
     def setup(self, *_: Any, **__: Any) -> bool:
-        set_up(self.app.settings.log_level)
+        settings = self.app.settings
+        set_up(settings.log_level, lambda: settings.redactor)
         return True

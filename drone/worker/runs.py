@@ -1,7 +1,7 @@
 """This room is for the orders that a drone works on right now, and for why one of them must stop."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 
 from drone.agent.controls.bridge import Bridge
@@ -11,6 +11,7 @@ from drone.worker.journal import OrderJournal
 from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import Origin
+from mcc.redaction import Redactor
 from mcc.store.values import Claim, WorkspaceHold
 
 
@@ -50,8 +51,9 @@ class LateReceipts:
 class Run:
     """One order from before its claim to after its end. Use on one event loop only."""
 
-    def __init__(self, order_id: str) -> None:
+    def __init__(self, order_id: str, redactor: Redactor) -> None:
         self.order_id = order_id
+        self.redactor = redactor
         self.incarnation = ""
         self.seen = 0
         self.stop: Stop | None = None
@@ -94,7 +96,8 @@ class Run:
 
         Raises `JournalError`; what is open then is for the next holder.
         """
-        new = [control for control in controls if control.number > self.seen and self.stop is None]
+        unseen = [control for control in controls if control.number > self.seen and self.stop is None]
+        new = list(map(self.redactor.model, unseen))
         if not new:
             return
         self.seen = max(control.number for control in new)
@@ -127,7 +130,8 @@ class Run:
 class Runs:
     """All runs by order; refuses new ones once closed. Use on one event loop only."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Callable[[], Redactor] = Redactor) -> None:
+        self._redactor = redactor
         self._runs: dict[str, Run] = {}
         self._closed = False
         self._changed = asyncio.Event()
@@ -144,7 +148,7 @@ class Runs:
         """A new run; None when this drone works on the order already, or takes no more."""
         if self._closed or order_id in self._runs:
             return None
-        run = self._runs[order_id] = Run(order_id)
+        run = self._runs[order_id] = Run(order_id, self._redactor())
         return run
 
     def leave(self, run: Run) -> None:

@@ -60,7 +60,7 @@ class Workshop:
         self._offload = Offload(4, "store")
         self._sends = Offload(1, "nudges")
         self._hints = AsyncHints(settings.redis_url)
-        self._runs = Runs()
+        self._runs = Runs(lambda: settings.redactor)
         self._teller = Teller(self._hints)
         self._writer = Writer(store, keeper, self._teller)
         self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")

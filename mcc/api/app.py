@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import cache, partial
 
 from fastapi import FastAPI
 
@@ -16,7 +17,7 @@ from mcc.api.records import Records
 from mcc.api.service import API, Service
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.hints import Connect
-from mcc.settings import Settings
+from mcc.settings import Settings, redactor_of
 from mcc.store.ports import Store
 from mcc.store.room import Reserve
 
@@ -66,7 +67,7 @@ def build_app(
     )
     for room in (orders, again, streams, controls, sessions, fleet, health, docs):
         app.include_router(room.router)
-    problems.install(app)
+    problems.install(app, cache(partial(redactor_of, settings)))
     docs.install(app)
     app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
     return app

@@ -7,6 +7,9 @@ from typing import Any
 
 import structlog
 
+from mcc.redaction import Redactor
+from mcc.redaction.logs import RedactedFormatter
+
 LONGEST_FIELD = 10_000
 
 
@@ -17,8 +20,8 @@ def _bounded(_: Any, __: str, event: Any) -> Any:
     }
 
 
-def set_up(level: int = logging.INFO) -> None:
-    """Send structlog's and the standard library's messages the same way; control characters come out escaped."""
+def set_up(level: int = logging.INFO, redactor: Callable[[], Redactor] = Redactor) -> None:
+    """Send structlog's and the standard library's messages the same way, without secrets and control characters."""
     shared: list[Callable[..., Any]] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -31,16 +34,15 @@ def set_up(level: int = logging.INFO) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                _bounded,
-                structlog.processors.JSONRenderer(ensure_ascii=True),
-            ],
-        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _bounded,
+            structlog.processors.JSONRenderer(ensure_ascii=True),
+        ],
     )
+    handler.setFormatter(RedactedFormatter(formatter, redactor))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)

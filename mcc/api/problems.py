@@ -1,6 +1,6 @@
 """This room is for errors on their way out: every one is problem JSON, a sentence, never a trace."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from mcc.contracts.answers import Problem
 from mcc.contracts.mistakes import Mistake, mistakes
 from mcc.contracts.shape import to_json
+from mcc.redaction import Redactor
 from mcc.store import errors
 
 PROBLEM_TYPE = "application/problem+json"
@@ -75,11 +76,17 @@ def problem(
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error that the endpoints and the framework raise."""
+def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
+    """Answer every error that the endpoints and the framework raise; what a database says without secrets."""
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(errors.StoreError, _store)
+
+    async def store(_: Request, error: Exception) -> Response:
+        status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+        headers = {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, errors.StoreUnavailable) else None
+        return problem(status, redactor().text(str(error)), headers=headers)
+
+    app.add_exception_handler(errors.StoreError, store)
     app.add_exception_handler(Unacceptable, _unacceptable)
     app.add_exception_handler(Refusal, _refusal)
 
@@ -95,12 +102,6 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {404: "There is nothing at this address.", 405: f"{request.method} is not possible at this address."}
     return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
-
-
-async def _store(_: Request, error: Exception) -> Response:
-    status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
-    headers = {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, errors.StoreUnavailable) else None
-    return problem(status, str(error), headers=headers)
 
 
 async def _unacceptable(_: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ import errno
 import logging
 import socket
 import sys
+from functools import cache, partial
 from types import FrameType
 
 import uvicorn
@@ -21,7 +22,8 @@ from mcc.dispatch.hints import AsyncHints, Hints
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.sweep import SweepLoop
 from mcc.feed.hints import connector
-from mcc.settings import BadSettings, Settings
+from mcc.redaction.logs import log_crashes
+from mcc.settings import BadSettings, Settings, redactor_of
 from mcc.store.errors import StoreError
 from mcc.store.ports import Store
 from mcc.store.sql import open_store
@@ -57,7 +59,8 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     """Serve until told to stop; answers the exit code. `listening`: a socket that is open already."""
-    logs.set_up()
+    logs.set_up(redactor=cache(partial(redactor_of, settings)))
+    log_crashes(log)
     try:
         refuse_open_door(settings)
         token = operator_token(settings)

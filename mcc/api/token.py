@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 from mcc.configuration.private import make_private_directory
+from mcc.redaction import TOKEN_FILE
 from mcc.settings import SHORTEST_TOKEN, BadSettings, Settings
 
 TOKEN_BYTES = 32
@@ -35,7 +36,7 @@ def operator_token(settings: Settings) -> str:
 
 def token_file(settings: Settings) -> Path:
     """Where the token is kept when it is not in the settings themselves."""
-    return settings.token_file or settings.data_dir / "token"
+    return settings.token_file or settings.data_dir / TOKEN_FILE
 
 
 def _make(file: Path) -> None:

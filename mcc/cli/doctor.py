@@ -37,21 +37,23 @@ def doctor(
 
     from mcc.cli.examination import examine
     from mcc.cli.printing import print_json
-    from mcc.settings import load
+    from mcc.settings import load, redactor_of
 
     with plain_errors():
-        found = examine(load(data_dir=data_dir), os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
+        settings = load(data_dir=data_dir)
+        found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
+    clean = redactor_of(settings).value
     if as_json:
-        print_json(found.told())
+        print_json(clean(found.told()))
     else:
         if found.unrepaired:
             _show("broken", "repair", f"nothing was repaired: {found.unrepaired}", "")
         elif fix and not found.repairs:
             _show("ok", "repair", "there was nothing to repair by rule", "")
         for repair in found.repairs:
-            _show("repaired" if repair.done else "broken", "repair", _told(repair), "")
+            _show("repaired" if repair.done else "broken", "repair", clean(_told(repair)), "")
         for finding in found.findings:
-            _show(finding.state, finding.what, finding.detail, finding.advice)
+            _show(finding.state, finding.what, clean(finding.detail), clean(finding.advice))
     raise typer.Exit(DONE if found.ok else FAILED)
 
 

@@ -8,8 +8,8 @@ import signal
 from mcc.api.token import token_file
 from mcc.cli.options import say
 from mcc.local.family import Family
-from mcc.local.keepsakes import FLOWER_FILE
 from mcc.local.redis import ConfiguredRedis, RedisBinary
+from mcc.redaction import FLOWER_FILE
 
 
 async def stay(family: Family, as_json: bool) -> None:

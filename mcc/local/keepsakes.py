@@ -5,7 +5,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-FLOWER_FILE = "flower.auth"
+from mcc.redaction import FLOWER_FILE
+
 FLOWER_USER = "mcc"
 
 

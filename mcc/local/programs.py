@@ -94,6 +94,8 @@ class Household:
             "DRONE_DRAIN_CANCEL_SECONDS": str(DRAIN_CANCEL_SECONDS),
             "DRONE_DRAIN_HAND_BACK_SECONDS": str(DRAIN_HAND_BACK_SECONDS),
         }
+        if self.settings.token:
+            timing["MCC_TOKEN"] = self.settings.token.get_secret_value()
         wanted = [] if slots is None else ["--slots", str(slots)]
         arguments = _python("drone.cli", "work", "--name", name, *wanted)
         return lambda: Command(arguments, {**timing, **self.environment}, self.directory)

@@ -7,6 +7,8 @@ from drone import settings as drone
 from drone.models.providers import KNOWN
 from mcc import settings as mcc
 from mcc.configuration import overlay, provider_keys
+from mcc.redaction import MARK, secrets
+from mcc.redaction.redactor import SHORTEST
 from scripts.reference.markdown import code, properties, shape, shown, table
 
 OF_MCC: Mapping[str, str] = {
@@ -30,6 +32,8 @@ OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
     "redis_url": "The same Redis as the service's.",
+    "token": "The operator's token: a drone keeps it out of every text, and does nothing else with it.",
+    "token_file": "A file that holds it. None: `token` in the data dir.",
     "prompts_dir": "Your `master/system.md`, `subagent/*/system.md` and `skills/*/SKILL.md`, beside the shipped.",
     "queues": "Queues to serve.",
     "slots": "Orders at a time.",
@@ -98,6 +102,19 @@ def page() -> Iterator[str]:
     yield from _models()
     yield from ("## Other variables", "")
     yield from table(("variable", "meaning"), ((code(name), text) for name, text in ELSEWHERE.items()))
+    yield from ("", "## What is secret", "", *_secrets())
+
+
+def _secrets() -> Iterator[str]:
+    words, others, plain = (", ".join(names) for names in (secrets.WORDS, secrets.OTHER_WORDS, secrets.PLAIN_NAMES))
+    yield f"`{MARK}` takes the place of the operator's token, Flower's login (`{secrets.LOGINS[0]}` too),"
+    yield "keys of models, passwords in addresses, and the values of variables that look like secrets:"
+    yield f"{secrets.FEWEST_CHARACTERS} characters or more under a name with {words} in it."
+    yield f"Left alone are names whose word is another one ({others}),"
+    yield f"the values of {plain}, and words that are nobody's secret, such as `postgres`."
+    yield "A whole path of something that is there is no secret: what the file says is, up to"
+    yield f"{secrets.LARGEST_BYTES:,} bytes, and of a JSON object only what has such a name."
+    yield f"Nothing of fewer than {SHORTEST} characters is looked for."
 
 
 def _files() -> Iterator[str]:

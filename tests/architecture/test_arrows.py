@@ -9,12 +9,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-FLOOR = ("mcc.contracts", "mcc.configuration", "mcc.rules", "mcc.definitions", "mcc.documents")
+FLOOR = ("mcc.contracts", "mcc.configuration", "mcc.redaction", "mcc.rules", "mcc.definitions", "mcc.documents")
 """Pure rooms of mcc that drones share."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.contracts": (),
     "mcc.configuration": (),
+    "mcc.redaction": ("mcc.contracts",),
     "mcc.rules": ("mcc.contracts",),
     "mcc.definitions": ("mcc.contracts", "mcc.rules"),
     "mcc.documents": ("mcc.contracts", "mcc.rules", "mcc.definitions"),

@@ -22,6 +22,7 @@ from mcc.contracts.journal import Entry
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
+from mcc.redaction import Redactor
 from tests.parity.world import World, calls, piece, team
 
 
@@ -388,7 +389,7 @@ async def test_redaction_and_dynamic_tools_are_wrappers_and_tool_sets_like_other
     agent = drone.Agent(
         drone.AgentDefinition(name="helper", prompt="Help."),
         model=model,
-        tools=Redacted(Growing(), ["topsecret-1234"]),
+        tools=Redacted(Growing(), Redactor(["topsecret-1234"])),
     )
     journal = drone.MemoryJournal("order")
     assert (await agent.run("go", agent.turn(journal))).completed

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from drone.agent.messages import ToolSpec
 from drone.agent.ports import Call, Output
-from drone.tools.redacted import MARK, Redacted
+from drone.tools.redacted import Redacted
 from mcc.contracts.journal import Origin
+from mcc.redaction import MARK, Redactor
 
 SECRET = "sk-live/öne+two=three 4"
 
@@ -30,7 +31,7 @@ class Saying:
 
 
 async def said(content: str, *secrets: str) -> str:
-    output = await Redacted(Saying(content), secrets).call(Call("1", "say", {}, Origin()))
+    output = await Redacted(Saying(content), Redactor(secrets)).call(Call("1", "say", {}, Origin()))
     assert output.subagent_ids == ("child",)
     return output.content
 

@@ -1,0 +1,114 @@
+"""A model around a model whose replies, errors and text on its way carry no known secret."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from drone.agent.mishap import mishap
+from drone.agent.ports import Ask, DeltaKind, Listener, Model, ModelError, Reply, WantedCall
+from mcc.redaction import Redactor, Stream
+
+
+class RedactedModel:
+    """What comes out is what is journaled, shown and asked with again: the model never meets what was redacted.
+
+    So a tool is called with the redacted arguments as well: a run that goes on later has no others.
+    """
+
+    def __init__(self, model: Model, redactor: Redactor) -> None:
+        self._model = model
+        self._redactor = redactor
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        ear = _Redacting(listener, self._redactor)
+        try:
+            reply = await self._model.ask(ask, ear)
+        except ModelError as error:
+            error.args = tuple(map(self._redactor.value, error.args))
+            raise
+        except Exception as error:
+            said = mishap(error)
+            if (clean := self._redactor.text(said)) == said:
+                raise
+            raise ModelError(f"The model {self.name} broke: {clean}") from error
+        ear.end()
+        return self._redacted(reply)
+
+    def _redacted(self, reply: Reply) -> Reply:
+        """Thinking that its provider signed is left out when it has a secret: changed, it would be refused."""
+        clean = self._redactor.text
+        return replace(
+            reply,
+            text=clean(reply.text),
+            thinking=clean(reply.thinking),
+            thoughts=tuple(thought for thought in reply.thoughts if self._redactor.model(thought) is thought),
+            tool_calls=tuple(map(self._call, reply.tool_calls)),
+        )
+
+    def _call(self, wanted: WantedCall) -> WantedCall:
+        clean = self._redactor.value
+        arguments: Mapping[str, object] | str = clean(wanted.arguments)
+        return WantedCall(clean(wanted.name), arguments, clean(wanted.provider_id))
+
+
+class _Redacting:
+    """Passes everything on, text as soon as it is known to be no part of a secret."""
+
+    def __init__(self, listener: Listener, redactor: Redactor) -> None:
+        self._listener = listener
+        self._redactor = redactor
+        self._streams: dict[DeltaKind, Stream] = {}
+
+    def delta(self, kind: DeltaKind, text: str) -> None:
+        stream = self._streams.get(kind)
+        if stream is None:
+            stream = self._streams[kind] = self._redactor.stream()
+        self._tell(kind, stream.feed(text))
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        self._streams.clear()
+        await self._listener.retried(self._redactor.text(error), wait_seconds)
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        self._streams.clear()
+        await self._listener.fell_back(source, target, self._redactor.text(error))
+
+    async def go_ahead(self) -> None:
+        await self._listener.go_ahead()
+
+    def end(self) -> None:
+        """No more text comes of any kind that has begun."""
+        for kind, stream in self._streams.items():
+            self._tell(kind, stream.end())
+
+    def _tell(self, kind: DeltaKind, text: str) -> None:
+        if text:
+            self._listener.delta(kind, text)
+
+
+class ModelSource(Protocol):
+    """Models by their names."""
+
+    @property
+    def default(self) -> Model: ...
+
+    def get(self, name: str) -> Model: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedModels:
+    """All models of a source, redacted."""
+
+    models: ModelSource
+    redactor: Redactor
+
+    @property
+    def default(self) -> Model:
+        return RedactedModel(self.models.default, self.redactor)
+
+    def get(self, name: str) -> Model:
+        return RedactedModel(self.models.get(name), self.redactor)
