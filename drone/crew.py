@@ -1,5 +1,6 @@
 """This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import assert_never
 
@@ -24,6 +25,7 @@ from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from drone.settings import Settings
 from drone.tools.agent_files import agent_files
+from drone.tools.agents_aside import AgentReader
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.detected import DETECTION, Detected
@@ -140,7 +142,9 @@ class Crew:
         if workspace is None:
             return self._definitions
         clean = self._settings.redactor.data
-        return self._definitions.nearer(replace(file, content=clean(file.content)) for file in agent_files(workspace))
+        files = (replace(file, content=clean(file.content)) for file in agent_files(workspace))
+        with closing(AgentReader()) as read:
+            return self._definitions.nearer(files, read)
 
     def _tools(self, workspace: Workspace | None, past: Past) -> ToolSet:
         """The tools of an order with this workspace, or without one."""

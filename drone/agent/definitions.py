@@ -8,7 +8,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability
 from mcc.contracts.shape import digest
 from mcc.definitions.errors import DefinitionError
-from mcc.definitions.files import MASTER, AgentFile
+from mcc.definitions.files import MASTER, AgentFile, Reader, workspace_agent
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.groups import TOOL_GROUPS, GroupTable, expanded
 from mcc.definitions.scopes import Agents, installed, with_workspace
@@ -58,9 +58,9 @@ class Definitions:
         """What is wrong with a workspace's files, in a bounded number of bounded sentences: they become entries."""
         return few([str(one) for one in (*self.known.refused, *self.known.warnings)], TOLD, TOLD_CHARACTERS)
 
-    def nearer(self, files: Iterable[AgentFile]) -> "Definitions":
+    def nearer(self, files: Iterable[AgentFile], read: Reader = workspace_agent) -> "Definitions":
         """With the agents of an order's workspace before these, none of them with more rights than the operator's."""
-        return Definitions(with_workspace(self.known, files, self.groups), self.groups)
+        return Definitions(with_workspace(self.known, files, self.groups, read), self.groups)
 
     def get(self, name: str) -> AgentDefinition:
         """Raises LookupError with a sentence: there is no such agent, or its file is broken."""

@@ -5,20 +5,18 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
-from drone.sandbox.paths import PathError, Workspace
-from drone.tools.entry_points import EntryPoint, entry_points
+from drone.tools.entry_points import EntryPoint
 from drone.tools.files import workspace_of
 from drone.tools.git_head import Head, git_head
+from drone.tools.manifests import Manifests
 from drone.tools.naming import written
 from drone.tools.tool import ToolContext, tool
-from drone.tools.walk import Found, Kind, Walk, read_up_to
+from drone.tools.walk import Found, Kind, Walk
 
 PROGRAMS = ("rg", "bwrap", "git")
-_LONGEST = 1_000_000
-_MANIFESTS = 100
 _SHOWN = 50
 
 LANGUAGES: Mapping[str, str] = {
@@ -74,7 +72,9 @@ def _detected(context: ToolContext, git_problem: str | None) -> str:
     found = list(walk.entries())
     files = [one for one in found if one.kind is Kind.FILE]
     builds = sorted((one for one in files if _is_build(one.path)), key=lambda one: (one.depth, one.path))
-    starts, notes = _entry_points(workspace, files, builds)
+    manifests = Manifests(workspace, context.stop)
+    manifests.read([one.path for one in builds])
+    starts = [*manifests.found, *_main_modules(files)]
     git, git_notes = git_head(workspace)
     return json.dumps(
         {
@@ -89,7 +89,7 @@ def _detected(context: ToolContext, git_problem: str | None) -> str:
             "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
             "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
             "git_tools": {"usable": git_problem is None, "problem": git_problem},
-            "notes": [*walk.notes, *notes, *git_notes],
+            "notes": [*walk.notes, *manifests.notes, *git_notes],
         },
         indent=1,
     )
@@ -108,20 +108,9 @@ def _languages(files: Iterable[Found]) -> list[dict[str, object]]:
     return [{"language": language, "files": count} for language, count in ranked]
 
 
-def _entry_points(
-    workspace: Workspace, files: Sequence[Found], builds: Sequence[Found]
-) -> tuple[list[EntryPoint], list[str]]:
-    """What manifests and main modules say, the topmost first; and what could not be read of them."""
-    found: list[EntryPoint] = []
-    notes: list[str] = []
-    for one in builds[:_MANIFESTS]:
-        try:
-            found.extend(entry_points(one.path, _text(workspace, one.path)))
-        except (PathError, OSError, ValueError, RecursionError) as error:
-            notes.append(f"{written(one.path)} could not be read: {str(error)[:200]}")
+def _main_modules(files: Iterable[Found]) -> list[EntryPoint]:
     mains = sorted((one for one in files if _is_main(one.path)), key=lambda one: (one.depth, one.path))
-    found.extend(EntryPoint("main module", _module(one.path), one.path, written(one.path)) for one in mains)
-    return found, notes
+    return [EntryPoint("main module", _module(one.path), one.path, written(one.path)) for one in mains]
 
 
 def _is_main(path: str) -> bool:
@@ -136,14 +125,6 @@ def _module(path: str) -> str:
     if name == "__main__.py" and all(part.isidentifier() for part in parts):
         return ".".join(parts)
     return written(path)
-
-
-def _text(workspace: Workspace, path: str) -> str:
-    with workspace.open_file(path, symlinks=False) as file:
-        data = read_up_to(file.fileno(), _LONGEST + 1)
-    if len(data) > _LONGEST:
-        raise ValueError(f"it is longer than {_LONGEST:,} bytes")
-    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
 def _git(head: Head | None) -> dict[str, str | None] | None:

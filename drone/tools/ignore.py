@@ -1,61 +1,182 @@
-"""This room is for .gitignore: which names of a directory a project does not count as its own."""
+"""Ignore files such as .gitignore: which names of a directory a project does not count as its own."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Protocol
 
 import re2
 
 from drone.tools.glob import GlobError, expression
 
-MAX_BYTES = 1_000_000
-"""A longer ignore file is not read."""
+MAX_BYTES = 64_000
+MAX_RULES = 1_000
+MAX_CHARACTERS = 200
+"""What is heeded of one ignore file: its first bytes, its first rules, and no rule that is longer."""
+
+PLAIN_BYTES = 8_000
+PLAIN_PATTERNS = 64
+PLAIN_WILDCARDS = 4
+"""An ignore file within these bounds is held against names at once: its worst name costs some milliseconds."""
 
 _NESTED = 4_000_000
+_WILD = "*?["
+
+
+class Rules(Protocol):
+    """What an ignore file says of paths relative to its directory, each with whether it is a directory.
+
+    True: ignored, False: wanted after all, None: nothing is said.
+    """
+
+    def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of an ignore file. `expression` is held against paths relative to the file, directories with `/`."""
+    """One line of an ignore file. `glob` without a slash is about a last name, any other about the whole path."""
 
     negated: bool
-    expression: str
+    glob: str
+    only_directories: bool
+    whole_path: bool
+
+    @property
+    def plain(self) -> str | None:
+        """What a name must be; None for a pattern."""
+        return None if any(mark in self.glob for mark in (*_WILD, "\\")) else self.glob
+
+    @property
+    def suffix(self) -> str | None:
+        """What a name must end in, for a rule such as `*.pyc`."""
+        ending = self.glob[1:]
+        plain = self.glob.startswith("*") and ending and not any(mark in ending for mark in (*_WILD, "\\"))
+        return ending if plain and not self.whole_path else None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The rules of a file's bytes, and what was not heeded, in the middle of a sentence; empty when all was."""
+
+    rules: tuple[Rule, ...]
+    left_out: str = ""
+
+    @classmethod
+    def of(cls, data: bytes) -> "Read":
+        """Lines that are no valid pattern match nothing, as in git."""
+        text = data[:MAX_BYTES].removeprefix(b"\xef\xbb\xbf").decode("latin-1")
+        lines = text.split("\n")
+        left_out = []
+        if len(data) > MAX_BYTES:
+            lines.pop()
+            left_out.append(f"what comes after {MAX_BYTES:,} bytes")
+        rules = list(_rules(lines))
+        short = [rule for rule in rules if len(rule.glob) <= MAX_CHARACTERS]
+        if len(short) < len(rules):
+            left_out.append(f"{len(rules) - len(short):,} rules of more than {MAX_CHARACTERS} characters")
+        if len(short) > MAX_RULES:
+            left_out.append(f"rules after the first {MAX_RULES:,}")
+        return cls(tuple(short[:MAX_RULES]), " and ".join(left_out))
+
+    @property
+    def plain(self) -> bool:
+        """Whether holding these rules against a name takes no time worth speaking of, whatever the name."""
+        patterns = [rule.glob for rule in self.rules if rule.plain is None and rule.suffix is None]
+        return len(patterns) <= PLAIN_PATTERNS and all(_wildcards(glob) <= PLAIN_WILDCARDS for glob in patterns)
 
 
 class IgnoreFile:
-    """The rules of one ignore file, for paths relative to its directory, as bytes."""
+    """The rules of one ignore file. The last rule that matches decides."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        runs = [(negated, [rule.expression for rule in run]) for negated, run in groupby(rules, lambda r: r.negated)]
-        self._runs = [(negated, _compiled(expressions)) for negated, expressions in reversed(runs)]
+        runs = [(negated, _Run.of(run)) for negated, run in groupby(rules, lambda rule: rule.negated)]
+        self._runs = tuple(reversed(runs))
 
     @classmethod
     def parse(cls, data: bytes) -> "IgnoreFile":
-        """Read the text of a .gitignore; lines that are no valid pattern match nothing, as in git."""
-        return cls(_rules(data))
+        return cls(Read.of(data).rules)
+
+    def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
+        return [self.verdict(path, directory=directory) for path, directory in paths]
 
     def verdict(self, path: bytes, *, directory: bool) -> bool | None:
-        """True: ignored, False: wanted after all, None: nothing is said. The last rule that matches decides."""
-        subject = path + b"/" if directory else path
-        for negated, expressions in self._runs:
-            if any(expression.fullmatch(subject) for expression in expressions):
+        name = path[path.rfind(b"/") + 1 :]
+        for negated, run in self._runs:
+            if run.names.match(name, directory) or run.paths.match(path, directory):
                 return not negated
         return None
 
 
-def _rules(data: bytes) -> Iterator[Rule]:
-    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        text = _trimmed(line.removesuffix(b"\r").decode("latin-1"))
+@dataclass(slots=True)
+class _Subjects:
+    """Rules about one kind of subject, sorted by how they are held against it."""
+
+    plain: set[bytes] = field(default_factory=set)
+    plain_directories: set[bytes] = field(default_factory=set)
+    suffixes: tuple[bytes, ...] = ()
+    suffixes_directories: tuple[bytes, ...] = ()
+    patterns: "list[re2._Regexp]" = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> "_Subjects":
+        found, expressions = cls(), []
+        for rule in rules:
+            if rule.plain is not None:
+                (found.plain_directories if rule.only_directories else found.plain).add(rule.plain.encode("latin-1"))
+            elif (suffix := rule.suffix) is not None and rule.only_directories:
+                found.suffixes_directories += (suffix.encode("latin-1"),)
+            elif suffix is not None:
+                found.suffixes += (suffix.encode("latin-1"),)
+            else:
+                expressions.append(expression(rule.glob) + ("/" if rule.only_directories else "/?"))
+        found.patterns = _compiled(expressions) if expressions else []
+        return found
+
+    def match(self, subject: bytes, directory: bool) -> bool:
+        if subject in self.plain or (self.suffixes and subject.endswith(self.suffixes)):
+            return True
+        if directory and (subject in self.plain_directories or subject.endswith(self.suffixes_directories)):
+            return True
+        if not self.patterns:
+            return False
+        written = subject + b"/" if directory else subject
+        return any(pattern.fullmatch(written) is not None for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Rules that stand one after the other and say the same."""
+
+    names: _Subjects
+    paths: _Subjects
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> "_Run":
+        listed = list(rules)
+        return cls(
+            _Subjects.of(rule for rule in listed if not rule.whole_path),
+            _Subjects.of(rule for rule in listed if rule.whole_path),
+        )
+
+
+def _rules(lines: Iterable[str]) -> Iterator[Rule]:
+    for line in lines:
+        text = _trimmed(line.removesuffix("\r"))
         if text.startswith("#"):
             continue
         negated = text.startswith("!")
         pattern = text[1:] if negated else text
-        try:
-            rule = _expression(pattern)
-        except GlobError:
-            continue
-        if rule:
-            yield Rule(negated, rule)
+        bare = pattern.removesuffix("/")
+        if bare and _is_valid(bare):
+            yield Rule(negated, bare.removeprefix("/"), pattern.endswith("/"), "/" in bare)
+
+
+def _is_valid(glob: str) -> bool:
+    """A rule that is too long is one that is told to be left out."""
+    try:
+        return len(glob) > MAX_CHARACTERS or bool(expression(glob.removeprefix("/")))
+    except GlobError:
+        return False
 
 
 def _trimmed(text: str) -> str:
@@ -65,18 +186,12 @@ def _trimmed(text: str) -> str:
     return bare + " " if slashes % 2 and len(bare) < len(text) else bare
 
 
-def _expression(pattern: str) -> str:
-    only_directories = pattern.endswith("/")
-    bare = pattern.removesuffix("/")
-    if not bare:
-        return ""
-    anywhere = "" if "/" in bare else "(?s:.*/)?"
-    end = "/" if only_directories else "/?"
-    return anywhere + expression(bare.removeprefix("/")) + end
+def _wildcards(glob: str) -> int:
+    return sum(glob.count(mark) for mark in _WILD)
 
 
-def _compiled(expressions: list[str]) -> list["re2._Regexp"]:
-    """The expressions as few automata as their size allows; each is linear in the length of a path."""
+def _compiled(expressions: list[str]) -> "list[re2._Regexp]":
+    """The expressions as few automata as their size allows; each is linear in the length of a subject."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True

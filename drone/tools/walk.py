@@ -2,17 +2,24 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Event
 
+from drone.sandbox.aside import Aside
 from drone.sandbox.marker import DIRECTORY
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
-from drone.tools.ignore import MAX_BYTES, IgnoreFile
+from drone.tools.ignore import MAX_BYTES
+from drone.tools.ignored import Ignored, IgnoreReader, answering
 
 ENTRY_LIMIT = 200_000
 """Names looked at before a walk stops and says so."""
+
+SECONDS = 20.0
+"""How long a walk goes on before it stops and says so."""
 
 NEVER_SHOWN = frozenset({b".git", os.fsencode(DIRECTORY)})
 
@@ -39,28 +46,11 @@ class Found:
         return "/".join(self.path.split("/")[-self.depth :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """Ignore files from the root down to a directory; the deepest that says anything decides."""
-
-    files: tuple[tuple[bytes, IgnoreFile], ...] = ()
-
-    def ignore(self, path: bytes, directory: bool) -> bool:
-        for base, file in reversed(self.files):
-            verdict = file.verdict(path[len(base) :], directory=directory)
-            if verdict is not None:
-                return verdict
-        return False
-
-    def plus(self, directory: bytes, file: IgnoreFile | None) -> "_Rules":
-        return self if file is None else _Rules((*self.files, (_prefix(directory), file)))
-
-
 @dataclass
 class Walk:
     """One walk, from `start` (relative, a directory) down to `depth` levels. `stop` ends it early.
 
-    While `entries` runs, `notes` gathers sentences on what could not be seen or was left out.
+    While `entries` runs, `notes` gathers sentences on what could not be seen or was left out. Use by one thread.
     """
 
     workspace: Workspace
@@ -68,16 +58,23 @@ class Walk:
     depth: int | None = None
     stop: Event = field(default_factory=Event)
     limit: int = ENTRY_LIMIT
+    seconds: float = SECONDS
     notes: list[str] = field(default_factory=list)
+    _until: float = float("inf")
     _seen: int = 0
     _unreadable: int = 0
 
     def entries(self) -> Iterator[Found]:
         """Everything below `start`, sorted by path. Raises `PathError` when `start` is no directory inside."""
         base = self._base()
-        yield from self._below(base, self._rules_above(base), 1)
+        self._until = time.monotonic() + self.seconds
+        with closing(Aside(answering, self.stop)) as aside:
+            reader = IgnoreReader(aside, self.notes)
+            yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:
             self.notes.append(f"Stopped after {self.limit:,} names; name a smaller part of the workspace.")
+        elif self._is_late:
+            self.notes.append(f"Stopped after {self.seconds:g} s; name a smaller part of the workspace.")
         if self._unreadable:
             many = "directory" if self._unreadable == 1 else "directories"
             self.notes.append(f"{self._unreadable:,} {many} could not be read.")
@@ -92,40 +89,46 @@ class Walk:
             raise PathDenied(f"{shown(self.start)} is {own}.")
         return base
 
-    def _rules_above(self, base: bytes) -> _Rules:
-        rules = _Rules().plus(b"", self._ignore_file(b".git/info/exclude"))
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._until
+
+    def _ignored_above(self, reader: IgnoreReader, base: bytes) -> Ignored:
+        ignored = self._plus(Ignored(), reader, b"", b".git/info/exclude")
         parts = base.split(b"/") if base else []
         for count in range(len(parts)):
             directory = b"/".join(parts[:count])
-            rules = rules.plus(directory, self._ignore_file(_prefix(directory) + b".gitignore"))
-        return rules
+            ignored = self._plus(ignored, reader, directory, _prefix(directory) + b".gitignore")
+        return ignored
 
-    def _below(self, top: bytes, rules: _Rules, depth: int) -> Iterator[Found]:
+    def _below(self, reader: IgnoreReader, top: bytes, ignored: Ignored, depth: int) -> Iterator[Found]:
         """Depth first with a stack of our own, so that no depth of directories is too deep."""
-        stack = [self._children(top, rules, depth)]
+        stack = [self._children(reader, top, ignored, depth)]
         while stack:
             step = next(stack[-1], None)
-            if step is None or self.stop.is_set() or self._seen >= self.limit:
+            if step is None or self.stop.is_set() or self._seen >= self.limit or self._is_late:
                 stack.pop()
                 continue
             found, path, inner = step
             yield found
             if found.kind is Kind.DIRECTORY and (self.depth is None or found.depth < self.depth):
-                stack.append(self._children(path, inner, found.depth + 1))
+                stack.append(self._children(reader, path, inner, found.depth + 1))
 
-    def _children(self, directory: bytes, rules: _Rules, depth: int) -> Iterator[tuple[Found, bytes, _Rules]]:
+    def _children(
+        self, reader: IgnoreReader, directory: bytes, ignored: Ignored, depth: int
+    ) -> Iterator[tuple[Found, bytes, Ignored]]:
         try:
             names = self._names(directory)
         except (PathError, OSError):
             self._unreadable += 1
             return
         if any(name == b".gitignore" and kind is Kind.FILE for name, kind, _ in names):
-            rules = rules.plus(directory, self._ignore_file(_prefix(directory) + b".gitignore"))
-        for name, kind, size in names:
-            path = _prefix(directory) + name
+            ignored = self._plus(ignored, reader, directory, _prefix(directory) + b".gitignore")
+        paths = [(_prefix(directory) + name, kind is Kind.DIRECTORY) for name, kind, _ in names]
+        for (_, kind, size), (path, _), is_ignored in zip(names, paths, ignored.among(paths), strict=True):
             self._seen += 1
-            if not rules.ignore(path, kind is Kind.DIRECTORY):
-                yield Found(os.fsdecode(path), kind, size, depth), path, rules
+            if not is_ignored:
+                yield Found(os.fsdecode(path), kind, size, depth), path, ignored
 
     def _names(self, directory: bytes) -> list[tuple[bytes, Kind, int]]:
         """What a directory holds, in the order in which full paths sort: a directory counts as its name and a slash."""
@@ -142,16 +145,15 @@ class Walk:
             os.close(fd)
         return sorted(names, key=lambda one: one[0] + b"/" if one[1] is Kind.DIRECTORY else one[0])
 
-    def _ignore_file(self, path: bytes) -> IgnoreFile | None:
+    def _plus(self, ignored: Ignored, reader: IgnoreReader, directory: bytes, path: bytes) -> Ignored:
+        """With the ignore file at `path`, which is about what lies below `directory`."""
         try:
             with self.workspace.open_file(os.fsdecode(path), symlinks=False) as file:
                 data = read_up_to(file.fileno(), MAX_BYTES + 1)
         except (PathError, OSError):
-            return None
-        if len(data) > MAX_BYTES:
-            self.notes.append(f"{os.fsdecode(path)} is longer than {MAX_BYTES:,} bytes and was not heeded.")
-            return None
-        return IgnoreFile.parse(data)
+            return ignored
+        rules = reader.rules(shown(os.fsdecode(path)), data, ignored)
+        return ignored if rules is None else ignored.plus(_prefix(directory), rules)
 
 
 def normal(workspace: Workspace, path: str) -> bytes:

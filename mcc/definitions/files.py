@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.agents import parse_agent
@@ -77,6 +78,10 @@ def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tup
         f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(found)]!r} and those after it are left out"
     )
     return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=said))
+
+
+Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tuple[DefinitionError, ...]]]
+"""Reads a workspace's file as `workspace_agent` does, wherever that is done."""
 
 
 def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:

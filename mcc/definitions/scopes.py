@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.definitions.agents import line_of_spawn
 from mcc.definitions.errors import DefinitionError, suggestion
-from mcc.definitions.files import MASTER, AgentFile, Scope, installed_agent, workspace_agent
+from mcc.definitions.files import MASTER, AgentFile, Reader, Scope, installed_agent, workspace_agent
 from mcc.definitions.groups import TOOL_GROUPS, GroupTable
 from mcc.definitions.rights import allowed_to
 from mcc.rules.report import TEXT_NAME
@@ -86,7 +86,9 @@ def _unknown_spawn(file: AgentFile, agent: AgentDefinition, known: Iterable[str]
     return None
 
 
-def with_workspace(agents: Agents, files: Iterable[AgentFile], groups: GroupTable = TOOL_GROUPS) -> Agents:
+def with_workspace(
+    agents: Agents, files: Iterable[AgentFile], groups: GroupTable = TOOL_GROUPS, read: Reader = workspace_agent
+) -> Agents:
     """`agents`, and before them those of a workspace's files, none of which may do more than the operator allows.
 
     An agent that the operator has too is held to that one, any other to the master; what is wrong is a warning.
@@ -98,7 +100,7 @@ def with_workspace(agents: Agents, files: Iterable[AgentFile], groups: GroupTabl
         try:
             if file.name in wanted:
                 raise DefinitionError(file.source, f"a second file for the agent {file.name!r}; it is left out")
-            wanted[file.name] = (file, _wanted(file, agents, groups, warnings))
+            wanted[file.name] = (file, _wanted(file, agents, groups, warnings, read))
         except DefinitionError as error:
             refused.append(error)
     own = frozenset(wanted) - frozenset(agents.usable)
@@ -111,9 +113,11 @@ def with_workspace(agents: Agents, files: Iterable[AgentFile], groups: GroupTabl
     return replace(agents, usable=usable, scopes=scopes, warnings=tuple(warnings), refused=tuple(refused), own=own)
 
 
-def _wanted(file: AgentFile, agents: Agents, groups: GroupTable, warnings: list[DefinitionError]) -> AgentDefinition:
+def _wanted(
+    file: AgentFile, agents: Agents, groups: GroupTable, warnings: list[DefinitionError], read: Reader
+) -> AgentDefinition:
     """What the file asks for. Raises `DefinitionError` when there is nothing to hold it to."""
-    definition, told = workspace_agent(file, groups)
+    definition, told = read(file, groups)
     warnings.extend(told)
     for name in (file.name, MASTER):
         if name in agents.problems:

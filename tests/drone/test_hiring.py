@@ -211,7 +211,7 @@ def test_a_workspaces_warnings_begin_the_masters_record() -> None:
 def test_what_is_wrong_with_a_workspaces_files_takes_a_bounded_number_of_bounded_entries() -> None:
     here = hiring(file("master"))
     many = "\n".join(f"key_{index}: x" for index in range(300))
-    long = f"tools: [{'x' * 200_000}]"
+    long = f"tools: [{'x' * 20_000}]"
     near = here.definitions.nearer([file("odd", long), *(file(f"odd_{index}", many) for index in range(20))])
     master = Hiring(near, here.models, here.turn).master("master", "offline", Bench({}))
     told = notes(master, "definition_warning")

@@ -1,0 +1,129 @@
+"""A process beside the drone answers questions, and is gone when it takes too much, or nobody asks any more."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.aside import ANSWER_BYTES, MEMORY_BYTES, Aside, CutOff
+from tests.drone.sandbox import work_aside
+
+ROOT = Path(__file__).parents[3]
+
+
+def wait_until_gone(pid: int) -> None:
+    """Returns when the process has ended; the time limit of the tests is the only other way out."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        select.select([watch], [], [])
+    finally:
+        os.close(watch)
+
+
+def test_questions_are_answered_by_one_process_one_after_the_other() -> None:
+    with closing(Aside(work_aside.echo)) as aside:
+        assert [aside.ask(question, 5) for question in (1, ["\ud800", "é"], {"a": None})] == [
+            1,
+            ["\ud800", "é"],
+            {"a": None},
+        ]
+        assert aside.ask("x" * 3_000_000, 5) == "x" * 3_000_000
+        assert aside.starts == 1
+
+
+def test_it_knows_nothing_of_the_drone_and_lets_others_go_first() -> None:
+    with closing(Aside(work_aside.who)) as aside:
+        told = aside.ask(None, 5)
+    assert told["pid"] != os.getpid() and told["nice"] > os.nice(0)
+    assert set(told["environment"]) <= {"LC_CTYPE"} and told["cwd"] == "/"
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> str:
+    """Opened by work that never ends: whoever opens it as well knows that the work has begun."""
+    os.mkfifo(tmp_path / "begun")
+    return str(tmp_path / "begun")
+
+
+def begun(pipe: str) -> None:
+    os.close(os.open(pipe, os.O_RDONLY))
+
+
+def test_a_question_that_takes_too_long_is_cut_off_and_the_next_one_answered_by_another_process(pipe: str) -> None:
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with closing(Aside(work_aside.spin)) as aside:
+        first = aside.ask("", 5)
+        with pytest.raises(CutOff, match="too long"):
+            aside.ask(pipe, 0.2)
+        wait_until_gone(first)
+        assert aside.ask("", 5) != first and aside.starts == 2
+    os.close(reader)
+
+
+def test_one_that_only_waits_is_cut_off_as_well() -> None:
+    with closing(Aside(work_aside.sleep)) as aside, pytest.raises(CutOff, match="too long"):
+        aside.ask(600, 0.1)
+
+
+def test_memory_and_answers_have_a_bound() -> None:
+    with closing(Aside(work_aside.greedy)) as aside, pytest.raises(CutOff, match="memory"):
+        aside.ask(MEMORY_BYTES, 5)
+    with closing(Aside(work_aside.long)) as aside, pytest.raises(CutOff, match="too much"):
+        aside.ask(ANSWER_BYTES + 1, 5)
+
+
+def test_what_the_work_refuses_and_what_breaks_it_is_told() -> None:
+    with closing(Aside(work_aside.picky)) as aside:
+        with pytest.raises(ValueError, match="not this one"):
+            aside.ask("value", 5)
+        with pytest.raises(CutOff, match="TypeError"):
+            aside.ask("other", 5)
+
+
+def test_nobody_waits_for_an_answer_that_is_not_wanted_any_more(pipe: str) -> None:
+    stop = threading.Event()
+    with closing(Aside(work_aside.spin, stop)) as aside:
+        pid = aside.ask("", 5)
+        stop.set()
+        with pytest.raises(CutOff, match="nobody waits"):
+            aside.ask(pipe, 300)
+        wait_until_gone(pid)
+
+
+@contextmanager
+def asked(pipe: str, seconds: str) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """A process that has asked something that never ends, and the process that was asked."""
+    script = str(Path(__file__).with_name("asking_parent.py"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen((sys.executable, script, pipe, seconds), stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        begun(pipe)
+        try:
+            yield parent, pid
+        finally:
+            parent.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_whoever_asked(pipe: str, number: signal.Signals) -> None:
+    with asked(pipe, "300") as (parent, pid):
+        parent.send_signal(number)
+        parent.wait()
+        wait_until_gone(pid)
+
+
+def test_it_ends_by_itself_when_whoever_asked_is_stopped(pipe: str) -> None:
+    with asked(pipe, "0.5") as (parent, pid):
+        parent.send_signal(signal.SIGSTOP)
+        wait_until_gone(pid)

@@ -1,0 +1,53 @@
+"""Work for the tests of processes that are asked questions: each function makes one that answers."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+Answering = Callable[[Any], object]
+
+
+def echo() -> Answering:
+    return lambda question: question
+
+
+def who() -> Answering:
+    return lambda question: {
+        "pid": os.getpid(),
+        "nice": os.nice(0),
+        "environment": dict(os.environ),
+        "cwd": os.getcwd(),
+    }
+
+
+def spin() -> Answering:
+    """Asked for nothing it says who it is; asked to open a pipe it never ends after that."""
+
+    def spinning(question: str) -> object:
+        if question:
+            os.close(os.open(question, os.O_WRONLY))
+        while question:
+            pass
+        return os.getpid()
+
+    return spinning
+
+
+def sleep() -> Answering:
+    return lambda seconds: time.sleep(seconds)
+
+
+def greedy() -> Answering:
+    return lambda question: len(bytearray(question))
+
+
+def long() -> Answering:
+    return lambda question: "x" * question
+
+
+def picky() -> Answering:
+    def refuse(question: Any) -> object:
+        raise {"value": ValueError, "other": TypeError}[question]("not this one")
+
+    return refuse
