@@ -1,6 +1,8 @@
-# One image for all of ours: mcc, drone, Flower and migrations differ by command only (see docker-compose.yml).
+# One image for all of ours: mcc, drone, Flower, proxy and migrations differ by command only (see docker-compose.yml).
 
-FROM python:3.12-slim AS build
+ARG PYTHON_IMAGE=python:3.12-slim
+
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
@@ -17,17 +19,18 @@ RUN /opt/build/bin/hatchling build -t wheel \
     && /opt/mcc/bin/pip install --no-deps --no-index dist/*.whl
 
 
-FROM python:3.12-slim
-# git and ripgrep serve the agents' tools, bubblewrap is their sandbox where the host lets a container use it.
+FROM ${PYTHON_IMAGE}
+# git and ripgrep serve the agents' tools, bubblewrap is their sandbox where the host lets a container use it; tinyproxy is
+# the only way from the drones to the outside.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends bubblewrap git ripgrep \
+    && apt-get install --yes --no-install-recommends bubblewrap git ripgrep tinyproxy \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 mcc \
     && useradd --uid 10001 --gid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin mcc \
     && install --directory --owner mcc --group mcc --mode 0700 /data \
     && install --directory --owner mcc --group mcc /workspaces
 COPY --from=build /opt/mcc /opt/mcc
-COPY deploy/entry deploy/alive /usr/local/bin/
+COPY deploy/entry deploy/alive deploy/proxy /usr/local/bin/
 
 ENV PATH=/opt/mcc/bin:$PATH HOME=/tmp MCC_DATA_DIR=/data PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /data

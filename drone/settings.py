@@ -193,6 +193,8 @@ class Settings(BaseSettings):
     wedged_seconds: Positive = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    egress_proxy: Annotated[str, Field(pattern=r"^https?://[^/@\s]+/?$")] | None = None
+
     openai_base_url: str | None = None
     anthropic_base_url: str | None = None
     ollama_base_url: str | None = None

@@ -21,7 +21,7 @@ def problem_with(base_url: str) -> str | None:
         return "its base_url holds a user name or password; name the variable of the key in api_key_env instead"
     if parts.query or parts.fragment:
         return "its base_url must end with the path, without ? or #"
-    if parts.scheme == "http" and not _on_this_machine(parts.hostname):
+    if parts.scheme == "http" and not is_on_this_machine(parts.hostname):
         return f"its base_url is http and {parts.hostname} is not this machine; use https"
     return None
 
@@ -35,7 +35,8 @@ def _split(base_url: str) -> SplitResult | None:
     return parts
 
 
-def _on_this_machine(host: str) -> bool:
+def is_on_this_machine(host: str) -> bool:
+    """Whether the name is that of the loopback, without asking anybody."""
     if host == "localhost":
         return True
     try:

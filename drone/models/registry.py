@@ -79,7 +79,7 @@ class Models:
         if self._wire is None:
             from drone.models.transport import Wire
 
-            self._wire = Wire()
+            self._wire = Wire(proxy=self._settings.egress_proxy)
         return self._wire
 
     def _capability(self, name: str) -> Capability:

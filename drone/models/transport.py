@@ -13,6 +13,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from drone.agent.ports import ModelError
+from drone.models.addresses import is_on_this_machine
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0
@@ -97,11 +98,17 @@ class _Unpack:
 
 
 class Wire:
-    """One session for a whole process: all models share it. `transport` is for tests; it stays the caller's."""
+    """One session for a whole process: all models share it. `transport` is for tests; it stays the caller's.
 
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    `proxy` is the address of an HTTP proxy that every https request goes through, by CONNECT, so that it sees the
+    provider's host and neither key nor text. Servers on this machine are asked directly.
+    """
+
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, proxy: str | None = None) -> None:
         self._given = transport
+        self._proxy = httpx.Proxy(proxy) if proxy else None
         self._own: AiohttpTransport | None = None
+        self._through: AiohttpTransport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, target: Target, body: bytes, read_seconds: float) -> Answer:
@@ -115,24 +122,26 @@ class Wire:
         request = httpx.Request("POST", target.url, headers=target.headers, stream=sent, extensions=timeout)
         request.read()
         try:
-            response = await self._transport().handle_async_request(request)
+            response = await self._transport(target.url).handle_async_request(request)
         except _NOT_HERE as error:
             raise _told(target.name, error) from error
         return Answer(target.name, response)
 
     async def aclose(self) -> None:
-        own, self._own = self._own, None
+        own, self._own, self._through = self._own, None, None
         if own is not None:
             await own.aclose()
 
-    def _transport(self) -> httpx.AsyncBaseTransport:
+    def _transport(self, url: httpx.URL) -> httpx.AsyncBaseTransport:
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
-        if self._own is None or loop is not self._loop:
+        if self._own is None or self._through is None or loop is not self._loop:
             self._loop = loop
-            self._own = AiohttpTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=_session)
-        return self._own
+            session, unused = _session(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._own = AiohttpTransport(verify=unused, client=session)
+            self._through = AiohttpTransport(verify=unused, client=session, proxy=self._proxy)
+        return self._own if url.scheme == "http" or is_on_this_machine(url.host) else self._through
 
 
 def _session() -> aiohttp.ClientSession:
@@ -149,6 +158,10 @@ def _told(name: str, error: Exception) -> ModelError:
         return ModelError(f"{name} could not be reached: its certificate is not trusted on this machine.")
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL):
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
+    if isinstance(cause, aiohttp.ClientHttpProxyError):
+        return ModelError(
+            f"{name} could not be reached: the egress proxy answered {cause.status}; allow its host there."
+        )
     return Unreachable(f"{name} {_happened(error, cause)}.", retryable=True)
 
 
@@ -156,6 +169,8 @@ def _happened(error: Exception, cause: BaseException) -> str:
     match cause:
         case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
             return f"could not be reached within {CONNECT_SECONDS:g} seconds"
+        case aiohttp.ClientProxyConnectionError():
+            return "could not be reached: the egress proxy does not answer"
         case aiohttp.ClientConnectorDNSError():
             return "could not be reached: its host name is not known"
         case aiohttp.ClientConnectorError() | httpx.ConnectError():

@@ -49,6 +49,7 @@ OF_DRONES: Mapping[str, str] = {
     "canary_patience_seconds": "How long that message may take.",
     "drain_cancel_seconds": "After SIGTERM: how long turns may go on to their end.",
     "drain_hand_back_seconds": "After SIGTERM: when orders that still run are handed back.",
+    "egress_proxy": "An HTTP proxy that models off this machine are asked through: `http://HOST:PORT`.",
     "wedged_seconds": "The process ends itself when its event loop has not turned for so long.",
     "log_level": "What is logged on standard error.",
     "openai_base_url": "Address for `openai/…` instead of the provider's own.",

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from drone.agent.ports import ModelError
 from drone.models.openai import ChatCompletions
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Wire
@@ -288,3 +289,37 @@ def test_an_address_that_no_key_may_be_sent_to_is_refused(address: str) -> None:
 )
 def test_an_address_over_https_or_on_this_machine_is_taken(address: str) -> None:
     assert Endpoint("openai/m", "m", address).base_url == address
+
+
+async def ask(own: Wire, address: str, bench: Any) -> ModelError:
+    with pytest.raises(ModelError) as refused:
+        await model(address, own).ask(bench.asking(), bench.ear)
+    return refused.value
+
+
+async def test_a_provider_elsewhere_is_asked_through_the_proxy_which_sees_its_host_and_no_key(bench: Any) -> None:
+    seen: list[bytes] = []
+
+    async def refuse(guest: Guest) -> None:
+        seen.append(await guest.reader.readuntil(b"\r\n\r\n"))
+        await guest.say(b"HTTP/1.1 403 Filtered\r\ncontent-length: 0\r\n\r\n")
+
+    async with server(refuse) as address:
+        own = Wire(proxy=address.removesuffix("/v1"))
+        error = await ask(own, "https://models.example.invalid/v1", bench)
+        await own.aclose()
+    assert "egress proxy answered 403" in str(error)
+    assert seen[0].startswith(b"CONNECT models.example.invalid:443 ")
+    assert all(b"authorization" not in head.lower() and b"kkkk" not in head for head in seen)
+
+
+async def test_a_server_on_this_machine_is_asked_past_the_proxy(bench: Any) -> None:
+    async def answer(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
+
+    async with server(answer) as address:
+        own = Wire(proxy="http://127.0.0.1:1")
+        assert (await model(address, own).ask(bench.asking(), bench.ear)).text == "x"
+        assert "egress proxy does not answer" in str(await ask(own, "https://models.example.invalid/v1", bench))
+        await own.aclose()

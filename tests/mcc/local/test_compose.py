@@ -1,9 +1,13 @@
 """docker-compose.yml and its helpers: what they promise, read from the files and tried where that is possible."""
 
+import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +89,118 @@ def test_databases_are_on_an_internal_network_only() -> None:
     assert COMPOSE["networks"]["core"] == {"internal": True}
     for name in ("redis", "postgres", "migrate"):
         assert SERVICES[name]["networks"] == ["core"]
-    assert set(SERVICES["drone"]["networks"]) == {"core", "egress"}
+
+
+def test_drones_have_no_way_out_but_the_proxy() -> None:
+    inside = {name for name, network in COMPOSE["networks"].items() if network == {"internal": True}}
+    assert set(SERVICES["drone"]["networks"]) == {"core", "egress"} <= inside
+    assert {name for name, service in SERVICES.items() if "egress" in service["networks"]} == {"drone", "proxy"}
+    assert set(SERVICES["proxy"]["networks"]) - inside == {"outside"}
+    assert not SERVICES["proxy"].get("secrets")
+    host, _, port = SERVICES["drone"]["environment"]["DRONE_EGRESS_PROXY"].removeprefix("http://").partition(":")
+    assert host == "proxy" and f"PROXY_PORT:-{port}" in (ROOT / "deploy" / "proxy").read_text()
+
+
+@contextmanager
+def proxy(tmp_path: Path, hosts: str) -> Iterator[int]:
+    """The way out as the compose file runs it; its port."""
+    if shutil.which("tinyproxy") is None:
+        pytest.skip("tinyproxy is not installed (make system-deps brings it)")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = {"PROXY_PORT": str(port), "PROXY_ADDRESS": "127.0.0.1", "MODEL_HOSTS": hosts}
+    command = [ROOT / "deploy" / "proxy", tmp_path]
+    with subprocess.Popen(command, env={"PATH": os.environ["PATH"], **told}, stdout=subprocess.DEVNULL) as process:
+        try:
+            while not answers(port):
+                with suppress(subprocess.TimeoutExpired):
+                    pytest.fail(f"the proxy ended with {process.wait(0.05)}")
+            yield port
+        finally:
+            process.terminate()
+            process.wait(5)
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("target", "is_let_through"),
+    [
+        ("models.invalid:443", True),
+        ("modelsXinvalid:443", False),
+        ("models.invalid.evil.invalid:443", False),
+        ("evil.models.invalid:443", False),
+        ("models.invalid:22", False),
+        ("127.0.0.1:443", False),
+        ("redis:443", False),
+    ],
+)
+def test_the_way_out_leads_to_named_hosts_on_port_443_only(tmp_path: Path, target: str, is_let_through: bool) -> None:
+    with (
+        proxy(tmp_path, "other.invalid models.invalid") as port,
+        socket.create_connection(("127.0.0.1", port), timeout=10) as asked,
+    ):
+        asked.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        status = asked.makefile("rb").readline().split()[1]
+    assert (status == b"403") is not is_let_through
+
+
+@pytest.mark.parametrize("hosts", ["a.example;id", "*", "api.example/path", "-x", "$(id)", ".example", "a\\.b"])
+def test_a_host_that_is_none_stops_the_way_out(tmp_path: Path, hosts: str) -> None:
+    told = subprocess.run(
+        [ROOT / "deploy" / "proxy", tmp_path],
+        env={"PATH": os.environ["PATH"], "MODEL_HOSTS": hosts},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert told.returncode == 1 and "is not a host name" in told.stderr
+
+
+IMAGES = ROOT / "deploy" / "images.env"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def pinned(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def is_fixed(image: str) -> bool:
+    return re.fullmatch(r"[a-z0-9./_-]+:[A-Za-z0-9._-]+@sha256:[0-9a-f]{64}", image) is not None
+
+
+def test_images_of_a_release_are_named_by_digest() -> None:
+    """The file is there where a registry could be asked; what it holds is never a tag alone."""
+    if not IMAGES.exists():
+        pytest.skip("deploy/images.env was not written: scripts/pin-images needs an image registry")
+    assert set(pinned(IMAGES)) == {"MCC_REDIS_IMAGE", "MCC_POSTGRES_IMAGE", "MCC_PYTHON_IMAGE"}
+    assert all(map(is_fixed, pinned(IMAGES).values()))
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [(DIGEST, True), ("latest", False), ("sha256:", False), ("", False)])
+def test_pinning_writes_digests_or_nothing(tmp_path: Path, answer: str, is_written: bool) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    docker.chmod(0o755)
+    file = tmp_path / "images.env"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    told = subprocess.run(
+        [ROOT / "scripts" / "pin-images", file], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (told.returncode == 0, file.exists()) == (is_written, is_written)
+    if is_written:
+        assert set(pinned(file)) == {"MCC_REDIS_IMAGE", "MCC_POSTGRES_IMAGE", "MCC_PYTHON_IMAGE"}
+        assert all(map(is_fixed, pinned(file).values()))
 
 
 def test_no_secret_is_in_the_environment() -> None:
@@ -221,7 +336,7 @@ def test_a_container_does_not_start_with_a_secret_that_is_none(tmp_path: Path, s
 
 def test_the_image_is_built_from_hashed_locks_and_runs_as_nobody_special() -> None:
     text = (ROOT / "Dockerfile").read_text()
-    assert len(re.findall(r"^FROM python:3\.12-slim", text, re.MULTILINE)) == 2
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${PYTHON_IMAGE}"] * 2
     assert "--require-hashes --requirement requirements.lock" in text
     assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
     for copied in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
