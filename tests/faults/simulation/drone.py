@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+from drone.sandbox.roots import Roots
 from drone.worker.control import ControlListener
 from drone.worker.keeper import Keeper
 from drone.worker.poll import Poll
@@ -114,7 +115,7 @@ class SimulatedDrone:
             self._offload,
             crew,
             self._keeper,
-            (disks.workspaces,),
+            Roots((disks.workspaces,)),
             disks.own / process.name,
             host=process.name,
             clock=loop.time,
