@@ -29,7 +29,6 @@ class _Work(Generic[T]):
 
     order_id: str
     function: Callable[[], T]
-    asked_at: float
     result: "asyncio.Future[T]"
     admitted: bool = False
     begun: bool = False
@@ -84,8 +83,8 @@ class Threads:
         self._waiting: list[_Work[Any]] = []
         self._running: set[_Work[Any]] = set()
         self._taken: Counter[str] = Counter()
-        self.ended_at = float("-inf")
-        """When some work last ended."""
+        self.ended = 0
+        """How much work has ended so far."""
 
     async def run(self, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
         """What the function answers or raises. When cancelled, the thread goes on by itself.
@@ -96,7 +95,7 @@ class Threads:
             raise NoThread(self._why(order_id))
         context = copy_context()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        work = _Work(order_id, lambda: context.run(function, *arguments), self._clock(), result)
+        work = _Work(order_id, lambda: context.run(function, *arguments), result)
         self._waiting.append(work)
         self._admit()
         try:
@@ -112,12 +111,11 @@ class Threads:
         """Whether every thread that this order may have is left behind."""
         return self._taken[order_id] >= self._per_order <= self.left_behind()[order_id]
 
-    def held_up_since(self) -> float | None:
-        """Since when some work has not begun that its own order does not hold up; None when there is none."""
-        return min((work.asked_at for work in (*self._waiting, *self._running) if self._is_held_up(work)), default=None)
-
-    def _is_held_up(self, work: _Work[Any]) -> bool:
-        return not work.begun and (work.admitted or self._taken[work.order_id] < self._per_order)
+    def keeps_waiting(self) -> bool:
+        """Whether some work has not begun that its own order does not hold up."""
+        if any(not work.begun for work in self._running):
+            return True
+        return any(self._taken[work.order_id] < self._per_order for work in self._waiting)
 
     def _is_left_behind(self, work: _Work[Any]) -> bool:
         return work.abandoned_at is not None and self._clock() - work.abandoned_at >= self._grace_seconds
@@ -145,7 +143,7 @@ class Threads:
         self._taken[work.order_id] -= 1
         if not self._taken[work.order_id]:
             del self._taken[work.order_id]
-        self.ended_at = self._clock()
+        self.ended += 1
         problem = None if ending.cancelled() else ending.exception()
         if not work.result.done():
             if problem is None:
@@ -198,10 +196,14 @@ class Pools:
         """Whether this order has left all threads behind that it may have of one kind."""
         return any(one.is_exhausted(order_id) for one in self.every)
 
-    def held_up_seconds(self, now: float) -> float:
-        """For how long work has waited to begin while no work of any kind has ended; 0 when none waits for others."""
-        since = [at for one in self.every if (at := one.held_up_since()) is not None]
-        return max(0.0, now - max(min(since), *(one.ended_at for one in self.every))) if since else 0.0
+    def keep_waiting(self) -> bool:
+        """Whether some work has not begun that its own order does not hold up."""
+        return any(one.keeps_waiting() for one in self.every)
+
+    @property
+    def ended(self) -> int:
+        """How much work of any kind has ended so far."""
+        return sum(one.ended for one in self.every)
 
     def of(self, order_id: str) -> "OwnThreads":
         return OwnThreads(self, order_id)

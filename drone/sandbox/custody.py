@@ -38,6 +38,9 @@ class Custody:
         self._term = 0
         self._watched: dict[int, Process] = {}
         self._lock = threading.Lock()
+        self._recording = threading.Lock()
+        self._watch: tuple[float, float] | None = None
+        self._signals: int | None = None
         self._busy = threading.Event()
         self._closed = False
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -59,6 +62,20 @@ class Custody:
         self._until, self._margin_seconds, self._clock, self._record = until, margin_seconds, clock, record
         if record is not None:
             make_private_directory(record.parent)
+
+    def watch_over(self, frozen_seconds: float, exit_seconds: float) -> int:
+        """From now on the reaper watches this very process too, which is guarded: it is killed after so long without a
+        sign of life, and so long after a signal that tells it to end. Its pipe is held open until the process ends.
+
+        Answers the descriptor that the numbers of signals are to be written to (`signal.set_wakeup_fd`).
+        """
+        with self._lock:
+            self._watch = (frozen_seconds, exit_seconds)
+            self._signals = os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK)
+            self._replace_reaper()
+            self._start_keep_alive()
+        self._busy.set()
+        return self._signals
 
     @property
     def term(self) -> int:
@@ -82,26 +99,25 @@ class Custody:
         process = Process.of(pid)
         if self._until is None or process is None:
             return
-        with self._lock:
-            self._watched[pid] = process
+        with self._recording:
             self._write_down(f"+ {process.pid} {process.started}\n")
-            self._tell(f"{self._pulse()}+ {process.pid} {process.started}\n")
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._keep_alive, name="custody", daemon=True)
-                self._thread.start()
+            with self._lock:
+                self._watched[pid] = process
+                self._tell(f"{self._pulse()}+ {process.pid} {process.started}\n")
+                self._start_keep_alive()
         self._busy.set()
 
     def release(self, pid: int) -> None:
         """It has ended."""
-        with self._lock:
-            if self._watched.pop(pid, None) is None:
-                return
-            self._tell(f"- {pid}\n")
-            if self._watched:
-                self._write_down(f"- {pid}\n")
-            else:
-                self._busy.clear()
-                self._write_down(None)
+        with self._recording:
+            with self._lock:
+                if self._watched.pop(pid, None) is None:
+                    return
+                self._tell(f"- {pid}\n")
+                left = bool(self._watched)
+                if not left and self._watch is None:
+                    self._busy.clear()
+            self._write_down(f"- {pid}\n" if left else None)
 
     def end_term(self) -> None:
         """The lease is lost: whatever runs is killed, whatever was about to start does not."""
@@ -111,10 +127,13 @@ class Custody:
         signal_all(left, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill what still runs, and let the reaper go."""
+        """Kill what still runs, and let the reaper go, unless it watches this process to its end."""
         with self._lock:
             self._closed = True
             left, self._watched = list(self._watched.values()), {}
+            if self._watch is not None:
+                signal_all(left, signal.SIGKILL)
+                return
             self._write_down(None)
             gone, self._reaper = self._reaper, None
         self._busy.set()
@@ -122,11 +141,16 @@ class Custody:
         if gone is not None:
             _dismiss(gone)
 
+    def _start_keep_alive(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._keep_alive, name="custody", daemon=True)
+            self._thread.start()
+
     def _keep_alive(self) -> None:
-        while not self._closed:
+        while self._watch is not None or not self._closed:
             self._busy.wait()
             with self._lock:
-                if self._watched and not self._closed:
+                if self._watch is not None or (self._watched and not self._closed):
                     self._tell(self._pulse())
             threading.Event().wait(self._margin_seconds / 4)
 
@@ -135,12 +159,17 @@ class Custody:
 
     def _tell(self, lines: str) -> None:
         """Say it to the reaper. One that is gone, or does not listen, is replaced and told everything."""
-        if self._closed or self._said(lines):
+        if (self._closed and self._watch is None) or self._said(lines):
             return
+        self._replace_reaper()
+
+    def _replace_reaper(self) -> None:
         if self._reaper is not None:
             _dismiss(self._reaper, at_once=True)
         everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
-        self._reaper = _hired(self._margin_seconds / 2)
+        self._reaper = _hired(self._margin_seconds / 2, self._watch)
+        if self._signals is not None and self._reaper is not None and self._reaper.stdin is not None:
+            os.dup2(self._reaper.stdin.fileno(), self._signals, inheritable=False)
         if not self._said(self._pulse() + everything):
             signal_all(self._watched.values(), signal.SIGKILL)
 
@@ -180,14 +209,15 @@ def left_behind(record: Path) -> list[Process]:
     return list(left.values())
 
 
-def _hired(silent_seconds: float) -> "subprocess.Popen[bytes] | None":
+def _hired(silent_seconds: float, watch: tuple[float, float] | None) -> "subprocess.Popen[bytes] | None":
     environment: Mapping[str, str] = {}
+    watched = () if watch is None else (str(os.getpid()), *map(repr, watch))
     try:
         hired = subprocess.Popen(
-            (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds)),
+            (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=None if watched else subprocess.DEVNULL,
             env=environment,
             start_new_session=True,
             cwd="/",

@@ -1,7 +1,8 @@
 """This room is for the reaper: a process beside a drone that holds back, and ends, what the drone started.
 
-It is run by its path (`python -I -S reaper.py SILENT_SECONDS`) with the drone's keep-alive pipe as standard input, in a
-session of its own, and needs nothing but the standard library. One command a line:
+It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS]`) with the drone's
+keep-alive pipe as standard input, in a session of its own, and needs nothing but the standard library. One command a
+line:
 
     = UNTIL               still here; effects may go on until UNTIL (seconds since boot)
     + PID STARTED         look after this process, its group and what descends from it
@@ -10,6 +11,10 @@ session of its own, and needs nothing but the standard library. One command a li
 
 Past UNTIL all of them are stopped (SIGSTOP), and they go on when a later UNTIL comes. When it is past and the pipe is
 silent, or the pipe is closed, they are killed: nobody is left who could answer for them.
+
+With the other arguments it watches the drone itself as well, and kills it with all of them: when the pipe was silent
+for FROZEN_SECONDS, or when a signal told the drone to end EXIT_SECONDS ago and it has not. The interpreter writes the
+number of a signal into the pipe even while it runs no Python (`signal.set_wakeup_fd`). A stopped drone is let be.
 """
 
 import contextlib
@@ -26,6 +31,7 @@ _PASSES = 20
 _LOOK_SECONDS = 1.0
 _OVERDUE_SECONDS = 0.05
 _PIECE = 65_536
+_TO_END = bytes((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
 
 
 def boot_seconds() -> float:
@@ -129,10 +135,56 @@ def verdict(now: float, until: float, heard: float, silent_seconds: float) -> Ve
     return Verdict.STOP if now - heard < silent_seconds else Verdict.KILL
 
 
-class Reaper:
-    """What is looked after, and how it stands."""
+class Vigil:
+    """Whether a drone is to be killed: because it says nothing, or does not end when it is told to.
 
-    def __init__(self, silent_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
+    Judged in the running time of whoever looks, once a second or more often: longer gaps, in which that one was held up
+    itself, count as a second. A drone that is stopped has nothing counted against it.
+    """
+
+    def __init__(self, frozen_seconds: float, exit_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._frozen_seconds = frozen_seconds
+        self._exit_seconds = exit_seconds
+        self._clock = clock
+        self._looked_at = clock()
+        self._silent = 0.0
+        self._ending: float | None = None
+
+    def hear(self) -> None:
+        """A sign of life."""
+        self._silent = 0.0
+
+    def told_to_end(self) -> None:
+        self._ending = self._ending or 0.0
+
+    def look(self, *, stopped: bool) -> str | None:
+        """Why the drone is to be killed now; None when it is not."""
+        now = self._clock()
+        gap, self._looked_at = min(now - self._looked_at, _LOOK_SECONDS), now
+        if stopped:
+            self._silent = 0.0
+            return None
+        self._silent += gap
+        if self._ending is not None:
+            self._ending += gap
+            if self._ending >= self._exit_seconds:
+                return f"it was told to end {self._ending:.0f} s ago"
+        return f"it gave no sign of life for {self._silent:.0f} s" if self._silent >= self._frozen_seconds else None
+
+
+class Reaper:
+    """What is looked after, and how it stands. With a `vigil` the `drone` is watched too."""
+
+    def __init__(
+        self,
+        silent_seconds: float,
+        clock: Callable[[], float] = boot_seconds,
+        *,
+        drone: Process | None = None,
+        vigil: Vigil | None = None,
+    ) -> None:
+        self._drone = drone
+        self._vigil = vigil
         self._silent_seconds = silent_seconds
         self._clock = clock
         self._until = float("-inf")
@@ -144,6 +196,8 @@ class Reaper:
         """Take commands in; one that cannot be read is passed over."""
         for line in lines:
             self._heard = self._clock()
+            if self._vigil is not None:
+                self._vigil.hear()
             with contextlib.suppress(ValueError):
                 self._obey(*line.split())
 
@@ -159,8 +213,19 @@ class Reaper:
             case "!", []:
                 self.end()
 
+    def told_to_end(self) -> None:
+        """A signal told the drone to end."""
+        if self._vigil is not None:
+            self._vigil.told_to_end()
+
     def look(self) -> None:
         """Do what the moment asks for."""
+        if self._vigil is not None and self._drone is not None:
+            why = self._vigil.look(stopped=self._drone.stopped)
+            if why is not None:
+                self.end()
+                print(f"The drone with pid {self._drone.pid} is killed: {why}.", file=sys.stderr, flush=True)
+                self._drone.kill()
         if not self.watched:
             return
         match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
@@ -190,7 +255,7 @@ class Reaper:
     def patience(self) -> float | None:
         """Seconds until the next look when nothing is heard; None = for ever."""
         if not self.watched:
-            return None
+            return None if self._vigil is None else _LOOK_SECONDS
         left = self._until - self._clock()
         return min(left, _LOOK_SECONDS) if left > 0 else _OVERDUE_SECONDS
 
@@ -203,6 +268,9 @@ def serve(pipe: int, reaper: Reaper) -> None:
             piece = os.read(pipe, _PIECE)
             if not piece:
                 break
+            if set(_TO_END) & set(piece):
+                reaper.told_to_end()
+                piece = piece.translate(None, _TO_END)
             *lines, rest = (rest + piece).split(b"\n")
             reaper.hear(line.decode("ascii", "replace") for line in lines)
         reaper.look()
@@ -212,7 +280,13 @@ def serve(pipe: int, reaper: Reaper) -> None:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    serve(0, Reaper(float(sys.argv[1])))
+    silent_seconds, *watched = map(float, sys.argv[1:])
+    if not watched:
+        return serve(0, Reaper(silent_seconds))
+    pid, frozen_seconds, exit_seconds = watched
+    drone = Process.of(int(pid))
+    if os.getppid() == pid:
+        serve(0, Reaper(silent_seconds, drone=drone, vigil=Vigil(frozen_seconds, exit_seconds)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from drone.worker.loop import SharedLoop, Stall
 from drone.worker.refused import RefusedMessages
 from drone.worker.runner import Crew
 from drone.worker.slots import Slots
-from drone.worker.workshop import Workshop
+from drone.worker.workshop import Exits, Workshop
 from mcc import __version__
 from mcc.contracts.drones import Capability, Registration
 from mcc.dispatch.hints import Hints
@@ -31,6 +31,8 @@ log = structlog.get_logger("drone")
 
 LOOK_SECONDS = 1.0
 START_SECONDS = 60.0
+HAND_BACK_SECONDS = 1.0
+"""What handing orders back may take."""
 
 
 class CannotStart(Exception):
@@ -65,17 +67,25 @@ class Drone:
         self._bodies: dict[int, str] = {}
         self._asked = False
         self._asks: SimpleQueue[None] = SimpleQueue()
+        self._stop_worker: Callable[[], None] = lambda: None
+        self._why = ""
+        self.ending = threading.Event()
+        """Set when this drone begins to end."""
         self.drained = threading.Event()
         self._ending = threading.Thread(target=self._end, name="drain", daemon=True)
         self._keeper: Keeper
         self._workshop: Workshop
         self._sweep: SweepLoop
 
-    def start(self, pause: Callable[[float], None] = awaited.rested) -> None:
+    def start(
+        self, pause: Callable[[float], None] = awaited.rested, stop_worker: Callable[[], None] = lambda: None
+    ) -> None:
         """Register and begin to look for work; a database that is away is waited for. Raises `CannotStart`.
 
-        `pause` is how it waits, and may raise.
+        `pause` is how it waits, and may raise. `stop_worker` is called when this drone gives up by itself: it ends the
+        process with a code that says so.
         """
+        self._stop_worker = stop_worker
         try:
             if problem := awaited.schema_problem(self._store, pause):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
@@ -118,9 +128,17 @@ class Drone:
         if order_id is not None and not self._asked:
             self._loop.submit(self._workshop.ask_to_cancel(order_id, "terminated as a Celery task", principal))
 
-    def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
+    def watch_over(self) -> int:
+        """Have this process killed when it freezes, or does not end when it is told to.
+
+        Answers the descriptor that the numbers of signals are to be written to (`signal.set_wakeup_fd`).
+        """
+        return self._workshop.watch_over()
+
+    def sing(self, queue: str, restart: Callable[[], None]) -> None:
         """Begin to send canaries on `queue`."""
-        self._loop.submit(self._workshop.sing(queue, restart, give_up))
+        why = "messages that it sends to itself do not come back"
+        self._loop.submit(self._workshop.sing(queue, restart, lambda: self.give_up(why)))
 
     def canary_seen(self, token: str) -> None:
         self._loop.submit(self._workshop.canary_seen(token))
@@ -133,6 +151,15 @@ class Drone:
         """Begin to end: claim nothing more, hand back what does not end soon. For signal handlers as well."""
         self._asked = True
         self._asks.put(None)
+
+    def give_up(self, why: str) -> None:
+        """End in good order, for whoever supervises this process to start another; `why` is part of a sentence."""
+        if self._asked:
+            return
+        log.critical("this drone gives up and restarts", drone=self._settings.name, why=why)
+        self._why = why
+        self._stop_worker()
+        self.drain()
 
     @property
     def draining(self) -> bool:
@@ -158,11 +185,12 @@ class Drone:
 
     def _end(self) -> None:
         self._asks.get()
+        self.ending.set()
         log.info("draining", drone=self._settings.name, active=self._slots.active)
         self._keeper.drain()
         try:
-            seconds = self._settings.drain_hand_back_seconds + 2.0
-            self._loop.submit(self._workshop.wind_down()).result(seconds)
+            seconds = self._settings.drain_hand_back_seconds + HAND_BACK_SECONDS
+            self._loop.submit(self._workshop.wind_down(self._why)).result(seconds)
         except Exception:
             log.exception("orders could not be handed back; a sweep will find them")
         try:
@@ -172,8 +200,8 @@ class Drone:
             log.info("drained", drone=self._settings.name)
 
     def _leave(self) -> None:
-        self._sweep.stop(1.0)
-        self._keeper.stop(1.0)
+        self._sweep.stop(0.5)
+        self._keeper.stop(0.5)
         try:
             self._keeper.leave()
         except Exception as problem:
@@ -194,7 +222,8 @@ class Drone:
         return self._hire()
 
     async def _open(self, crew: Crew) -> Workshop:
-        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger, fall=self._fall)
+        exits = Exits(self._fall, self.give_up)
+        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger, exits=exits)
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:

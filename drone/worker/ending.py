@@ -139,6 +139,15 @@ def broken(problem: BaseException | None) -> Outcome:
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
+def spent() -> Outcome:
+    """The outcome of an order that would leave as many threads behind in the next drone."""
+    detail = (
+        "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
+        "restart for that, and the order is not tried again: mend the tool, or what it works on."
+    )
+    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
+
+
 def unstorable(problem: Exception) -> Outcome:
     detail = f"The database refuses the outcome: {problem}"[:500]
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)

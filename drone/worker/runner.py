@@ -15,7 +15,7 @@ from drone.agent.ports import Fenced, Journal
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.worker.ending import Finisher, broken, cancelled
+from drone.worker.ending import Finisher, broken, cancelled, spent
 from drone.worker.journal import OrderJournal
 from drone.worker.parking import Grace, Parker
 from drone.worker.refusals import Refusals
@@ -297,6 +297,8 @@ def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:
     """
     if run.stop is Stop.CANCEL:
         return cancelled(run.cancel)
+    if run.stop is Stop.SPENT:
+        return spent()
     if not turn.done():
         log.error("a turn did not stop in time", order_id=run.order_id)
         return None

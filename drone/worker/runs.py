@@ -27,6 +27,7 @@ class Stop(Enum):
     HAND_BACK = auto()  # the process ends; the order goes back to the queue
     PARK = auto()  # all of it waits for a person or a clock; the order is laid aside
     FENCED = auto()  # the lease is lost; nothing may be written
+    SPENT = auto()  # its calls took all threads that it may have, and never end; the run writes the end
 
 
 class LateReceipts:

@@ -2,8 +2,10 @@
 
 import math
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,9 @@ log = structlog.get_logger("drone.step")
 UNREACHABLE = 3
 BROKEN = 1
 LOOK_SECONDS = 0.1
+EXIT_SECONDS = 1.5
+"""So long after its orders should have been handed back, a process that still is there ends as it is."""
+
 GONE_SECONDS = 5.0
 """A process that has handed everything back and does not end by itself is ended after this long."""
 
@@ -36,7 +41,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         drone = self.opened(effective(worker), worker.app.hire)
         try:
-            drone.start(pause)
+            drone.start(pause, stop_worker)
         except CannotStart as problem:
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
@@ -45,8 +50,10 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self._drain_on_signals(worker, drone)
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))
-        drone.sing(queue, restart=lambda: restart_consumer(worker), give_up=lambda: give_up(drone))
-        threading.Thread(target=see_off, args=(drone,), name="see-off", daemon=True).start()
+        drone.sing(queue, restart=lambda: restart_consumer(worker))
+        signal.set_wakeup_fd(drone.watch_over(), warn_on_full_buffer=False)
+        most_seconds = worker.app.settings.drain_hand_back_seconds + EXIT_SECONDS
+        threading.Thread(target=see_off, args=(drone, most_seconds), name="see-off", daemon=True).start()
 
     def stop(self, worker: Any) -> None:
         drone: Drone | None = worker.app.drone
@@ -105,15 +112,17 @@ def restart_consumer(worker: Any) -> None:
     worker.hub.call_soon(break_off)
 
 
-def give_up(drone: Drone) -> None:
-    """End this process in good order, with a code that tells a supervisor to start another."""
+def stop_worker() -> None:
+    """End the worker with a code that tells a supervisor to start another."""
     state.should_stop = BROKEN
-    drone.drain()
 
 
-def see_off(drone: Drone) -> None:
-    """Once everything is handed back, the process ends even if Celery hangs on a broker that does not answer."""
-    drone.drained.wait()
-    threading.Event().wait(GONE_SECONDS)
-    log.warning("Celery did not end in time")
+def see_off(drone: Drone, most_seconds: float) -> None:
+    """The process ends once everything is handed back, and at most so long after it was told to: even if Celery hangs
+    on a broker that does not answer, or the hand-back on a database."""
+    drone.ending.wait()
+    over = time.monotonic() + most_seconds
+    drone.drained.wait(most_seconds)
+    threading.Event().wait(min(GONE_SECONDS, max(0.0, over - time.monotonic())))
+    log.warning("the worker did not end in time")
     os._exit(int(state.should_stop or 0))

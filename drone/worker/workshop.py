@@ -3,14 +3,17 @@
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
 from drone.agent.threads import in_thread
 from drone.crew import roots_of
+from drone.sandbox.custody import Custody
 from drone.settings import Settings
 from drone.worker.canary import Canary, RedisBird
 from drone.worker.control import ControlListener
+from drone.worker.health import LOOK_SECONDS, Health
 from drone.worker.keeper import Keeper
 from drone.worker.poll import Poll
 from drone.worker.room import Room
@@ -36,6 +39,21 @@ log = structlog.get_logger("drone.workshop")
 
 NEXT_TURNS = 50
 
+FROZEN_LEASES = 2
+"""A process that has shown no sign of life for so many leases is killed."""
+
+BACKSTOP_SECONDS = 1.8
+"""So long after its orders should have been handed back, a process that was told to end and did not is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """How a process ends by itself. `fall`: at once, for it has no memory or thread to go on with; `give_up`: in good
+    order, to make room for another one."""
+
+    fall: Callable[[BaseException], None]
+    give_up: Callable[[str], None]
+
 
 class Workshop:
     """Everything that an order needs while it is here. Make and use it on the shared loop only."""
@@ -49,9 +67,8 @@ class Workshop:
         slots: Slots,
         nudger: Nudger,
         *,
-        fall: Callable[[BaseException], None],
+        exits: Exits,
     ) -> None:
-        """`fall` ends the process; it is called when there is no memory, or no thread, to go on with."""
         self._settings = settings
         self._store = store
         self._crew = crew
@@ -64,12 +81,12 @@ class Workshop:
         self._teller = Teller(self._hints)
         self._writer = Writer(store, keeper, self._teller)
         self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")
-        if crew.custody is not None:
-            crew.custody.guard(
-                lambda: keeper.trusted_until,
-                margin_seconds=keeper.margin_seconds,
-                record=self._workspaces.children,
-            )
+        self._custody = crew.custody or Custody()
+        self._custody.guard(
+            lambda: keeper.trusted_until,
+            margin_seconds=keeper.margin_seconds,
+            record=self._workspaces.children,
+        )
         self._runner = Runner(
             store,
             self._offload,
@@ -81,7 +98,7 @@ class Workshop:
             workspaces=self._workspaces,
             alone=lambda: slots.alone,
             park_after_seconds=settings.park_after_seconds,
-            fall=fall,
+            fall=exits.fall,
         )
         self._control = ControlListener(store.controls, self._offload, settings.redis_url, keeper, self._runs)
         self._poll = Poll(
@@ -96,6 +113,8 @@ class Workshop:
         )
         reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
         self._room = Room(reserve, self._runs, store.claims, self._offload)
+        self._health = Health(crew.pools, settings.wedged_seconds)
+        self._give_up = exits.give_up
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -105,6 +124,7 @@ class Workshop:
         async with asyncio.TaskGroup() as group:
             self._seeking.append(group.create_task(self._poll.run()))
             self._seeking.append(group.create_task(self._seek_workspaces()))
+            self._seeking.append(group.create_task(self._look_after_threads()))
             group.create_task(self._writer.run())
             group.create_task(self._teller.run())
             group.create_task(self._control.run())
@@ -156,8 +176,16 @@ class Workshop:
             run.halt(Stop.FENCED)
         log.warning("fenced", incarnation=incarnation, orders=[run.order_id for run in fenced])
 
-    async def wind_down(self) -> None:
-        """Take nothing more; let turns end, then stop them, then hand back what is left, all in time."""
+    def watch_over(self) -> int:
+        """Have this process killed when it freezes, or does not end when it is told to; see `Custody.watch_over`."""
+        exit_seconds = self._settings.drain_hand_back_seconds + BACKSTOP_SECONDS
+        return self._custody.watch_over(FROZEN_LEASES * self._settings.lease_seconds, exit_seconds)
+
+    async def wind_down(self, why: str = "") -> None:
+        """Take nothing more; let turns end, then stop them, then hand back what is left, all in time.
+
+        `why`: what is wrong with this drone, if it gives up.
+        """
         self._runs.close()
         for task in self._seeking:
             task.cancel()
@@ -167,11 +195,10 @@ class Workshop:
                 run.halt(Stop.HAND_BACK)
             await self._runs.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
         held = self._runs.to_hand_back()
-        if self._crew.custody is not None:
-            await in_thread(self._crew.custody.end_term)
+        await in_thread(self._custody.end_term)
         try:
             if held:
-                await self._hand_back(held)
+                await self._hand_back(held, why)
         finally:
             for task in self._serving:
                 task.cancel()
@@ -212,8 +239,17 @@ class Workshop:
         finally:
             self._slots.release()
 
-    async def _hand_back(self, held: list[tuple[str, int]]) -> None:
-        message = f"drone {self._settings.name} was told to stop"
+    async def _look_after_threads(self) -> None:
+        """Give up when there is trouble; the orders that left all of their threads behind are not tried again."""
+        while (trouble := self._health.trouble()) is None:  # noqa: ASYNC110 - threads that do not end tell nobody
+            await asyncio.sleep(LOOK_SECONDS)
+        for run in self._runs:
+            if run.goes_on and self._crew.pools.exhausted_by(run.order_id):
+                run.halt(Stop.SPENT)
+        self._give_up(trouble)
+
+    async def _hand_back(self, held: list[tuple[str, int]], why: str) -> None:
+        message = f"drone {self._settings.name} " + (f"restarts, because {why}" if why else "was told to stop")
         returned = await self._offload(self._store.claims.hand_back, held, drone=self._settings.name, message=message)
         log.info("orders handed back", orders=list(returned))
         for order_id, reached in (await self._offload(self._store.journal.reached, returned)).items():

@@ -130,30 +130,25 @@ async def test_work_that_nobody_waits_for_before_it_began_never_begins() -> None
     assert not done
 
 
-async def test_work_that_its_own_order_holds_up_is_not_held_up_by_others() -> None:
-    clock = Clock()
-    pools = Pools(tools=Threads(1, 1, clock=clock))
+async def test_work_that_its_own_order_holds_up_is_not_kept_waiting_by_others() -> None:
+    pools = Pools(tools=Threads(1, 1))
     with held() as blocking:
         calls = [asyncio.create_task(pools.of(MINE).tool(blocking.wait)) for _ in range(2)]
-        await until(lambda: pools.tools.held_up_since() is None)
-        clock.now += 1_000.0
-        assert pools.held_up_seconds(clock.now) == 0
+        await settled()
+        await until(lambda: not pools.keep_waiting())
     await asyncio.gather(*calls)
 
 
-async def test_work_that_waits_for_others_is_held_up_until_anything_ends_anywhere() -> None:
-    clock = Clock()
-    pools = Pools(Threads(2, 2, clock=clock), Threads(2, 2, clock=clock), Threads(1, 1, clock=clock))
+async def test_work_that_waits_for_others_is_told_with_how_much_has_ended_meanwhile() -> None:
+    pools = Pools(tools=Threads(2, 2))
     with held() as blocking:
         calls = [asyncio.create_task(pools.of(order).tool(blocking.wait)) for order in (MINE, THEIRS, MINE)]
-        await until(lambda: pools.tools.held_up_since() == clock.now)
-        clock.now += 40.0
-        assert pools.held_up_seconds(clock.now) == 40.0
+        await settled()
+        assert pools.keep_waiting() and pools.ended == 0
         await pools.of("another").gate(print)
-        assert pools.held_up_seconds(clock.now) == 0
-        clock.now += 7.0
-        assert pools.held_up_seconds(clock.now) == 7.0
+        assert pools.keep_waiting() and pools.ended == 1
     await asyncio.gather(*calls)
+    assert not pools.keep_waiting() and pools.ended == 4
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_interpreter_from_ending() -> None:

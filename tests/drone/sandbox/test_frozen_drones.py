@@ -1,0 +1,141 @@
+"""A process that runs no Python any more, or does not end when it is told to, is killed by its reaper; a stopped one is
+let be. Its children go with it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.reaper import Process, Vigil
+
+ROOT = Path(__file__).parents[3]
+NAP = str(300_000 + os.getpid())
+NEVER = 3_600.0
+
+Start = Callable[[float, float, str], "subprocess.Popen[str]"]
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    over = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < over, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.01)
+
+
+def naps() -> bool:
+    def is_nap(pid: str) -> bool:
+        try:
+            return Path("/proc", pid, "cmdline").read_bytes() == f"sleep\0{NAP}\0".encode()
+        except OSError:
+            return False
+
+    return any(map(is_nap, filter(str.isdigit, os.listdir("/proc"))))
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def started(frozen_seconds: float, exit_seconds: float, what: str) -> "subprocess.Popen[str]":
+            module = "tests.drone.sandbox.freezing_parent"
+            command = (sys.executable, "-m", module, str(frozen_seconds), str(exit_seconds), what, NAP)
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            return process
+
+        yield started
+    until(lambda: not naps(), "no child is left")
+
+
+def test_a_process_that_holds_the_interpreter_for_ever_is_killed_with_its_children(start: Start) -> None:
+    frozen = start(1.0, NEVER, "freeze")
+    said = frozen.communicate(timeout=30)[1]
+    assert frozen.returncode == -signal.SIGKILL
+    assert f"The drone with pid {frozen.pid} is killed: it gave no sign of life for" in said
+    until(lambda: not naps(), "its child is gone")
+
+
+@pytest.mark.parametrize("what", ["freeze", "deaf"])
+def test_a_process_that_does_not_end_when_it_is_told_to_is_killed_even_if_it_is_frozen(start: Start, what: str) -> None:
+    process = start(NEVER, 0.5, what)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == -signal.SIGKILL
+    assert "is killed: it was told to end" in said
+
+
+def test_a_process_that_beats_or_is_stopped_is_let_be(start: Start) -> None:
+    process = start(1.0, NEVER, "deaf")
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: not naps(), "the child of a process that stands still is gone, as if it had been lost")
+    known = Process.of(process.pid)
+    assert known is not None and known.stopped
+    process.send_signal(signal.SIGCONT)
+    assert process.poll() is None
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def passes(self, vigil: Vigil, seconds: float, *, stopped: bool = False) -> str | None:
+        """Looked at once a second."""
+        why = None
+        for _ in range(int(seconds)):
+            self.now += 1.0
+            why = why or vigil.look(stopped=stopped)
+        return why
+
+
+def vigil_of(clock: Clock) -> Vigil:
+    return Vigil(24.0, 9.8, clock)
+
+
+def test_silence_is_counted_from_the_last_sign_of_life() -> None:
+    vigil = vigil_of(clock := Clock())
+    assert clock.passes(vigil, 23) is None
+    vigil.hear()
+    assert clock.passes(vigil, 23) is None
+    assert clock.passes(vigil, 1) == "it gave no sign of life for 24 s"
+
+
+def test_nothing_is_counted_while_it_is_stopped_and_it_has_all_its_time_afterwards() -> None:
+    vigil = vigil_of(clock := Clock())
+    vigil.told_to_end()
+    assert clock.passes(vigil, 9) is None
+    assert clock.passes(vigil, 1_000, stopped=True) is None
+    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
+    vigil = vigil_of(clock)
+    assert clock.passes(vigil, 23) is None
+    assert clock.passes(vigil, 1, stopped=True) is None
+    assert clock.passes(vigil, 23) is None
+
+
+def test_time_in_which_the_watcher_itself_was_held_up_is_not_counted() -> None:
+    vigil = vigil_of(clock := Clock())
+    clock.now += 10_000.0
+    assert vigil.look(stopped=False) is None
+    assert clock.passes(vigil, 22) is None
+    assert clock.passes(vigil, 1) is not None
+
+
+def test_a_second_signal_does_not_put_the_end_off() -> None:
+    vigil = vigil_of(clock := Clock())
+    vigil.told_to_end()
+    assert clock.passes(vigil, 9) is None
+    vigil.told_to_end()
+    vigil.hear()
+    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
