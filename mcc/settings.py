@@ -87,6 +87,7 @@ class Settings(BaseSettings):
     renew_seconds: Seconds = 1.0
     sweep_seconds: Seconds = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
+    max_queued_orders: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
 

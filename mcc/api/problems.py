@@ -20,6 +20,9 @@ PROBLEM_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 """What a caller is told to wait when the database is away or full."""
 
+QUEUE_SECONDS = 5
+"""The same when too many orders are queued."""
+
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
     errors.UnknownSession: 404,
@@ -29,6 +32,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.OrderIsFinal: 409,
     errors.OrderIsUnfinished: 409,
     errors.CannotFork: 422,
+    errors.QueueFull: 429,
     errors.Fenced: 409,
     errors.ControlsPending: 409,
     errors.BadEntry: 422,
@@ -38,6 +42,11 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.StoreError: 500,
 }
 """The nearest class counts; a test holds this against the store's tree of errors."""
+
+WAITS: Mapping[type[errors.StoreError], int] = {
+    errors.StoreUnavailable: RETRY_SECONDS,
+    errors.QueueFull: QUEUE_SECONDS,
+}
 
 
 class Unacceptable(Exception):
@@ -83,7 +92,8 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
 
     async def store(_: Request, error: Exception) -> Response:
         status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
-        headers = {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, errors.StoreUnavailable) else None
+        wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
+        headers = None if wait is None else {"Retry-After": str(wait)}
         return problem(status, redactor().text(str(error)), headers=headers)
 
     app.add_exception_handler(errors.StoreError, store)

@@ -138,7 +138,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
 
 def _opened(settings: Settings) -> Store:
     try:
-        store = open_store(settings.database_url, patience_seconds=STORE_SECONDS)
+        store = open_store(settings.database_url, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:

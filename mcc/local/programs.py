@@ -152,6 +152,7 @@ def _told(settings: Settings, redis_url: str) -> dict[str, str]:
         "MCC_RENEW_SECONDS": f"{settings.renew_seconds:g}",
         "MCC_SWEEP_SECONDS": f"{settings.sweep_seconds:g}",
         "MCC_DISK_RESERVE_MB": f"{settings.disk_reserve_mb:g}",
+        "MCC_MAX_QUEUED_ORDERS": str(settings.max_queued_orders),
     }
     if settings.prompts_dir is not None:
         told["MCC_PROMPTS_DIR"] = str(settings.prompts_dir)

@@ -11,6 +11,7 @@ StoreError
     ├── UnknownOrder, UnknownSession, BadCursor
     ├── IdempotencyConflict, SessionBusy
     ├── OrderIsFinal, OrderIsUnfinished
+    ├── QueueFull
     └── CannotFork
 """
 
@@ -88,6 +89,10 @@ class OrderIsFinal(Refused):
 
 class OrderIsUnfinished(Refused):
     pass
+
+
+class QueueFull(Refused):
+    """So many orders are queued that no other is taken now."""
 
 
 class CannotFork(Refused):

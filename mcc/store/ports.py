@@ -37,19 +37,19 @@ class Orders(Protocol):
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
 
-        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`.
+        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `QueueFull`.
         """
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
 
-        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`.
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`, `QueueFull`.
         """
 
     def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order in a new session that goes on from entry `asked.after`, rounded down to where no call is open.
 
-        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`.
+        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
         """
 
     def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:

@@ -13,6 +13,7 @@ from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.again import ROLLED_BACK, Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.bound import queue_full
 from mcc.store.clock import micros, moment
 from mcc.store.entries import (
     IDEMPOTENCY_HOURS,
@@ -32,8 +33,9 @@ from mcc.testing.shelf import Kept, Key, Shelf
 
 
 class MemoryOrders:
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, max_queued: int | None = None) -> None:
         self._shelf = shelf
+        self._max_queued = max_queued
 
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         with self._shelf.lock:
@@ -91,12 +93,14 @@ class MemoryOrders:
 
     def _place(self, new: NewOrder, made: Made | None, principal: str) -> Placed:
         if new.session_id is None:
+            self._check_room()
             session_id = self._open_session((made and made.title) or title_of(new.prompt))
             return Placed(self._seen(self._insert(new, session_id, made)), created=True)
         if new.session_id not in self._shelf.sessions:
             raise UnknownSession(f"there is no session {new.session_id}")
         head = self._shelf.head(new.session_id)
         if head is None:
+            self._check_room()
             return Placed(self._seen(self._insert(new, new.session_id, made)), created=True)
         return self._place_behind(new, head, made, principal)
 
@@ -108,10 +112,21 @@ class MemoryOrders:
                 steer = self._ask(head, ControlKind.STEER, message=new.prompt)
                 return Placed(self._seen(head), created=False, receipt=_receipt(steer))
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
+                self._check_room()
                 self._interrupt(new, head, principal)
                 return Placed(self._seen(self._insert(new, head.session_id, made)), created=True, interrupted=head.id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
+                self._check_room()
                 return Placed(self._seen(self._insert(new, head.session_id, made)), created=True)
+
+    def _check_room(self) -> None:
+        waiting = [
+            kept
+            for kept in self._shelf.orders.values()
+            if kept.status is OrderStatus.QUEUED or kept.reason is WaitingReason.NOT_BEFORE
+        ]
+        if self._max_queued is not None and len(waiting) >= self._max_queued:
+            raise queue_full(self._max_queued)
 
     def _interrupt(self, new: NewOrder, head: Kept, principal: str) -> None:
         if new.when_busy is WhenBusy.ROLLBACK:

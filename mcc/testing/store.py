@@ -66,9 +66,9 @@ class MemoryTexts:
 class MemoryStore:
     """`mcc.store.ports.Store` in this process' memory; `clock` None: the real one."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, max_queued: int | None = None) -> None:
         self.shelf = Shelf(clock or SystemClock())
-        self.orders = MemoryOrders(self.shelf)
+        self.orders = MemoryOrders(self.shelf, max_queued)
         self.claims = MemoryClaims(self.shelf)
         self.journal = MemoryJournal(self.shelf)
         self.texts = MemoryTexts(self.shelf)

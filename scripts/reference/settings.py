@@ -27,6 +27,7 @@ OF_MCC: Mapping[str, str] = {
     "renew_seconds": "How often a drone gives one. `mcc up` hands it to its drones.",
     "sweep_seconds": "How often the service looks for orders that nobody holds.",
     "disk_reserve_mb": "Kept free beside the SQLite file and in the data dir: with less, no new order is taken.",
+    "max_queued_orders": "So many orders may be queued: another one is refused with 429.",
 }
 OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",

@@ -1,7 +1,8 @@
-"""This room is for orders: placing them, finding them, and the records that they left."""
+"""Orders: placing them, finding them, and the records that they left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -11,8 +12,9 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.status import FINAL, OrderStatus
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.again import Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.bound import QueueBound
 from mcc.store.errors import BadCursor, BadEntry, OrderIsUnfinished, UnknownOrder
 from mcc.store.large import parsed
 from mcc.store.sql.endings import stored_record
@@ -23,11 +25,25 @@ from mcc.store.sql.tables import LABELS, ORDERS, STATE
 from mcc.store.sql.views import ORDER, Views, is_any
 from mcc.store.values import Page, Placed
 
+
+def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """How many orders are so, counted no further than `most`."""
+    found: sa.Select[Any] = (
+        sa.select(sa.literal_column("1")).select_from(STATE).where(*conditions).limit(sa.bindparam("most"))
+    )
+    return sa.select(sa.func.count()).select_from(found.subquery())
+
+
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
+_QUEUED = _up_to(STATE.c.status.in_([sa.literal_column(f"'{OrderStatus.QUEUED.value}'")]))
+"""In the very words of the index `queued_orders`, so that SQLite looks at nothing else."""
+_DELAYED = _up_to(
+    is_any(STATE.c.status, frozenset({OrderStatus.WAITING})), STATE.c.reason == WaitingReason.NOT_BEFORE.value
+)
 RACES = 3
 """Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
 
@@ -42,13 +58,19 @@ def known(connection: Connection, order_id: str) -> None:
         raise unknown_order(order_id)
 
 
+def queued(connection: Connection, most: int) -> int:
+    """Orders that are queued, or wait for the time before which they may not begin; no more than `most` of each."""
+    return sum(int(connection.scalar(count, {"most": most}) or 0) for count in (_QUEUED, _DELAYED))
+
+
 def receipt_of(control: Control) -> Receipt:
     return Receipt(id=control.id, requested_at=control.requested_at, order_id=control.order_id)
 
 
 class SqlOrders:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bound: QueueBound) -> None:
         self._database = database
+        self._bound = bound
         self._views = Views(database.time)
 
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
@@ -92,17 +114,28 @@ class SqlOrders:
         return self._placed(Placing(made.new, principal, key, at, self._database.time, made))
 
     def _placed(self, placing: Placing) -> Placed:
-        accepted = self._raced(placing) if placing.key is not None else self._database.write(placing.place)
+        accepted = self._raced(placing) if placing.key is not None else self._database.write(self._bounded(placing))
         receipt = receipt_of(accepted.steer) if accepted.steer else None
         return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
 
     def _raced(self, placing: Placing) -> Accepted:
         for _ in range(RACES - 1):
             try:
-                return self._database.write(placing.place, repeatable=True)
+                return self._database.write(self._bounded(placing), repeatable=True)
             except BadEntry:
                 continue
-        return self._database.write(placing.place, repeatable=True)
+        return self._database.write(self._bounded(placing), repeatable=True)
+
+    def _bounded(self, placing: Placing) -> Callable[[Connection], Accepted]:
+        """What made no order needs no place: a known key, a steer."""
+
+        def place(connection: Connection) -> Accepted:
+            accepted = placing.place(connection)
+            if accepted.created:
+                self._bound.take(lambda most: queued(connection, most))
+            return accepted
+
+        return place
 
     def get(self, order_id: str) -> WorkOrder:
         if not is_identifier(order_id):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mcc.store.bound import QueueBound
 from mcc.store.clock import Clock
 from mcc.store.sql.audit import SqlAudit
 from mcc.store.sql.claims import SqlClaims
@@ -52,10 +53,11 @@ def open_store(
     clock: Clock | None = None,
     connections: int = 8,
     patience_seconds: float = PATIENCE_SECONDS,
+    max_queued: int | None = None,
 ) -> SqlStore:
     """A store on `sqlite:///PATH` or `postgresql://…`; ValueError for another address. Nothing is created or changed,
     except that `sqlite://` (in memory, empty every time) gets its schema here. A lock is waited for `patience_seconds`,
-    then `StoreUnavailable` is raised. Close it after use.
+    then `StoreUnavailable` is raised. `max_queued`: so many orders may be queued. Close it after use.
     """
     database = Database(database_url, clock=clock, connections=connections, patience_seconds=patience_seconds)
     in_memory = database.dialect == "sqlite" and database.url.database in (None, "", ":memory:")
@@ -69,7 +71,7 @@ def open_store(
     return SqlStore(
         database=database,
         beats=beats,
-        orders=SqlOrders(database),
+        orders=SqlOrders(database, QueueBound(max_queued, database.clock)),
         claims=SqlClaims(database),
         journal=SqlJournal(database),
         texts=SqlTexts(database),
