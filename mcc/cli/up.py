@@ -20,7 +20,7 @@ def up(
 ) -> None:
     """Start everything on this machine and stay: API, drones, Flower, Redis.
 
-    Example: mcc up --drones 2 --data-dir ./var
+    Example: mcc up --drones 2 --data-dir ~/mcc-data
     """
     import asyncio
 

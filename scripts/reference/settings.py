@@ -130,6 +130,9 @@ def _files() -> Iterator[str]:
         "2. `$XDG_CONFIG_HOME/mcc/mcc.toml`, by default `~/.config/mcc/mcc.toml`,",
     )
     yield from ("3. `mcc.toml` in the data dir of `--data-dir` or the environment, else in the default one.", "")
+    yield "A data dir that you name is yours with all that is in it: name none that came with a checkout."
+    yield "A file that another user owns, or that everybody can write, counts only where `MCC_CONFIG` names it."
+    yield ""
     yield "One in the current directory may be somebody else's: it comes with a checkout. It is passed over, and that"
     yield "is told, until you said `mcc config trust PATH`. The word is kept by path and digest in `trust.json` beside"
     yield "your own file; a change wants it anew, and `mcc config trust --forget PATH` takes it back. A trusted one is"

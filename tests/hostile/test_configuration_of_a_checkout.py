@@ -221,6 +221,15 @@ def test_what_others_may_have_written_into_the_list_of_the_trusted_makes_nothing
     assert found.trusted is None and "written by others" in found.told
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"), [("mcc.toml", "[", "cannot be read"), ("x.toml", "", "never be read")]
+)
+def test_what_could_never_count_is_not_trusted(user: User, name: str, text: str, said: str) -> None:
+    (user.checkout / name).write_text(text)
+    refused = user.runs(*MCC, "config", "trust", name)
+    assert refused.returncode != 0 and said in refused.stderr and not user.config.exists()
+
+
 def defaults(user: User) -> object:
     return configuration(user.environment, user.checkout, user.data).table("defaults").get("model")
 

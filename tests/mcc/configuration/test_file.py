@@ -1,0 +1,94 @@
+"""Which mcc.toml counts, and what is said of those that do not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mcc.configuration.file import MOST_BYTES, ConfigProblem, Configuration, configuration
+from mcc.configuration.overlay import laid_over
+
+
+def at(home: Path, directory: Path | None = None, **environ: str) -> Configuration:
+    found = {"XDG_CONFIG_HOME": str(home / "config"), **environ}
+    return configuration(found, directory or home / "elsewhere", home / "data")
+
+
+def written(file: Path, text: str = "") -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_nothing_is_told_where_there_is_no_file(tmp_path: Path) -> None:
+    assert at(tmp_path) == Configuration() and at(tmp_path).told == ""
+
+
+def test_the_first_counts_and_the_others_are_told(tmp_path: Path) -> None:
+    data = written(tmp_path / "data" / "mcc.toml")
+    assert at(tmp_path).told == f"Configuration: {data}."
+    own = written(tmp_path / "config" / "mcc" / "mcc.toml")
+    assert at(tmp_path).told == f"Configuration: {own}. Passed over: {data} ({own} comes first)."
+    named = written(tmp_path / "named.toml")
+    assert at(tmp_path, MCC_CONFIG=str(named)).own == named
+    assert len(at(tmp_path, MCC_CONFIG=str(named)).passed_over) == 2
+    assert at(tmp_path, MCC_CONFIG=str(own)).passed_over == (f"{data} ({own} comes first)",)
+
+
+def test_a_file_that_the_user_names_counts_wherever_it_lies(tmp_path: Path) -> None:
+    """The environment is the user's own; and it is not told as passed over where it is the one of the checkout."""
+    here = written(tmp_path / "checkout" / "mcc.toml", "[mcc]\nport = 1\n")
+    found = at(tmp_path, tmp_path / "checkout", MCC_CONFIG="mcc.toml")
+    assert (found.own, found.passed_over, found.table("mcc")) == (here, (), {"port": 1})
+
+
+def test_the_directory_of_the_user_s_own_files_is_no_checkout(tmp_path: Path) -> None:
+    data = written(tmp_path / "data" / "mcc.toml")
+    assert (at(tmp_path, data.parent).own, at(tmp_path, data.parent).passed_over) == (data, ())
+
+
+def test_a_relative_base_directory_is_ignored(tmp_path: Path) -> None:
+    """It would lead into whatever directory a program is started in."""
+    written(tmp_path / "checkout" / "config" / "mcc" / "mcc.toml")
+    environ = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": "config"}
+    assert configuration(environ, tmp_path / "checkout", tmp_path / "data").own is None
+
+
+def test_a_file_that_everybody_can_write_is_passed_over(tmp_path: Path) -> None:
+    written(tmp_path / "data" / "mcc.toml").chmod(0o666)
+    assert at(tmp_path).own is None and "everybody can write it" in at(tmp_path).told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_counts_only_where_it_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "data" / "mcc.toml")
+    os.chown(file, 12_345, -1)
+    assert at(tmp_path).own is None and "belongs to another user" in at(tmp_path).told
+    assert at(tmp_path, MCC_CONFIG=str(file)).own == file
+
+
+def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "mcc.toml"
+    for text, said in (
+        ("x = " + "[" * 5_000, "cannot be read"),
+        ("#" * (MOST_BYTES + 1), "larger"),
+        ("port = 1", "stands in no table"),
+        ("[model.x]", 'did you mean "models"'),
+    ):
+        written(file, text)
+        with pytest.raises(ConfigProblem, match=said):
+            at(tmp_path)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ConfigProblem, match="no regular file"):
+        at(tmp_path)
+
+
+def test_many_and_long_names_are_told_in_few_words() -> None:
+    _, left = laid_over({}, {"mcc": {f"{number}{'x' * 100}": 1 for number in range(100)}, "drone": {}, "loose": 1})
+    assert len(left) == 13 and left[-1] == "90 more" and max(map(len, left)) < 70
+
+
+def test_a_table_of_defaults_is_laid_over_key_by_key() -> None:
+    tables, left = laid_over({"defaults": {"model": "a", "kept": 1}}, {"defaults": {"model": "b"}, "models": {"m": 1}})
+    assert (tables, left) == ({"defaults": {"model": "b", "kept": 1}}, ("[models] m",))
