@@ -142,7 +142,7 @@ class Workspace:
         os.close(fd)
         if stat.S_ISDIR(mode):
             raise PathError(f"{shown(path)} is a directory; list_files shows what is in it.")
-        raise PathDenied(f"{shown(path)} is {_kind(mode)}, and only regular files are read.")
+        raise PathDenied(f"{shown(path)} is {kind_of(mode)}, and only regular files are read.")
 
     def open_directory(self, path: str, *, symlinks: bool = True) -> int:
         """A descriptor for a directory. Raises `PathError`."""
@@ -225,7 +225,8 @@ def _translated(error: OSError, path: str, symlinks: bool) -> PathError:
     return PathError(f"{name} cannot be opened: {error.strerror}.")
 
 
-def _kind(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """What something is that is neither a file nor a directory."""
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     if stat.S_ISSOCK(mode):

@@ -1,13 +1,13 @@
 """This room is for where a repository stands: its branch and commit, read from git's files without running git."""
 
-import re
 from dataclasses import dataclass
 
-from drone.sandbox.paths import PathDenied, PathError, Workspace
+from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.walk import read_up_to
+from mcc.rules.patterns import Pattern
 
 _PACKED_BYTES = 20_000_000
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_COMMIT = Pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,10 @@ def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
     """The head of the repository at the workspace's root, None without one; and sentences on what cannot be told."""
     try:
         head = _read(workspace, ".git/HEAD", 4_096)
-    except (PathError, OSError):
+    except PathMissing:
         return None, _without(workspace)
+    except (PathError, OSError) as error:
+        return None, _without(workspace) or [f"Branch and commit are not told: {error}"]
     if not head.startswith("ref: "):
         return Head(None, _commit(head)), []
     reference = head.removeprefix("ref: ").strip()

@@ -1,6 +1,6 @@
 """This room is for running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
 
-import re
+import asyncio
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ from drone.agent.threads import OwnThreads
 from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
+from drone.tools.git_files import no_file_among_working_files
 from drone.tools.git_repository import Repository, cleaned, repository_of
 from drone.tools.terminal_text import plain
 from drone.tools.tool import ToolFailed
 from mcc.contracts.journal import Outcome
+from mcc.rules.patterns import Pattern
 
 SECONDS = 50.0
 SHOWN_BYTES = 150_000
@@ -20,7 +22,10 @@ SHOWN_BYTES = 150_000
 
 _BOUNDS = Bounds(SECONDS, SHOWN_BYTES, 0)
 _CONFIG_BYTES = 1_000_000
-_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,250}(?:[~^][0-9]{0,6}){0,20}", re.ASCII)
+_SLOW_SECONDS = 2.0
+"""When it is looked why git has not ended yet."""
+
+_REVISION = Pattern(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,250}(?:[~^][0-9]{0,6}){0,20}")
 
 _ENVIRONMENT: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "",
@@ -84,7 +89,7 @@ class Git:
         if self.sandbox is None or self.problem is not None:
             raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
         repository = await threads.tool(repository_of, workspace)
-        plainly = Checkout(self.sandbox, workspace, repository, {})
+        plainly = Checkout(self.sandbox, workspace, repository, {}, threads)
         if not repository.configured:
             return plainly
         listed = await plainly.run(
@@ -94,7 +99,8 @@ class Git:
         if listed.status or listed.stdout.left_out:
             why = _said(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
             raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
-        return Checkout(self.sandbox, workspace, repository, {repository.config: cleaned(listed.stdout.head)})
+        instead = {repository.config: cleaned(listed.stdout.head)}
+        return Checkout(self.sandbox, workspace, repository, instead, threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,24 @@ class Checkout:
     workspace: Workspace
     repository: Repository
     instead: Mapping[str, bytes]
+    threads: OwnThreads
 
     async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Ended:
+        """What came of it. Raises `ToolFailed` when git waits for what is no file, soon after it began."""
+        running = asyncio.create_task(self._run(*arguments, bounds=bounds))
+        try:
+            await asyncio.wait((running,), timeout=_SLOW_SECONDS)
+            if not running.done() and not self.repository.bare:
+                wrong = await self.threads.tool(no_file_among_working_files, self.workspace)
+                if wrong and not running.done():
+                    raise ToolFailed(f"{wrong}, not a regular file, so git waits for it in vain.", Outcome.DENIED)
+            return await running
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+
+    async def _run(self, *arguments: str, bounds: Bounds) -> Ended:
         settings = (word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair)))
         try:
             return await self.sandbox.run(

@@ -2,22 +2,23 @@
 
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.tools.git_files import no_file_in_git
 from drone.tools.naming import written
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import read_up_to
 from mcc.contracts.journal import Outcome
+from mcc.rules.patterns import Pattern
 
 _POINTER_BYTES = 4_096
-_NAME = r"[A-Za-z0-9][\w./-]*"
+_NAME = "[A-Za-z0-9][A-Za-z0-9_./-]*"
 _SWITCH = "true|false|yes|no|on|off|0|1"
 
 _KEPT = tuple(
-    (re.compile(key, re.ASCII), re.compile(value, re.ASCII))
+    (Pattern(key), Pattern(value))
     for key, value in (
         (r"core\.repositoryformatversion", "[01]"),
         (r"core\.(?:filemode|ignorecase|symlinks|precomposeunicode|sparsecheckout|sparsecheckoutcone)", _SWITCH),
@@ -27,7 +28,7 @@ _KEPT = tuple(
         (r"extensions\.refstorage", "files|reftable"),
         (rf"branch\.{_NAME}\.remote", rf"{_NAME}|\."),
         (rf"branch\.{_NAME}\.merge", _NAME),
-        (rf"remote\.{_NAME}\.fetch", r"\+?refs/[\w./*-]+:refs/[\w./*-]+"),
+        (rf"remote\.{_NAME}\.fetch", r"\+?refs/[A-Za-z0-9_./*-]+:refs/[A-Za-z0-9_./*-]+"),
     )
 )
 """Keys of a repository's own configuration that say how its files are to be read, with the values they may have.
@@ -54,7 +55,6 @@ def repository_of(workspace: Workspace) -> Repository:
     """The repository at the workspace's root. Raises `ToolFailed` and `PathError`: there is none that may be used."""
     try:
         os.close(workspace.open_directory(".git", symlinks=False))
-        return _at(workspace, ".git")
     except PathMissing:
         return _bare(workspace)
     except PathDenied as denied:
@@ -63,6 +63,7 @@ def repository_of(workspace: Workspace) -> Repository:
         ) from denied
     except PathError:
         return _pointed_to(workspace)
+    return _at(workspace, ".git")
 
 
 def cleaned(listed: bytes) -> bytes:
@@ -82,6 +83,8 @@ def _lines(entries: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _at(workspace: Workspace, directory: str) -> Repository:
+    if wrong := no_file_in_git(workspace, directory):
+        raise ToolFailed(f"{wrong}, not a regular file, so git cannot read this repository.", Outcome.DENIED)
     path = posixpath.normpath(f"{directory}/config")
     try:
         workspace.open_file(path, symlinks=False).close()
