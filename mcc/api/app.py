@@ -43,6 +43,7 @@ def build_app(
     feed = Feed(store, offload, connect, pace)
     notices = Notices(feed, nudge, teller)
     metrics = Metrics()
+    redactor = cache(partial(redactor_of, settings))
     app = FastAPI(
         title="MCC",
         version=mcc.__version__,
@@ -64,10 +65,11 @@ def build_app(
         Records(store, offload),
         notices,
         metrics,
+        redactor,
     )
     for room in (orders, again, streams, controls, sessions, fleet, health, docs):
         app.include_router(room.router)
-    problems.install(app, cache(partial(redactor_of, settings)))
+    problems.install(app, redactor)
     docs.install(app)
     app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
     return app

@@ -69,7 +69,9 @@ async def controls(order_id: OrderId, service: ServiceHere) -> Response:
 
 
 async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
-    requested = await service.write(_keep, service.store, order_id, kind, asked or NewControl())
+    """What people say has no secret either: an order that nobody runs is ended with their words."""
+    told = service.redactor().model(asked or NewControl())
+    requested = await service.write(_keep, service.store, order_id, kind, told)
     announce(service, requested)
     control = requested.control
     return answer(Receipt(id=control.id, requested_at=control.requested_at, order_id=order_id), 202)

@@ -16,6 +16,7 @@ from mcc.contracts.answers import Problem
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.shape import to_json
 from mcc.feed.feed import Feed
+from mcc.redaction import Redactor
 from mcc.settings import Settings
 from mcc.store.ports import Store
 from mcc.store.room import Reserve
@@ -33,7 +34,7 @@ PAGE_LIMIT = 200
 class Service:
     """`offload` is for reading and `write` for what changes something: a locked database keeps no reader waiting.
 
-    `trouble` says why the database cannot be written now, "" when it can.
+    `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class Service:
     records: Records
     notices: Notices
     metrics: Metrics
+    redactor: Callable[[], Redactor] = Redactor
 
 
 async def _service(request: Request) -> Service:

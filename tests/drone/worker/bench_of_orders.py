@@ -15,6 +15,7 @@ from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.hints import Told
+from mcc.redaction import Redactor
 from mcc.store.offload import Offload
 from mcc.store.ports import Store
 from mcc.store.values import Claim
@@ -71,6 +72,7 @@ class Bench:
         unwind_seconds: float = 5.0,
         park_after_seconds: float = 20.0,
         crew: Crew | None = None,
+        redactor: Callable[[], Redactor] = Redactor,
         workspaces: "Callable[[Bench], Workspaces] | None" = None,
     ) -> None:
         self.store: Store = store or MemoryStore()
@@ -78,7 +80,7 @@ class Bench:
         self.ears = Ears()
         self.teller = Teller(self.ears)
         self.offload = Offload(2)
-        self.runs = Runs()
+        self.runs = Runs(redactor)
         self.crew = FakeCrew()
         self.fallen: list[BaseException] = []
         self.writer = Writer(self.store, self.trust, self.teller)
