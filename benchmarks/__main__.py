@@ -11,6 +11,7 @@ FIGURES = {
     "delegation": "a subagent more; work not carried; 200 turns with gates and budgets; long conversations",
     "journal": "journal entries per second on SQLite and PostgreSQL",
     "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
+    "memory": "of a drone over 10,000 short orders, and under large transcripts; of a service with many readers",
     "imports": "import drone, mcc --help",
 }
 

@@ -8,7 +8,7 @@ The address says how slow it is: `http://127.0.0.1:PORT/L200/T20/G5/v1` answers 
     [[master k=4 r=8]]    the first reply calls `subagent` once for each of k children, the second one is final;
                           with ` tool=NAME` and ` agent=NAME` behind it, other than lookup and explore
     [[sub r=8 tool=NAME]] so many rounds with one call of that tool (lookup by default), then the final text, or
-                          a report for whoever has the tool `submit_result`
+                          a report for whoever has the tool `submit_result`; with ` n=4` behind it, so many calls each
 
 `GET /stats` answers counters, `GET /reset` sets them to zero.
 """
@@ -26,7 +26,7 @@ import httptools
 import orjson
 
 DELEGATE = re.compile(rb"\[\[master k=(\d+) r=(\d+)(?: tool=(\w+))?(?: agent=([\w-]+))?\]\]")
-WORK = re.compile(rb"\[\[sub r=(\d+)(?: tool=(\w+))?\]\]")
+WORK = re.compile(rb"\[\[sub r=(\d+)(?: tool=(\w+))?(?: n=(\d+))?\]\]")
 SETTING = re.compile(rb"/([LTG])(\d+)(?=/)")
 PROMPT_TOKENS = 500
 REPORT = orjson.dumps({"status": "completed", "summary": "The facts are as asked for."}).decode()
@@ -104,8 +104,9 @@ def reply_to(body: bytes, request: dict[str, Any], pace: Pace, number: int) -> R
     found = WORK.search(body)
     if found and rounds_done < int(found[1]):
         tool = (found[2] or b"lookup").decode()
-        arguments = orjson.dumps(dict.fromkeys(_required(request, tool), f"fact number {rounds_done}")).decode()
-        return Reply(model, pace.tokens, (Wanted(f"call_{number}", tool, arguments),))
+        required, calls = _required(request, tool), int(found[3] or 1)
+        first = rounds_done * calls
+        return Reply(model, pace.tokens, tuple(_looked_up(tool, required, one) for one in range(first, first + calls)))
     if found and b'"submit_result"' in body:
         return Reply(model, pace.tokens, (Wanted(f"call_{number}", "submit_result", REPORT),))
     return Reply(model, pace.tokens)
@@ -119,6 +120,11 @@ def _children(found: re.Match[bytes], number: int) -> tuple[Wanted, ...]:
         Wanted(f"call_{number}_{i}", "subagent", orjson.dumps({"agent_type": agent, "prompt": prompt}).decode())
         for i, prompt in enumerate(prompts)
     )
+
+
+def _looked_up(tool: str, required: list[str], number: int) -> Wanted:
+    arguments = orjson.dumps(dict.fromkeys(required, f"fact number {number}")).decode()
+    return Wanted(f"call_{number}", tool, arguments)
 
 
 def _required(request: dict[str, Any], tool: str) -> list[str]:

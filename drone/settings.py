@@ -184,6 +184,8 @@ class Settings(BaseSettings):
     renew_seconds: Positive = 1.0
     sweep_seconds: Positive = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
+    memory_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    memory_shares: Annotated[int, Field(ge=1)] = 1
     poll_seconds: Positive = 5.0
     park_after_seconds: Positive = 20.0
     canary_seconds: Positive = 30.0

@@ -39,6 +39,8 @@ class OrderJournal:
         self.incarnation = incarnation
         self.fold = fold
         self.sealed = False
+        self.weight = 0
+        """About as many bytes as its entries take in memory; what was read of it is added by the reader."""
 
     @property
     def last_seq(self) -> int:

@@ -15,14 +15,14 @@ from drone.agent.ports import Fenced, Journal
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.worker.ending import Finisher, broken, cancelled, spent
+from drone.worker.ending import Finisher, broken, cancelled
 from drone.worker.journal import OrderJournal
 from drone.worker.parking import Grace, Parker
 from drone.worker.refusals import Refusals
 from drone.worker.runs import Run, Runs, Stop
 from drone.worker.told import Teller
 from drone.worker.workspaces import Busy, Plan, Workspaces
-from drone.worker.writer import Writer, patiently
+from drone.worker.writer import Writer, patiently, weight_of
 from mcc.contracts.drones import Capability
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
@@ -200,8 +200,9 @@ class Runner:
             return await self._finisher.abandon(run, claim, problem)
 
     async def _carry_out(self, run: Run, claim: Claim) -> bool:
-        fold, past = await self._read(claim)
+        fold, past, weight = await self._read(claim)
         journal = self._writer.open(run.order_id, claim.epoch, fold, run.incarnation)
+        journal.weight = weight
         refusals = Refusals(self._store.controls, self._offload, claim.epoch)
         standstill = run.hold(claim, journal, refusals)
         standstill.watch(Grace(run, standstill, self._park_after_seconds))
@@ -222,18 +223,20 @@ class Runner:
         await refusals.kept()
         return await self._finisher.finish(run, outcome)
 
-    async def _read(self, claim: Claim) -> tuple[Fold, Past]:
-        """The journal so far, for the record and for going on; most first attempts have nothing to tell."""
+    async def _read(self, claim: Claim) -> tuple[Fold, Past, int]:
+        """The journal so far, for the record and for going on, and what it weighs; most first attempts tell nothing."""
         fold, past = Fold(claim.order.id, claim.order.session_id), Past()
         if claim.attempt == 1 and claim.last_seq <= FRESH:
             fold.last_seq, fold.attempt = claim.last_seq, 1
-            return fold, past
+            return fold, past, 0
+        weight = 0
         while fold.last_seq < claim.last_seq:
             for entry in await self._page(claim.order.id, fold.last_seq):
                 fold.add(entry)
                 past.add(entry)
+                weight += weight_of(entry.data)
         past.close()
-        return fold, past
+        return fold, past, weight
 
     async def _page(self, order_id: str, after: int) -> Sequence[Entry]:
         return await patiently(self._offload, lambda: self._store.journal.read(order_id, after=after, limit=PAGE))
@@ -297,8 +300,8 @@ def outcome_of(run: Run, turn: "asyncio.Task[Outcome]") -> Outcome | None:
     """
     if run.stop is Stop.CANCEL:
         return cancelled(run.cancel)
-    if run.stop is Stop.SPENT:
-        return spent()
+    if run.stop is Stop.END:
+        return run.outcome
     if not turn.done():
         log.error("a turn did not stop in time", order_id=run.order_id)
         return None

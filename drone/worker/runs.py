@@ -11,6 +11,7 @@ from drone.worker.journal import OrderJournal
 from drone.worker.refusals import Refusals
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.journal import Origin
+from mcc.contracts.order import Outcome
 from mcc.redaction import Redactor
 from mcc.store.values import Claim, WorkspaceHold
 
@@ -26,8 +27,8 @@ class Stop(Enum):
     CANCEL = auto()  # someone asked; the run writes the end
     HAND_BACK = auto()  # the process ends; the order goes back to the queue
     PARK = auto()  # all of it waits for a person or a clock; the order is laid aside
+    END = auto()  # it cannot be carried on; the run writes the end that was said
     FENCED = auto()  # the lease is lost; nothing may be written
-    SPENT = auto()  # its calls took all threads that it may have, and never end; the run writes the end
 
 
 class LateReceipts:
@@ -67,6 +68,8 @@ class Run:
         """Why it cannot have its workspace, which ends it."""
         self.waits_for: Sequence[Block] | None = None
         """Of a run that was halted to be parked: what its tree waited for then."""
+        self.outcome: Outcome | None = None
+        """Of a run that was halted to be ended: how."""
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
         self._refusals: Refusals | None = None
@@ -80,6 +83,11 @@ class Run:
     def goes_on(self) -> bool:
         """Whether the order is held here, and nothing was said against it."""
         return self.stop is None and self._held is not None and not self._held[1].sealed
+
+    @property
+    def weight(self) -> int:
+        """About as many bytes as its entries so far take in memory."""
+        return self._held[1].weight if self._held is not None else 0
 
     def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals) -> Standstill:
         """It was claimed; answers what tells whether its tree stands still."""
@@ -116,6 +124,12 @@ class Run:
             self.halt(Stop.PARK)
             self.waits_for = (block,)
 
+    def end(self, outcome: Outcome) -> None:
+        """It cannot go on anywhere, whatever its tree does: end it so."""
+        if self.stop is None:
+            self.outcome = outcome
+            self.halt(Stop.END)
+
     def halt(self, stop: Stop, cancel: Control | None = None) -> None:
         """Start nothing more; the first reason counts, except that a lost lease beats all."""
         if self.stop is None or stop is Stop.FENCED:
@@ -135,6 +149,8 @@ class Runs:
         self._redactor = redactor
         self._runs: dict[str, Run] = {}
         self._closed = False
+        self.left = 0
+        """How many have left so far."""
         self._changed = asyncio.Event()
         self.left_over: list[tuple[str, int]] = []
         """Order and epoch of runs that stopped to be handed back."""
@@ -156,6 +172,7 @@ class Runs:
         if run.stop is Stop.HAND_BACK and run.held is not None:
             self.left_over.append((run.order_id, run.held[0].epoch))
         del self._runs[run.order_id]
+        self.left += 1
         self._changed.set()
 
     def get(self, order_id: str) -> Run | None:

@@ -20,6 +20,7 @@ from drone.worker.canary import canary_queue
 from drone.worker.drone import CannotStart, Drone
 from drone.worker.runner import Crew
 from mcc.contracts.ids import fresh_id
+from mcc.store.heap import settle
 
 log = structlog.get_logger("drone.step")
 
@@ -39,6 +40,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = ("celery.worker.components:Pool",)
 
     def start(self, worker: Any) -> None:
+        settle()
         drone = self.opened(effective(worker), worker.app.hire)
         try:
             drone.start(pause, stop_worker)

@@ -13,8 +13,10 @@ from drone.sandbox.custody import Custody
 from drone.settings import Settings
 from drone.worker.canary import Canary, RedisBird
 from drone.worker.control import ControlListener
+from drone.worker.ending import spent
 from drone.worker.health import LOOK_SECONDS, Health
 from drone.worker.keeper import Keeper
+from drone.worker.memory import Memory
 from drone.worker.poll import Poll
 from drone.worker.room import Room
 from drone.worker.runner import Crew, Runner
@@ -31,6 +33,7 @@ from mcc.dispatch.errors import DispatchError
 from mcc.dispatch.hints import AsyncHints
 from mcc.dispatch.nudge import Nudger
 from mcc.store.errors import Refused, StoreUnavailable
+from mcc.store.heap import allowed_bytes
 from mcc.store.offload import Offload
 from mcc.store.ports import Store
 from mcc.store.room import Reserve
@@ -79,7 +82,9 @@ class Workshop:
         self._hints = AsyncHints(settings.redis_url)
         self._runs = Runs(lambda: settings.redactor)
         self._teller = Teller(self._hints)
-        self._writer = Writer(store, keeper, self._teller)
+        limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
+        self._memory = Memory(limit, self._runs, store.claims, self._offload, give_up=exits.give_up)
+        self._writer = Writer(store, keeper, self._teller, grew=self._memory.grew)
         self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")
         self._custody = crew.custody or Custody()
         self._custody.guard(
@@ -129,6 +134,7 @@ class Workshop:
             group.create_task(self._teller.run())
             group.create_task(self._control.run())
             group.create_task(self._room.run())
+            group.create_task(self._memory.run())
 
     async def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Send canaries on `queue` until this drone drains."""
@@ -151,7 +157,7 @@ class Workshop:
 
         Answers whether it was ended here.
         """
-        if self._room.shortage:
+        if self._room.shortage or self._memory.shortage:
             return False
         order = await self._runner.work(order_id, drone=self._settings.name)
         if order is None:
@@ -245,7 +251,7 @@ class Workshop:
             await asyncio.sleep(LOOK_SECONDS)
         for run in self._runs:
             if run.goes_on and self._crew.pools.exhausted_by(run.order_id):
-                run.halt(Stop.SPENT)
+                run.end(spent())
         self._give_up(trouble)
 
     async def _hand_back(self, held: list[tuple[str, int]], why: str) -> None:

@@ -55,11 +55,21 @@ class Writer:
     begun and none is answered, however long the database took: since an effect waits for the answer, none starts then.
     """
 
-    def __init__(self, store: Store, lease: Lease, teller: Teller, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        teller: Teller,
+        *,
+        most_bytes: int = MOST_BYTES,
+        grew: Callable[[int], None] = lambda weight: None,
+    ) -> None:
+        """`grew` is told about how many bytes the journals that are written here grow by."""
         self._store = store
         self._lease = lease
         self._teller = teller
         self._most_bytes = most_bytes
+        self._grew = grew
         self._groups = Offload(1, "journal")
         self._texts = Offload(2, "texts")
         self._queue: list[_Waiting] = []
@@ -92,6 +102,8 @@ class Writer:
 
     async def append(self, journal: OrderJournal, drafts: Sequence[Draft]) -> int:
         weight = sum(weight_of(draft.data) for draft in drafts)
+        journal.weight += weight
+        self._grew(weight)
         if self._bytes and self._bytes + weight > self._most_bytes:
             async with self._moved:
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)

@@ -25,6 +25,7 @@ from mcc.feed.hints import connector
 from mcc.redaction.logs import log_crashes
 from mcc.settings import BadSettings, Settings, redactor_of
 from mcc.store.errors import StoreError
+from mcc.store.heap import settle
 from mcc.store.ports import Store
 from mcc.store.sql import open_store
 
@@ -61,6 +62,7 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     """Serve until told to stop; answers the exit code. `listening`: a socket that is open already."""
     logs.set_up(redactor=cache(partial(redactor_of, settings)))
     log_crashes(log)
+    settle()
     try:
         refuse_open_door(settings)
         token = operator_token(settings)

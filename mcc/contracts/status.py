@@ -26,6 +26,7 @@ class WaitingReason(StrEnum):
     NOT_BEFORE = "not_before"
     WORKSPACE = "workspace"
     DISK = "disk"
+    MEMORY = "memory"
 
 
 class FailureReason(StrEnum):

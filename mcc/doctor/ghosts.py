@@ -11,7 +11,14 @@ from mcc.store.examined import SeenOrder
 UNSWEPT_SECONDS = 10.0
 """Every MCC and every drone beats twice a second."""
 
-TIMED = frozenset({WaitingReason.NOT_BEFORE.value, WaitingReason.RATE_LIMIT.value, WaitingReason.DISK.value})
+TIMED = frozenset(
+    {
+        WaitingReason.NOT_BEFORE.value,
+        WaitingReason.RATE_LIMIT.value,
+        WaitingReason.DISK.value,
+        WaitingReason.MEMORY.value,
+    }
+)
 """What goes on by itself when its time has come."""
 
 

@@ -158,7 +158,7 @@ class Family:
         """The API is a stage of its own: it ends after the drones, and so can still show how they leave."""
         self.supervisor.start({"api": lambda: household.api(listening)}, API_GRACE_SECONDS)
         names = [f"drone-{number}" for number in range(1, self.staff.drones + 1)]
-        commands = {name: household.drone(name, self.staff.slots) for name in names}
+        commands = {name: household.drone(name, self.staff.slots, self.staff.drones) for name in names}
         if self.staff.flower:
             self._flower = Flower(household, flower_login(self.settings.data_dir))
             commands["flower"] = self._flower.command

@@ -89,16 +89,18 @@ class Household:
         environment = {**self._without_keys, **chosen}
         return Command(arguments, environment, self.directory, (listening.fileno(),), FOR_OUR_OWN_EYES)
 
-    def drone(self, name: str, slots: int | None) -> Callable[[], Command]:
-        timing = {
+    def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], Command]:
+        """`shares`: how many drones of the family the machine's memory is for."""
+        own = {
+            "DRONE_MEMORY_SHARES": str(shares),
             "DRONE_DRAIN_CANCEL_SECONDS": str(DRAIN_CANCEL_SECONDS),
             "DRONE_DRAIN_HAND_BACK_SECONDS": str(DRAIN_HAND_BACK_SECONDS),
         }
         if self.settings.token:
-            timing["MCC_TOKEN"] = self.settings.token.get_secret_value()
+            own["MCC_TOKEN"] = self.settings.token.get_secret_value()
         wanted = [] if slots is None else ["--slots", str(slots)]
         arguments = _python("drone.cli", "work", "--name", name, *wanted)
-        return lambda: Command(arguments, {**timing, **self.environment}, self.directory)
+        return lambda: Command(arguments, {**own, **self.environment}, self.directory)
 
     def flower(self, port: int, login: str) -> Command:
         """Flower behind a password, which is not on the command line; without one any web page could talk to it."""

@@ -20,6 +20,7 @@ WAKES = frozenset(
         WaitingReason.RATE_LIMIT,
         WaitingReason.WORKSPACE,
         WaitingReason.DISK,
+        WaitingReason.MEMORY,
     }
 )
 """What a `resume` ends; an approval or a question needs its answer."""

@@ -124,7 +124,14 @@ def test_what_is_open_for_one_agent_does_not_keep_the_order_from_waiting(scene: 
 
 
 @pytest.mark.parametrize(
-    "reason", [WaitingReason.RATE_LIMIT, WaitingReason.DISK, WaitingReason.NOT_BEFORE, WaitingReason.WORKSPACE]
+    "reason",
+    [
+        WaitingReason.RATE_LIMIT,
+        WaitingReason.DISK,
+        WaitingReason.MEMORY,
+        WaitingReason.NOT_BEFORE,
+        WaitingReason.WORKSPACE,
+    ],
 )
 def test_an_order_with_a_time_goes_on_when_it_has_come(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason, until=scene.clock.now() + timedelta(seconds=300))

@@ -83,7 +83,8 @@ class Bench:
         self.runs = Runs(redactor)
         self.crew = FakeCrew()
         self.fallen: list[BaseException] = []
-        self.writer = Writer(self.store, self.trust, self.teller)
+        self.grown: list[int] = []
+        self.writer = Writer(self.store, self.trust, self.teller, grew=self.grown.append)
         self.runner = Runner(
             self.store,
             self.offload,

@@ -63,7 +63,7 @@ def test_an_order_that_expired_a_moment_ago_or_runs_on_is_left_alone() -> None:
     assert found(chart(drones=[drone()], orders=[queued(expires_at=ago(1)), running])) == []
 
 
-@pytest.mark.parametrize("reason", ["not_before", "rate_limit", "disk"])
+@pytest.mark.parametrize("reason", ["not_before", "rate_limit", "disk", "memory"])
 def test_an_order_whose_time_has_come_should_have_been_resumed(reason: str) -> None:
     [ghost] = found(chart(orders=[waiting(reason=reason, not_before=ago(60))]))
     assert (ghost.what, ghost.fix) == ("overdue", "sweep")

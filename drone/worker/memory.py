@@ -1,0 +1,256 @@
+"""The memory watch: what is done with goes back to the system, and what there is no room for is laid aside."""
+
+import asyncio
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from drone.agent.controls.standstill import Block
+from drone.worker.runs import Run, Runs
+from mcc.contracts.order import Outcome
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.store.errors import StoreUnavailable
+from mcc.store.heap import MEGABYTE, give_back, resident_bytes
+from mcc.store.offload import Offload
+from mcc.store.ports import Claims
+
+log = structlog.get_logger("drone.memory")
+
+LOOK_SECONDS = 1.0
+WAKE_EVERY = 5
+"""Every so many looks, an order is sought that waits for memory."""
+
+ORDERS = 100
+"""So many orders that ended leave enough behind to be worth a collection."""
+
+PART_OF_TIME = 0.01
+"""At most this part of the time is spent on collections; those of a drone with thousands of live agents are slow."""
+
+GROWN_BYTES = 4_000_000
+"""What orders may grow by before the next look comes at once."""
+
+FULL = 0.85
+"""From this part of its memory on a drone takes nothing more, so that what runs here can grow."""
+
+ROOM = 0.7
+"""Below this part of it, an order that waits for memory goes on; so it is not laid aside again at once."""
+
+MOST_WOKEN = 100
+REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be done: take nothing more for this reason, lay this order aside, end that one."""
+
+    shortage: str | None = None
+    aside: str | None = None
+    ended: str | None = None
+    bytes: int = 0
+    """About what the order takes that is named."""
+
+
+def judged(limit: int, resident: int, idle: int, held: Mapping[str, int]) -> Judgement:
+    """`resident` bytes are held in all, `idle` of them without any order; `held` is what each order's journal weighs.
+
+    Beyond `limit` the largest order is laid aside. One that would pass it alone ends: it could wait for ever.
+    """
+    if resident < limit * FULL:
+        return Judgement()
+    short = (
+        f"The memory of this drone is nearly full: it holds {_told(resident)} of the {_told(limit)} MB that it may "
+        "(DRONE_MEMORY_MB)."
+    )
+    if resident <= limit or not held:
+        return Judgement(short if held or resident > limit else None)
+    largest = max(held, key=lambda order_id: (held[order_id], order_id))
+    share = round(max(0, resident - idle) * held[largest] / max(1, sum(held.values())))
+    if idle + share > limit or len(held) == 1:
+        return Judgement(short, ended=largest, bytes=share)
+    return Judgement(short, aside=largest, bytes=share)
+
+
+class Tidying:
+    """Full collections, with what they free given back to the system; the automatic ones nearly never come.
+
+    `clock` counts seconds, `worked` those that this thread had a core.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        worked: Callable[[], float] = time.thread_time,
+        collect: Callable[[], object] = gc.collect,
+        give: Callable[[], object] = give_back,
+    ) -> None:
+        self._clock = clock
+        self._worked = worked
+        self._collect = collect
+        self._give = give
+        self._next_at = clock()
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock() >= self._next_at
+
+    def tidy(self) -> None:
+        began = self._worked()
+        self._collect()
+        self._give()
+        self._next_at = self._clock() + (self._worked() - began) / PART_OF_TIME
+
+
+class Memory:
+    """Looks at what this process holds, of which it may hold `limit` bytes; None = as much as it likes.
+
+    While there is a `shortage`, a sentence, this drone should claim nothing. `give_up` lets a process that holds more
+    than it may, although nothing runs in it, make room for another one. Use on one event loop only.
+    """
+
+    def __init__(
+        self,
+        limit: int | None,
+        runs: Runs,
+        claims: Claims,
+        offload: Offload,
+        *,
+        give_up: Callable[[str], None],
+        resident: Callable[[], int | None] = resident_bytes,
+        tidying: Tidying | None = None,
+    ) -> None:
+        self.shortage: str | None = None
+        self._limit = limit
+        self._runs = runs
+        self._claims = claims
+        self._offload = offload
+        self._give_up = give_up
+        self._resident = resident
+        self._tidying = tidying or Tidying()
+        self._idle = resident() or 0
+        self._tidied = 0
+        self._grown = 0
+        self._leaving: Run | None = None
+        self._look_now = asyncio.Event()
+        self._sizes: dict[str, int] = {}
+
+    def grew(self, bytes_more: int) -> None:
+        """The journals of orders that run here grew; a look comes at once when they did by much."""
+        self._grown += bytes_more
+        if self._grown > GROWN_BYTES:
+            self._look_now.set()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        look = 0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._look_now.wait()
+            try:
+                self.look()
+                if look % WAKE_EVERY == 0:
+                    await self.wake()
+            except StoreUnavailable as problem:
+                log.debug("orders that wait for memory wait for the database", problem=str(problem))
+            except Exception:
+                log.exception("the memory could not be looked at")
+            look += 1
+
+    def look(self) -> None:
+        """Tidy up after what has ended, and lay aside what there is no room for."""
+        self._look_now.clear()
+        self._grown = 0
+        enough = self._runs.left - self._tidied >= (ORDERS if len(self._runs) else 1)
+        if enough and self._tidying.is_due:
+            self._tidy()
+        if self._limit is not None:
+            self._hold_to(self._limit)
+
+    async def wake(self) -> None:
+        """Queue one order again that waits for memory, if there is room for it here. Raises `StoreUnavailable`."""
+        room = self._room()
+        if room <= 0:
+            return
+        for waiting in await self._offload(self._claims.waiting, WaitingReason.MEMORY, MOST_WOKEN):
+            if len(self._runs) and self._sizes.get(waiting.order_id, 0) > room:
+                continue
+            message = "a drone has memory for it again"
+            if await self._offload(self._claims.wake, waiting.order_id, WaitingReason.MEMORY, message):
+                self._sizes.pop(waiting.order_id, None)
+                log.info("order goes on", order_id=waiting.order_id, why=message)
+                return
+
+    def _room(self) -> int:
+        """Bytes that an order may bring along which goes on here."""
+        if self._limit is None:
+            return 1
+        resident = self._resident() or 0
+        if self.shortage or resident >= self._limit * ROOM:
+            return 0
+        return round(self._limit * FULL) - resident
+
+    def _hold_to(self, limit: int) -> None:
+        resident = self._resident()
+        if resident is None:
+            return
+        if resident > limit * FULL and (self._tidying.is_due or not len(self._runs)):
+            self._tidy()
+            resident = self._resident() or resident
+        going = {run.order_id: run for run in self._runs if run.goes_on}
+        held = {order_id: run.weight for order_id, run in going.items()}
+        judgement = judged(limit, resident, self._idle, held)
+        self._tell(judgement.shortage)
+        if self._leaving is not None and self._runs.get(self._leaving.order_id) is self._leaving:
+            return  # What it gives back shows whether another one has to go as well.
+        self._leaving = None
+        if judgement.aside is not None:
+            self._lay_aside(going[judgement.aside], judgement.bytes, resident, limit)
+        elif judgement.ended is not None:
+            self._end(going[judgement.ended], judgement.bytes, limit)
+        elif not going and resident > limit:
+            self._give_up(
+                f"it holds {_told(resident)} of the {_told(limit)} MB that it may, although nothing runs here"
+            )
+
+    def _tidy(self) -> None:
+        self._tidied = self._runs.left
+        self._tidying.tidy()
+        if not len(self._runs):
+            self._idle = min(self._idle, self._resident() or self._idle)
+
+    def _tell(self, shortage: str | None) -> None:
+        before, self.shortage = self.shortage, shortage
+        if shortage and not before:
+            log.warning("this drone takes no orders", problem=shortage)
+        if before and not shortage:
+            log.info("there is memory again: this drone takes orders")
+
+    def _lay_aside(self, run: Run, size: int, resident: int, limit: int) -> None:
+        why = (
+            f"the memory of its drone is full: it holds {_told(resident)} of the {_told(limit)} MB that it may "
+            f"(DRONE_MEMORY_MB), about {_told(size)} MB of them for this order, its largest. It goes on by itself "
+            "when there is room"
+        )
+        self._leaving = run
+        run.wait_for(Block(WaitingReason.MEMORY, why))
+        self._sizes[run.order_id] = size
+        if len(self._sizes) > REMEMBERED:
+            del self._sizes[next(iter(self._sizes))]
+        log.warning("order is laid aside", order_id=run.order_id, why=why)
+
+    def _end(self, run: Run, size: int, limit: int) -> None:
+        why = (
+            f"This order takes about {_told(size)} MB of memory, and a drone here may hold {_told(limit)} MB in all "
+            "(DRONE_MEMORY_MB). Let it read less at once, or allow more."
+        )
+        self._leaving = run
+        run.end(Outcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=why))
+        log.warning("order ends", order_id=run.order_id, why=why)
+
+
+def _told(size: int) -> str:
+    return f"{size / MEGABYTE:,.0f}"

@@ -1,0 +1,105 @@
+"""The memory of this process: what it holds, what it may hold, and how what is free goes back to the system."""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+MEGABYTE = 1_000_000
+ARENA_MAX, MMAP_THRESHOLD = -8, -3
+"""Parameters of glibc's mallopt(3)."""
+
+ARENAS = 2
+LARGE_BYTES = 128 * 1024
+SHARE = 0.75
+"""The part of the machine's memory, or of its control group's, that is for processes of ours."""
+
+
+def settle() -> None:
+    """Tell glibc how this process uses memory; to be called before its threads begin. Elsewhere nothing happens.
+
+    glibc gives every thread an arena of its own, up to eight per core, and each keeps what its threads once needed:
+    with dozens of threads that take turns at the same work, two do. It also raises the size from which a block goes
+    back to the system when it is freed to that of the largest one freed so far, after which journals and requests of
+    megabytes leave holes for ever; so that size is held where it begins.
+    """
+    if (mallopt := _glibc("mallopt")) is not None:
+        mallopt(ARENA_MAX, ARENAS)
+        mallopt(MMAP_THRESHOLD, LARGE_BYTES)
+
+
+def give_back() -> None:
+    """Give whole free pages in the midst of the heap back to the system; milliseconds, for a quiet moment."""
+    if (trim := _glibc("malloc_trim")) is not None:
+        trim(0)
+
+
+def resident_bytes() -> int | None:
+    """What this process holds in memory now; None where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text("ascii").split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_here(root: Path = Path("/")) -> int | None:
+    """Bytes that the machine has, or the tightest control group that this process is in; None if nobody says."""
+    found = [*_of_machine(root / "proc" / "meminfo"), *_of_groups(root)]
+    return min(found, default=None)
+
+
+def allowed_bytes(asked_mb: float | None, shares: int, here: Callable[[], int | None] = memory_here) -> int | None:
+    """How much this process may hold: `asked_mb`, else one of `shares` equal parts of what is for all of ours.
+
+    None: there is no bound, because 0 was asked for or nobody says how much there is.
+    """
+    if asked_mb is not None:
+        return round(asked_mb * MEGABYTE) or None
+    there = here()
+    return None if there is None else round(there * SHARE / shares)
+
+
+def _glibc(name: str) -> Callable[..., int] | None:
+    try:
+        found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
+    except (OSError, TypeError):
+        return None
+    return found
+
+
+def _of_machine(file: Path) -> Iterator[int]:
+    try:
+        lines = file.read_text("ascii").splitlines()
+    except OSError:
+        return
+    yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
+
+
+def _of_groups(root: Path) -> Iterator[int]:
+    """The limits of the groups of this process and of those above them, in both versions of control groups."""
+    mounted = root / "sys" / "fs" / "cgroup"
+    try:
+        lines = (root / "proc" / "self" / "cgroup").read_text("utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield from _limits(mounted, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            yield from _limits(mounted / "memory", path, "memory.limit_in_bytes")
+
+
+def _limits(top: Path, path: str, name: str) -> Iterator[int]:
+    """Inside of a container its own group may be mounted at the top, whatever its path is outside."""
+    place = top / path.lstrip("/")
+    for group in (place, *place.parents):
+        try:
+            said = (group / name).read_text("ascii").strip()
+        except OSError:
+            said = ""
+        if said.isdigit():
+            yield int(said)
+        if group == top:
+            return

@@ -1,0 +1,261 @@
+"""A drone that may hold no more takes nothing more, lays its largest order aside, and ends one that can never fit."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from drone.agent.controls.standstill import Block
+from drone.worker.memory import FULL, ORDERS, Judgement, Memory, Tidying, judged
+from mcc.contracts.journal import ORDER, AgentStep
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.store.heap import allowed_bytes, memory_here, resident_bytes
+from tests.drone.worker.bench_of_orders import Bench
+
+MB = 1_000_000
+LIMIT, IDLE = 1_000 * MB, 100 * MB
+
+
+class Scales:
+    """What a process holds, as a test says."""
+
+    def __init__(self) -> None:
+        self.bytes = IDLE
+
+    def __call__(self) -> int:
+        return self.bytes
+
+
+class Collections:
+    """A clock, and collections that take a second each; `freed` is what one frees."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.done = 0
+        self.freed: Callable[[], None] = lambda: None
+        self.tidying = Tidying(lambda: self.seconds, lambda: self.seconds, self._collect, lambda: None)
+
+    def _collect(self) -> None:
+        self.seconds += 1.0
+        self.done += 1
+        self.freed()
+
+
+def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -> Memory:
+    seen: list[str] = [] if given_up is None else given_up
+    tidying = Collections().tidying
+    return Memory(
+        LIMIT, bench.runs, bench.store.claims, bench.offload, give_up=seen.append, resident=scales, tidying=tidying
+    )
+
+
+@asynccontextmanager
+async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[WorkOrder | None]"]]:
+    """An order in the midst of its turn, whose journal weighs so much."""
+    order = bench.place("sleep 60")
+    bench.crew.began.clear()
+    working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+    await bench.crew.began.wait()
+    run = bench.runs.get(order.id)
+    assert run is not None and run.held is not None
+    run.held[1].weight = weight
+    yield order, working
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
+def test_below_most_of_its_memory_nothing_is_said() -> None:
+    assert judged(LIMIT, round(LIMIT * FULL) - 1, IDLE, {"a": 500 * MB}) == Judgement()
+
+
+def test_nearly_full_it_takes_nothing_more_and_what_runs_goes_on() -> None:
+    judgement = judged(LIMIT, round(LIMIT * 0.9), IDLE, {"a": 500 * MB})
+    assert judgement.shortage is not None and "DRONE_MEMORY_MB" in judgement.shortage
+    assert (judgement.aside, judgement.ended) == (None, None)
+
+
+def test_a_drone_without_orders_takes_some_as_long_as_it_may_hold_more() -> None:
+    assert judged(LIMIT, LIMIT - MB, IDLE, {}) == Judgement()
+    assert judged(LIMIT, LIMIT + MB, IDLE, {}).shortage
+
+
+def test_beyond_its_memory_the_largest_is_laid_aside() -> None:
+    judgement = judged(LIMIT, LIMIT + MB, IDLE, {"a": 30 * MB, "b": 40 * MB, "c": 30 * MB})
+    assert (judgement.aside, judgement.ended) == ("b", None)
+    assert judgement.bytes == round((LIMIT + MB - IDLE) * 0.4)
+
+
+@pytest.mark.parametrize("held", [{"a": 5 * MB}, {"a": 500 * MB, "b": 1}])
+def test_one_that_would_not_fit_alone_ends_instead_of_waiting_for_ever(held: dict[str, int]) -> None:
+    judgement = judged(LIMIT, LIMIT + MB, IDLE, held)
+    assert (judgement.aside, judgement.ended) == (None, "a")
+
+
+@pytest.mark.parametrize("orders", range(2, 8))
+def test_however_many_share_it_somebody_goes_on(orders: int) -> None:
+    held = {f"{number}": 10 * MB for number in range(orders)}
+    while held:
+        judgement = judged(LIMIT, LIMIT + MB, IDLE, held)
+        gone = judgement.aside or judgement.ended
+        assert gone is not None and (judgement.ended is None or len(held) == 1)
+        del held[gone]
+
+
+async def test_the_largest_order_waits_and_goes_on_when_another_has_ended() -> None:
+    async with Bench() as bench, at_work(bench, 20 * MB) as (_, small), at_work(bench, 50 * MB) as (large, working):
+        scales = Scales()
+        memory = memory_of(bench, scales)
+        scales.bytes = LIMIT + MB
+        memory.look()
+        assert await working is None and not small.done()
+        kept = bench.store.orders.get(large.id)
+        assert (kept.status, kept.reason) == (OrderStatus.WAITING, WaitingReason.MEMORY)
+        assert kept.detail is not None and "DRONE_MEMORY_MB" in kept.detail and "1,001 of the 1,000 MB" in kept.detail
+        scales.bytes = round(LIMIT * 0.5)
+        memory.look()
+        await memory.wake()
+        assert bench.store.orders.get(large.id).status is OrderStatus.WAITING, "it takes 644 MB, and 350 are there"
+        scales.bytes = 2 * IDLE
+        await memory.wake()
+        assert bench.store.orders.get(large.id).status is OrderStatus.QUEUED
+        assert bench.kinds(large.id)[-2:] == ["order.waiting", "order.resumed"]
+
+
+async def test_while_one_order_leaves_no_other_one_has_to() -> None:
+    async with Bench() as bench, at_work(bench, 20 * MB) as (_, small), at_work(bench, 50 * MB) as (_, large):
+        scales = Scales()
+        memory = memory_of(bench, scales)
+        scales.bytes = LIMIT + MB
+        memory.look()
+        memory.look()
+        assert await large is None and not small.done()
+
+
+async def test_an_order_that_can_never_fit_ends_with_its_reason() -> None:
+    async with Bench() as bench, at_work(bench, 50 * MB) as (order, working):
+        scales = Scales()
+        memory = memory_of(bench, scales)
+        scales.bytes = LIMIT + MB
+        memory.look()
+        assert await working is not None
+        ended = bench.store.orders.get(order.id)
+        assert (ended.status, ended.reason) == (OrderStatus.FAILED, FailureReason.LIMIT_REACHED)
+        assert ended.detail is not None and "901 MB" in ended.detail and "DRONE_MEMORY_MB" in ended.detail
+
+
+async def test_what_garbage_takes_is_no_orders_fault() -> None:
+    async with Bench() as bench, at_work(bench, 50 * MB) as (_, working):
+        scales, collections = Scales(), Collections()
+        memory = Memory(
+            LIMIT,
+            bench.runs,
+            bench.store.claims,
+            bench.offload,
+            give_up=lambda why: None,
+            resident=scales,
+            tidying=collections.tidying,
+        )
+        scales.bytes = LIMIT + MB
+
+        def free() -> None:
+            scales.bytes = 2 * IDLE
+
+        collections.freed = free
+        memory.look()
+        assert collections.done == 1 and memory.shortage is None and not working.done()
+
+
+async def test_a_drone_that_is_full_of_nothing_ends() -> None:
+    async with Bench() as bench:
+        scales, given_up = Scales(), list[str]()
+        memory = memory_of(bench, scales, given_up)
+        memory.look()
+        assert not given_up
+        scales.bytes = LIMIT + MB
+        memory.look()
+        assert len(given_up) == 1 and "although nothing runs here" in given_up[0]
+
+
+async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() -> None:
+    async with Bench() as bench, at_work(bench, 1):
+        collections = Collections()
+        memory = Memory(
+            None,
+            bench.runs,
+            bench.store.claims,
+            bench.offload,
+            give_up=lambda why: None,
+            tidying=collections.tidying,
+        )
+        bench.runs.left = ORDERS - 1
+        memory.look()
+        assert collections.done == 0
+        bench.runs.left = ORDERS
+        memory.look()
+        assert collections.done == 1
+        bench.runs.left = 2 * ORDERS
+        memory.look()
+        assert collections.done == 1, "collections take a hundredth of the time"
+        collections.seconds += 100.0
+        memory.look()
+        assert collections.done == 2
+
+
+async def test_what_is_written_counts_for_its_order() -> None:
+    async with Bench() as bench, at_work(bench, 0) as (order, _):
+        run = bench.runs.get(order.id)
+        assert run is not None and run.held is not None
+        before = sum(bench.grown)
+        await run.held[1].write(ORDER, AgentStep(name="note", message="x" * MB))
+        assert MB < run.weight < 2 * MB and sum(bench.grown) - before == run.weight
+
+
+async def test_an_order_that_goes_on_counts_with_all_that_was_read_of_it() -> None:
+    async with Bench() as bench:
+        async with at_work(bench, 0) as (order, working):
+            run = bench.runs.get(order.id)
+            assert run is not None and run.held is not None
+            await run.held[1].write(ORDER, AgentStep(name="note", message="x" * MB))
+            run.wait_for(Block(WaitingReason.MEMORY, "for a moment"))
+            await working
+        assert bench.store.claims.wake(order.id, WaitingReason.MEMORY, "again")
+        bench.crew.began.clear()
+        again = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        await bench.crew.began.wait()
+        run = bench.runs.get(order.id)
+        assert run is not None and MB < run.weight < 2 * MB
+        again.cancel()
+        await asyncio.gather(again, return_exceptions=True)
+
+
+def test_the_bound_is_the_part_of_one_drone_of_what_there_is() -> None:
+    assert allowed_bytes(None, 2, lambda: 8_000 * MB) == 3_000 * MB
+    assert allowed_bytes(500, 2, lambda: 8_000 * MB) == 500 * MB
+    assert allowed_bytes(0, 2, lambda: 8_000 * MB) is None
+    assert allowed_bytes(None, 2, lambda: None) is None
+
+
+def test_the_tightest_group_counts_in_both_versions(tmp_path: Path) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "meminfo").write_text("MemTotal:  8000000 kB\n")
+    assert memory_here(tmp_path) == 8_000_000 * 1024
+    inner = tmp_path / "sys/fs/cgroup/outer/inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/outer/inner\n")
+    (inner / "memory.max").write_text("max\n")
+    assert memory_here(tmp_path) == 8_000_000 * 1024
+    (inner.parent / "memory.max").write_text("4000000000\n")
+    assert memory_here(tmp_path) == 4_000_000_000
+    older = tmp_path / "sys/fs/cgroup/memory"
+    older.mkdir()
+    (tmp_path / "proc/self/cgroup").write_text("4:cpu,memory:/docker/abc\n")
+    (older / "memory.limit_in_bytes").write_text("2000000000\n")
+    assert memory_here(tmp_path) == 2_000_000_000, "a container sees its own group at the top"
+
+
+def test_this_process_knows_what_it_holds() -> None:
+    held = resident_bytes()
+    assert held is None or held > MB
