@@ -262,10 +262,10 @@ class LedgerToolbox(Toolbox):
         object.__setattr__(made, "points", points)
         return made
 
-    def tools(self, workspace: Path | None, detected: Detected | None = None) -> ToolSet:
+    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
         async def midway(order_id: str) -> None:
             await self.points.hit_async("F11", order_id)
 
-        there = None if workspace is None else Workspace(workspace)
+        there = Workspace(workspace) if isinstance(workspace, Path) else workspace
         own = FunctionTools(ledger_tools(self.ledger, midway), workspace=there)
-        return FailingTools(Joined(super().tools(workspace, detected), own), self.points)
+        return FailingTools(Joined(super().tools(there, detected), own), self.points)

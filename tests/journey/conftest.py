@@ -39,7 +39,7 @@ class House:
 def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     data_dir = tmp_path_factory.mktemp("family")
     with database(request.param, data_dir) as url, refusing_provider() as provider:
-        workspace = write_harbour(data_dir / HARBOUR)
+        workspace = write_harbour(tmp_path_factory.mktemp("place") / HARBOUR)
         _configure(data_dir, provider)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         settings = load(

@@ -74,7 +74,7 @@ class House:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     data_dir = tmp_path_factory.mktemp("parked")
     with provided() as (provider, address):
-        workspace = write_harbour(data_dir / HARBOUR)
+        workspace = write_harbour(tmp_path_factory.mktemp("place") / HARBOUR)
         (data_dir / "script.json").write_text(json.dumps(SCRIPT))
         (data_dir / "mcc.toml").write_text(
             f"""

@@ -13,6 +13,7 @@ from drone.agent.messages import AssistantMessage, Message, UserMessage
 from drone.agent.ports import Ask, Listener, Reply, WantedCall
 from drone.crew import Crew
 from drone.models.registry import Models
+from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.tool import FunctionTools, ToolContext, tool
@@ -109,7 +110,7 @@ class WitnessedTools:
     def __init__(self) -> None:
         self._tools = FunctionTools(_tools())
 
-    def tools(self, workspace: Path | None, detected: object = None) -> FunctionTools:
+    def tools(self, workspace: Workspace | Path | None, detected: object = None) -> FunctionTools:
         return self._tools
 
 
