@@ -59,8 +59,7 @@ class Leash:
         pid = int(json.loads(told)["child-pid"])
         with contextlib.suppress(ProcessLookupError):
             self._first = os.pidfd_open(pid)
-            for limit, value in LIMITS.items():
-                resource.prlimit(pid, limit, _within(pid, limit, value))
+            put_limits(pid, LIMITS)
             return True
         return False
 
@@ -84,6 +83,12 @@ class Leash:
         for fd in (self._info, self._go, self._their_info, self._their_go, self._first):
             if fd is not None and fd >= 0:
                 os.close(fd)
+
+
+def put_limits(pid: int, limits: Mapping[int, int]) -> None:
+    """Put these limits on a process, unless lower ones are there already. Raises ProcessLookupError when it is gone."""
+    for limit, value in limits.items():
+        resource.prlimit(pid, limit, _within(pid, limit, value))
 
 
 def _within(pid: int, limit: int, value: int) -> tuple[int, int]:

@@ -38,7 +38,8 @@ class Toolbox:
         """Looks for programs and tries the sandbox, which takes some 20 ms; skills are the shipped ones and these."""
         own = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*own, shipped_prompts()))
-        return cls(Ripgrep.found(), Git.found(Bubblewrap.found()), skills)
+        sandbox = Bubblewrap.found()
+        return cls(Ripgrep.found(custody=sandbox.custody if sandbox else None), Git.found(sandbox), skills)
 
     def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
@@ -61,7 +62,9 @@ class Toolbox:
     @property
     def custody(self) -> Custody | None:
         """Who looks after the programs that tools run; None where none are run."""
-        return self.git.sandbox.custody if self.git.sandbox else None
+        if self.git.sandbox is not None:
+            return self.git.sandbox.custody
+        return self.ripgrep.custody if self.ripgrep else None
 
     @property
     def sandbox(self) -> str:

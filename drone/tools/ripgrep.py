@@ -1,12 +1,16 @@
 """This room is for ripgrep: which of many files can hold a match at all. What they hold is read by us."""
 
 import os
+import resource
 import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event
 
+from drone.sandbox.custody import Custody
+from drone.sandbox.leash import LIMITS, put_limits
 from drone.sandbox.paths import Workspace
 from drone.tools.pattern import Pattern
 from drone.tools.rust_syntax import widened
@@ -26,6 +30,9 @@ _OPTIONS = (
     "--no-multiline",
     "--engine=default",
 )
+_LIMITS = {limit: value for limit, value in LIMITS.items() if limit != resource.RLIMIT_NPROC}
+"""As in the sandbox, but for the number of processes: outside of it those of the whole user count."""
+
 _FOUND, _NOTHING = 0, 1
 _POLL_SECONDS = 0.05
 
@@ -33,14 +40,15 @@ _POLL_SECONDS = 0.05
 class Ripgrep:
     """The program at `binary`. It only ever names files: their content comes through the workspace's own opens."""
 
-    def __init__(self, binary: str) -> None:
+    def __init__(self, binary: str, custody: Custody | None = None) -> None:
+        self.custody = custody or Custody()
         self._binary = binary
 
     @classmethod
-    def found(cls, path: str | None = None) -> "Ripgrep | None":
+    def found(cls, path: str | None = None, custody: Custody | None = None) -> "Ripgrep | None":
         """The `rg` of `path` (colon-separated, None = the environment's PATH), if there is one."""
         binary = shutil.which("rg", path=path)
-        return None if binary is None else cls(binary)
+        return None if binary is None else cls(binary, custody)
 
     def candidates(
         self, pattern: Pattern, workspace: Workspace, paths: Sequence[str], stop: Event, until: float
@@ -71,14 +79,26 @@ class Ripgrep:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
         except OSError:
             return None
-        with process:
+        with process, self._held(process.pid):
             output = _output(process, stop, until)
         if output is None or process.returncode not in (_FOUND, _NOTHING):
             return None
         return output.split(b"\0")
+
+    @contextmanager
+    def _held(self, pid: int) -> Iterator[None]:
+        """It ends with this drone, and takes no more of the machine than it may."""
+        self.custody.watch(pid)
+        try:
+            with suppress(ProcessLookupError):
+                put_limits(pid, _LIMITS)
+            yield
+        finally:
+            self.custody.release(pid)
 
 
 def _output(process: "subprocess.Popen[bytes]", stop: Event, until: float) -> bytes | None:
