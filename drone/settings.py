@@ -281,8 +281,7 @@ class Settings(BaseSettings):
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""
-        token_file = environ.get("MCC_TOKEN_FILE") or self.configuration.table("mcc").get("token_file")
-        files = (self.configuration.own, self.configuration.trusted, token_file)
+        files = (self.configuration.own, self.configuration.trusted, self.token_file)
         named = (_whole(Path(file)) for file in files if file)
         return (*own_directories(environ, self.data_dir), *named, *own_files(self.database_url, self.redis_url))
 
