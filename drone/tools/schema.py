@@ -175,27 +175,44 @@ def _misplaced(
 
     Pydantic takes them for 1 and 0; a model that says `start_line: true` did not mean line 1.
     """
-    spec = definitions.get(str(spec.get("$ref", "")).rpartition("/")[2], spec)
+    spec = _meant(spec, definitions)
     if options := spec.get("anyOf") or spec.get("oneOf"):
-        found = [_misplaced(option, value, definitions, where) for option in options]
-        return None if None in found else found[0] and (where, _kind(spec), found[0][2])
+        meant = [_meant(option, definitions) for option in options]
+        found = [_misplaced(option, value, definitions, where) for option in meant if _may_hold(option, value)]
+        return None if not found or None in found else found[0]
     if isinstance(value, bool):
         listed = spec["enum"] if "enum" in spec else [spec["const"]] if "const" in spec else None
         fits = any(one is value for one in listed) if listed else spec.get("type", "boolean") == "boolean"
         return None if fits else (where, _kind(spec), json.dumps(value))
-    parts: Iterable[tuple[object, object, object]] = ()
-    if isinstance(value, Mapping):
-        named, others = spec.get("properties", {}), spec.get("additionalProperties")
-        parts = ((key, named.get(key, others), part) for key, part in value.items())
-    elif isinstance(value, list | tuple):
-        first, rest = spec.get("prefixItems", ()), spec.get("items")
-        parts = ((place, first[place] if place < len(first) else rest, part) for place, part in enumerate(value))
-    for key, inner, part in parts:
+    for key, inner, part in _parts(spec, value):
         if isinstance(inner, Mapping):
             below = f"{where}.{key}" if where else str(key)
             if misplaced := _misplaced(inner, part, definitions, below[-_SHOWN:]):
                 return misplaced
     return None
+
+
+def _meant(spec: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The definition that a schema refers to, or the schema itself."""
+    meant: Mapping[str, Any] = definitions.get(str(spec.get("$ref", "")).rpartition("/")[2], spec)
+    return meant
+
+
+def _may_hold(option: Mapping[str, Any], value: object) -> bool:
+    """Whether a list or an object may stand where the schema has `option`; what is neither is looked at in any case."""
+    kind = "array" if isinstance(value, list | tuple) else "object" if isinstance(value, Mapping) else None
+    return kind is None or option.get("type", kind) == kind
+
+
+def _parts(spec: Mapping[str, Any], value: object) -> Iterable[tuple[object, object, object]]:
+    """What a list or an object consists of: the place, its schema, the value there."""
+    if isinstance(value, Mapping):
+        named, others = spec.get("properties", {}), spec.get("additionalProperties")
+        return ((key, named.get(key, others), part) for key, part in value.items())
+    if isinstance(value, list | tuple):
+        first, rest = spec.get("prefixItems", ()), spec.get("items")
+        return ((place, first[place] if place < len(first) else rest, part) for place, part in enumerate(value))
+    return ()
 
 
 def _kind(spec: Mapping[str, Any]) -> str:

@@ -114,6 +114,7 @@ def many(
     kind: Literal[1, 2] = 1,
     either: int | bool = 0,
     flag: bool = False,
+    some: int | list[int | None] | Part | None = None,
     most: Annotated[int, Field(ge=1)] | None = None,
 ) -> str:
     """Takes numbers wherever they can stand."""
@@ -135,6 +136,9 @@ async def told(tools: FunctionTools, name: str, **given: object) -> tuple[bool, 
         ({"level": True}, "level"),
         ({"kind": True}, "kind"),
         ({"most": True}, "most"),
+        ({"some": True}, "some"),
+        ({"some": [1, None, True]}, "some.2"),
+        ({"some": {"number": True}}, "some.number"),
     ],
 )
 async def test_true_is_no_number_in_the_arguments_of_a_tool(given: dict[str, object], where: str) -> None:
@@ -148,6 +152,9 @@ async def test_true_is_no_number_in_the_arguments_of_a_tool(given: dict[str, obj
         {"either": True, "flag": True},
         {"parts": [{"number": 1}], "numbers": None, "pair": ["a", 1], "level": 1, "kind": 2, "most": None},
         {"most": "3", "numbers": {"a": "0.5"}},
+        {"some": [1, None]},
+        {"some": {"number": 1}},
+        {"some": 1},
     ],
 )
 async def test_what_is_meant_as_a_number_or_as_true_is_taken(given: dict[str, object]) -> None:
