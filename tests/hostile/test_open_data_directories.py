@@ -101,7 +101,7 @@ def test_a_new_database_is_its_owner_s_alone_wherever_it_lies(tmp_path: Path) ->
 
 
 def test_a_service_closes_the_directory_that_it_is_started_on(data_dir: Path, tmp_path: Path) -> None:
-    """The database there is none, so it ends at once; the directory was closed before."""
+    """The database there is none, so it ends at once; the directory was closed, and the configuration told, before."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MCC_DATA_DIR": str(data_dir)}
     (data_dir / "mcc.toml").write_text("")
     command = [sys.executable, "-m", "mcc.cli.main", "serve", "--port", "0"]
@@ -109,4 +109,5 @@ def test_a_service_closes_the_directory_that_it_is_started_on(data_dir: Path, tm
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode != 0 and "was open to others" in done.stderr
+    assert f"Configuration: {data_dir / 'mcc.toml'}." in done.stderr and done.stdout == ""
     assert mode(data_dir) == 0o700 and mode(data_dir / "mcc.db") == 0o600

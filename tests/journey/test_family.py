@@ -207,6 +207,8 @@ def test_a_killed_drone_is_started_again_and_works(up: Up) -> None:
 
 def test_neither_kill_9_nor_ctrl_c_leaves_a_process_and_the_next_family_starts(tmp_path: Path) -> None:
     workspace, data_dir = workspace_in(tmp_path), tmp_path / "data"
+    data_dir.mkdir()
+    data_dir.chmod(0o755)
     if sys.platform == "linux":
         with started(data_dir, workspace, "--no-flower") as killed:
             children = killed.children()
@@ -222,6 +224,7 @@ def test_neither_kill_9_nor_ctrl_c_leaves_a_process_and_the_next_family_starts(t
         assert stopped.process.wait(GONE_SECONDS) == 0
         until(lambda: not alive(children), GONE_SECONDS - (time.monotonic() - began), "every child is gone")
     assert not (data_dir / "family.json").exists()
+    assert [one for one in (data_dir, *data_dir.rglob("*")) if one.lstat().st_mode & 0o077] == []
 
 
 def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path) -> None:

@@ -61,13 +61,13 @@ def test_children_work_where_nothing_can_be_imported_by_accident(tmp_path: Path)
     assert all("-P" in command.arguments for command in commands)
 
 
-def test_a_chosen_token_reaches_the_api_alone(tmp_path: Path) -> None:
+def test_a_chosen_token_reaches_the_api_and_drones_which_keep_it_out_of_what_is_told(tmp_path: Path) -> None:
     here = household(tmp_path, {"MCC_TOKEN": "t" * 32})
     with socket.create_server(("127.0.0.1", 0)) as listening:
         api = here.api(listening)
         assert api.environment["MCC_TOKEN"] == "t" * 32
         assert api.descriptors == (listening.fileno(),)
-    assert "MCC_TOKEN" not in here.drone("drone-1", None)().environment
+    assert here.drone("drone-1", None)().environment["MCC_TOKEN"] == "t" * 32
     assert "MCC_TOKEN" not in here.flower(1, LOGIN).environment
 
 
