@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -163,7 +164,7 @@ def _read(file: Path) -> Tables:
 def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
     """The file with its content when that was trusted there; else None, and why it does not count."""
     path = key_of(file)
-    ask = f"mcc config trust {path}"
+    ask = f"mcc config trust {shlex.quote(str(path))}"
     try:
         known = store.digests(KIND).get(str(path))
         content = content_of(file) if known else b""

@@ -67,6 +67,12 @@ def test_a_file_of_another_user_counts_only_where_it_is_named(tmp_path: Path) ->
     assert at(tmp_path, MCC_CONFIG=str(file)).own == file
 
 
+def test_a_directory_s_name_is_no_part_of_the_command_that_is_told(tmp_path: Path) -> None:
+    """It is copied into a shell."""
+    file = written(tmp_path / "x; touch evil" / "mcc.toml")
+    assert f"mcc config trust '{file}'" in at(tmp_path, file.parent).told
+
+
 def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "data" / "mcc.toml"
     for text, said in (
