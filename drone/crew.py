@@ -32,11 +32,14 @@ from drone.tools.detected import DETECTION, Detected
 from drone.tools.provision import provision
 from drone.tools.redacted import Redacted
 from drone.tools.tool import Joined
+from mcc.configuration.agents import AgentConsent
+from mcc.configuration.trust import TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.definitions.files import place_of
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
@@ -50,13 +53,19 @@ class Crew:
     """Everything that a drone needs to run orders, without broker or database. Safe for many orders at once."""
 
     def __init__(
-        self, settings: Settings, definitions: Definitions, models: Models, toolbox: Toolbox | None = None
+        self,
+        settings: Settings,
+        definitions: Definitions,
+        models: Models,
+        toolbox: Toolbox | None = None,
+        trust: TrustStore | None = None,
     ) -> None:
         self._settings = settings
         self._definitions = definitions
         self._models = models
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
         self._roots = roots_of(settings)
+        self._trust = trust or settings.trust_store()
         self.pools = Pools()
 
     @classmethod
@@ -141,10 +150,13 @@ class Crew:
         """The agents that an order may hire there. Blocks."""
         if workspace is None:
             return self._definitions
+        consent = AgentConsent.read(self._trust, workspace.root)
         clean = self._settings.redactor.data
-        files = (replace(file, content=clean(file.content)) for file in agent_files(workspace))
+        found = agent_files(workspace)
+        trusted = {file.name for file in found if consent.covers(place_of(file.name), file.content)}
+        files = [replace(file, content=clean(file.content)) for file in found]
         with closing(AgentReader()) as read:
-            return self._definitions.nearer(files, read)
+            return self._definitions.nearer(files, read, trusted)
 
     def _tools(self, workspace: Workspace | None, past: Past) -> ToolSet:
         """The tools of an order with this workspace, or without one."""

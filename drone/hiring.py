@@ -151,6 +151,7 @@ class Hiring:
             notes=(*notes, *given.told([spec.name for spec in specs])),
             inventory=inventory(specs, team if delegation else {}, given.missing),
             session=session,
+            origin=self.definitions.known.origin(definition.name),
         )
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
@@ -167,7 +168,7 @@ class Hiring:
             raise CannotHire(f"What {definition.name} owes cannot be checked: {error}") from error
 
     def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:
-        """The usable agents that this one may delegate to, with their descriptions, in the order of its file.
+        """The usable agents that this one may delegate to, with what models are told of them, in its file's order.
 
         A child may delegate to those that its parent may delegate to as well. An agent whose file is broken is left
         out here; registration tells its problem.
@@ -175,7 +176,7 @@ class Hiring:
         known = self.definitions.agents
         names = self.definitions.spawns(definition.name)
         allowed = [name for name in names if parent.spawns is None or name in parent.spawns]
-        return {name: known[name].description for name in allowed if name in known}
+        return {name: self.definitions.known.description(name) for name in allowed if name in known}
 
 
 def _own_model(definition: AgentDefinition) -> str | None:

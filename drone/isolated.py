@@ -28,6 +28,7 @@ from drone.tools.catalog import Toolbox
 from drone.tools.groups import UnknownToolName, expand
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import fenced
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
@@ -178,7 +179,7 @@ class InProcessRunner:
                 continue
             result = await self.run_isolated(*fork._replace(task=fork.task.replace(PREVIOUS, previous)))
             results.append(result)
-            previous = result.text
+            previous = fenced(result.text, fork.task)
             if result.error is not None:
                 over = f"Not run, because {fork.agent_name} before it stopped short: {result.error}"
         return tuple(results)

@@ -13,8 +13,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration
 from mcc.configuration.own import own_directories, own_files
-from mcc.configuration.places import default_data_dir
+from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.provider_keys import address_variable
+from mcc.configuration.trust import TrustStore
 from mcc.contracts.order import Name
 from mcc.contracts.shape import Closed
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
@@ -278,6 +279,10 @@ class Settings(BaseSettings):
     @property
     def _secret_files(self) -> tuple[Path, Path]:
         return self.token_file or self.data_dir / TOKEN_FILE, self.data_dir / FLOWER_FILE
+
+    def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
+        """What this drone's user trusted of files that others wrote."""
+        return TrustStore.within(config_home(environ))
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""

@@ -21,6 +21,7 @@ from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spoken import REPLY
 from drone.agent.turn import Turn
+from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Fact, GateChecked, Origin, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.definitions.groups import TOOL_GROUPS
@@ -226,9 +227,16 @@ class Hands:
             output = await self._run(call)
             await self._close_given_up()
         except BaseException as error:
-            output = _error(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}")
+            output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
             await self._close_given_up()
-        return self._noted(call, output, started)
+        return self._noted(call, self._marked(call, output), started)
+
+    def _marked(self, call: ToolCall, output: Output) -> Output:
+        """The output with what strangers may have written within a fence; it says so itself, else its tool does."""
+        spec = self._specs.get(call.name)
+        untrusted = spec is None or spec.untrusted if output.untrusted is None else output.untrusted
+        content = fenced(output.content, call.call_id) if untrusted else output.content
+        return replace(output, content=content, untrusted=untrusted)
 
     async def _close_given_up(self) -> None:
         """A tool that does not wait for its agent any longer leaves no end of it behind."""
@@ -318,7 +326,8 @@ _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read th
 
 
 def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
-    return Output(said, is_error=True, outcome=outcome)
+    """In the runtime's own words."""
+    return Output(said, is_error=True, outcome=outcome, untrusted=False)
 
 
 def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
@@ -331,4 +340,5 @@ def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
         seconds=round(time.monotonic() - started, 6),
         subagent_ids=output.subagent_ids,
         artifact=output.artifact,
+        untrusted=bool(output.untrusted),
     )

@@ -15,13 +15,15 @@ from drone.agent.run import Run, broken
 from drone.agent.setup import kept_setup
 from drone.agent.spending.budget import Budget, Share
 from drone.agent.turn import Task, Turn, title_of
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import JsonAny, digest
+
+_HANDED_OVER = DefinitionOrigin(scope="library")
 
 
 class NoTools:
@@ -40,7 +42,8 @@ class Agent:
     `gate` None = a reply without tool calls is the result. `notes` are steps that every record of this agent begins
     with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `inventory` is what
     the system prompt says of its tools; `owed` is what its gate was made of, as JSON, for a run that goes on later.
-    `session` are turns that went before, which its model is shown as the beginning of the conversation.
+    `session` are turns that went before, which its model is shown as the beginning of the conversation. `origin` says
+    whose definition it is.
     Raises ValueError for a tool that is called as one of the gate's own.
     """
 
@@ -58,6 +61,7 @@ class Agent:
         inventory: str = "",
         owed: JsonAny = None,
         session: Sequence[EarlierTurn] = (),
+        origin: DefinitionOrigin = _HANDED_OVER,
     ) -> None:
         self.definition = definition
         self.model = model
@@ -69,15 +73,24 @@ class Agent:
         self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
         _refuse_twins([spec.name for spec in self.specs])
         self.session = tuple(session)
+        self._definition_origin = origin
         self._owed = owed
         self._tools_requested = None if tools_requested is None else tuple(tools_requested)
         self._choice = ModelChoice(requested=requested_model or model.name, effective=model.name)
 
     @cached_property
     def system(self) -> str:
-        """The system prompt: the definition's own, the inventory, the guidelines in their order, the gate's word."""
-        guidance = self.gate.guidance if self.gate else ""
-        return system_prompt(self.definition.prompt, self.inventory, self.definition.guidelines, guidance)
+        """The system prompt: the definition's own, the inventory, the fence, the guidelines, the gate's word.
+
+        One that was hired may be handed another agent's report with its task, also without a tool.
+        """
+        return system_prompt(
+            self.definition.prompt,
+            self.inventory,
+            self.definition.guidelines,
+            self.gate.guidance if self.gate else "",
+            shows_fences=bool(self.inventory) or any(spec.untrusted for spec in self.specs),
+        )
 
     @cached_property
     def setup(self) -> str:
@@ -122,6 +135,7 @@ class Agent:
             tools_requested=self._tools_requested,
             limits=LimitChoice(requested=own, effective=Share.of(turn_limits, own, task.depth).as_limits()),
             definition_digest=self.definition_digest,
+            definition_origin=self._definition_origin,
             setup_digest=setup_digest,
         )
 

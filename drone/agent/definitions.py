@@ -58,9 +58,14 @@ class Definitions:
         """What is wrong with a workspace's files, in a bounded number of bounded sentences: they become entries."""
         return few([str(one) for one in (*self.known.refused, *self.known.warnings)], TOLD, TOLD_CHARACTERS)
 
-    def nearer(self, files: Iterable[AgentFile], read: Reader = workspace_agent) -> "Definitions":
-        """With the agents of an order's workspace before these, none of them with more rights than the operator's."""
-        return Definitions(with_workspace(self.known, files, self.groups, read), self.groups)
+    def nearer(
+        self, files: Iterable[AgentFile], read: Reader = workspace_agent, trusted: Collection[str] = ()
+    ) -> "Definitions":
+        """With the agents of an order's workspace before these, none of them with more rights than the operator's.
+
+        `trusted` are the names of those files that the operator agreed to, to replace an agent or to choose a model.
+        """
+        return Definitions(with_workspace(self.known, files, self.groups, read, trusted), self.groups)
 
     def get(self, name: str) -> AgentDefinition:
         """Raises LookupError with a sentence: there is no such agent, or its file is broken."""

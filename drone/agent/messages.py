@@ -52,7 +52,7 @@ class ToolSpec:
     """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
 
     `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
-    what it had begun.
+    what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
     `seconds`: its time limit, None = the turn's.
     """
 
@@ -63,4 +63,5 @@ class ToolSpec:
     idempotent: bool = False
     seconds: float | None = None
     resumable: bool = False
+    untrusted: bool = True
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)

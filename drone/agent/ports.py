@@ -132,7 +132,8 @@ class Output:
     """What a tool call brought: `content` is what the model is told.
 
     `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
-    whole text is kept (`Journal.keep`) where `content` is a part of it.
+    whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
+    it, None = as its tool says of all that it brings.
     """
 
     content: str
@@ -141,6 +142,7 @@ class Output:
     subagent_ids: tuple[str, ...] = ()
     children: "tuple[Report, ...]" = ()
     artifact: str | None = None
+    untrusted: bool | None = None
 
 
 class ToolSet(Protocol):

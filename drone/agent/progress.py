@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from drone.agent.gates.gate import Finish
 from drone.agent.report import NoProgress
 from drone.agent.spoken import NUDGE
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, ModelReplied, Outcome, ToolFinished
 from mcc.contracts.record import ToolCall
 
@@ -115,7 +116,7 @@ class Progress:
     def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
         """The call, counted on from the round before when it was the same there."""
         for before in self._last:
-            alike = before.done.content == done.content and before.done.is_error == done.is_error
+            alike = unfenced(before.done.content) == unfenced(done.content) and before.done.is_error == done.is_error
             if alike and _same(before.call, call):
                 return _Seen(call, done, before.rounds + 1)
         return _Seen(call, done)

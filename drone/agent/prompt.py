@@ -4,18 +4,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.messages import ToolSpec
+from mcc.contracts.fence import EXPLAINED
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _CHARACTERS = 160
 
 
-def system_prompt(prompt: str, inventory: str, guidelines: Sequence[str], guidance: str) -> str:
+def system_prompt(
+    prompt: str, inventory: str, guidelines: Sequence[str], guidance: str, *, shows_fences: bool = False
+) -> str:
     """The parts that are there, in an order that never changes, so that providers can cache it.
 
-    `guidance` is the gate's.
+    `guidance` is the gate's. `shows_fences`: what strangers may have written may be shown to the model.
     """
     listed = "".join(f"\n- {line}" for line in guidelines)
-    parts = (prompt, inventory, f"Guidelines:{listed}" if listed else "", guidance)
+    explained = EXPLAINED if shows_fences else ""
+    parts = (prompt, inventory, explained, f"Guidelines:{listed}" if listed else "", guidance)
     return "\n\n".join(part for part in parts if part)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,10 @@ class Run:
     """One agent doing one task: its transcript, its allowance, its place in the tree."""
 
     def __init__(self, agent: "Agent", task: Task, turn: Turn) -> None:
+        past = turn.past.record(task.record_id)
+        if past is not None:
+            # The question stands in the journal: a later version might put it in other words.
+            task = replace(task, prompt=past.started.prompt)
         self._agent = agent
         self._task = task
         self._turn = turn

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults
 from drone.agent.ports import Ask, Listener, Model, Reply
+from mcc.contracts.fence import unfenced
 from mcc.contracts.shape import digest
 from mcc.contracts.usage import Usage
 
@@ -47,6 +48,6 @@ def _told(message: Message) -> object:
         case AssistantMessage():
             return ["assistant", message.text, [(call.name, call.arguments) for call in message.tool_calls]]
         case ToolResults():
-            return ["tools", [(result.name, result.content) for result in message.results]]
+            return ["tools", [(result.name, unfenced(result.content)) for result in message.results]]
         case _:
             return ["user", message.text]

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from drone.sandbox.paths import PathError, Workspace
 from drone.tools.files import workspace_of
 from drone.tools.naming import written
-from drone.tools.skills import MATERIAL, names_in
+from drone.tools.skills import names_in
 from drone.tools.terminal_text import plain
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
@@ -49,7 +49,7 @@ def rules_read(context: ToolContext, name: Text) -> str:
         raise ToolFailed(f"There is no file with rules {name[:100]!r} here. {hint}")
     text, more = _text(workspace, name, MAX_BYTES)
     cut = f"\n[Cut after {MAX_BYTES:,} bytes; read_file shows the rest.]" if more else ""
-    return f"{written(name)}. {MATERIAL}\n\n{text}{cut}"
+    return f"{written(name)}\n\n{text}{cut}"
 
 
 def _names(workspace: Workspace) -> list[str]:

@@ -54,13 +54,17 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What was said about a tool where it was written. `effects` of an undeclared tool: it may write."""
+    """What was said about a tool where it was written.
+
+    Of an undeclared tool the worst is assumed: it may write, and strangers may have written what it brings.
+    """
 
     name: str | None = None
     group: str = ""
     idempotent: bool = False
     seconds: float | None = None
     effects: Effects = "write"
+    untrusted: bool = True
 
 
 @overload
@@ -75,6 +79,7 @@ def tool(
     seconds: float | None = None,
     name: str | None = None,
     effects: Effects = "write",
+    untrusted: bool = True,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -87,17 +92,20 @@ def tool(
     seconds: float | None = None,
     name: str | None = None,
     effects: Effects = "write",
+    untrusted: bool = True,
 ) -> Any:
     """Declare a function, sync or async, as a tool; it stays callable as it was.
 
     Its name, signature and docstring are what the model sees (see `FunctionTools`). `group`: one of the tool groups;
-    `idempotent`: running it twice does no harm; `seconds`: its time limit, None = the turn's.
+    `idempotent`: running it twice does no harm; `seconds`: its time limit, None = the turn's. `untrusted`: whether text
+    in what it brings, errors included, may come from anybody else than you, such as a file, a page or a program: models
+    are shown it within a fence, as material. False is for tools that answer in words and figures of your own alone.
     """
     if group and group not in TOOL_GROUPS:
         near = get_close_matches(group, TOOL_GROUPS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
         raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
-    declaration = Declaration(name, group, idempotent, seconds, effects)
+    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted)
 
     def declare(function: Function) -> Function:
         setattr(function, _DECLARED, declaration)
@@ -127,6 +135,7 @@ class FunctionTool:
             group=self.declaration.group,
             idempotent=self.declaration.idempotent,
             seconds=self.declaration.seconds,
+            untrusted=self.declaration.untrusted,
         )
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
@@ -178,20 +187,20 @@ def _output(value: object) -> Output:
 def _told(error: Exception, name: str) -> Output:
     match error:
         case ToolFailed():
-            return failure(str(error), error.outcome)
+            return Output(str(error), True, error.outcome)
         case PathDenied():
-            return failure(str(error), Outcome.DENIED)
+            return Output(str(error), True, Outcome.DENIED)
         case PathError():
-            return failure(str(error))
+            return Output(str(error), True, Outcome.ERROR)
         case _:
             said = str(error)
             cut = said if len(said) <= _SAID else f"{said[:_SAID]}…"
-            return failure(f"{name} broke: {type(error).__name__}: {cut}")
+            return Output(f"{name} broke: {type(error).__name__}: {cut}", True, Outcome.ERROR)
 
 
 def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
-    """The result that tells the model what went wrong."""
-    return Output(message, is_error=True, outcome=outcome)
+    """The result that tells the model in the runtime's own words what went wrong."""
+    return Output(message, is_error=True, outcome=outcome, untrusted=False)
 
 
 class FunctionTools:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcc.configuration.agents import AgentConsent
 from mcc.definitions.errors import DefinitionError
-from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, AgentFile, installed_agent, within_bounds
+from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, AgentFile, installed_agent, place_of, within_bounds
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import Agents, installed, with_workspace
+from mcc.settings import trust_store
 
 _FILE = "system.md"
 
@@ -83,11 +85,18 @@ def _prompts(directory: Path) -> Checked:
 
 
 def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
+    files = workspace_files(root)
+    consent = AgentConsent.read(trust_store(), root.resolve())
+    trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
+    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted)
+    return Checked(tuple(file.source for file in files if file.name), known.refused, known.warnings)
+
+
+def workspace_files(root: Path) -> tuple[AgentFile, ...]:
+    """The agent files of a workspace, as many as drones read."""
     directory = root / WORKSPACE_DIRECTORY
     names = sorted(path.name for path in directory.glob("*.md") if not path.name.startswith("."))
-    files = within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name, links=False))
-    known = with_workspace(installed_here(prompts_dir), files)
-    return Checked(tuple(file.source for file in files if file.name), known.refused, known.warnings)
+    return within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name, links=False))
 
 
 def installed_here(prompts_dir: Path | None) -> Agents:

@@ -1,12 +1,12 @@
 """This room is for `mcc agents`: what agents there are, what one of them really is, and what is wrong with files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.options import FAILED, USAGE, AsJson, DataDir, Url, fail, plain_errors
+from mcc.cli.options import FAILED, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
 from mcc.cli.printing import print_json, print_pairs, print_table
 from mcc.cli.server import served
 
@@ -91,6 +91,69 @@ def check(
     _print_checked(found, as_json)
     if found.errors:
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def trust(
+    directory: Annotated[
+        Path | None, typer.Argument(help="The workspace whose .mcc/agents are meant; left out: list what is trusted.")
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", "--forget", help="Trust none of its files any longer.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let agent files of a workspace replace the master or another agent of yours, and choose among your models.
+
+    Look at them first. The word holds for this directory and the content that each file has now: after every change it
+    has to be said again. Adding agents needs no word, and none gives more rights than your own agents have. Drones of
+    this user on this machine go by it.
+
+    Example: mcc agents trust .
+    """
+    from mcc.cli.agent_trust import agreed, states
+    from mcc.configuration.agents import revoke as revoked
+    from mcc.configuration.trust import TrustProblem
+    from mcc.definitions.files import WORKSPACE_DIRECTORY
+    from mcc.settings import load, trust_store
+
+    store = trust_store()
+    try:
+        if directory is None:
+            found = states(store)
+            if as_json:
+                print_json({"items": [{"path": path, "state": state} for path, state in found]})
+            else:
+                print_table(("FILE", "STATE"), found, empty="No agent file is trusted.")
+            return
+        root = directory.resolve()
+        if revoke:
+            paths = [str(path) for path in revoked(store, root)]
+            if as_json:
+                print_json({"root": str(root), "revoked": paths})
+            else:
+                say(f"{_counted(paths, 'agent file')} of {root}: trusted no longer.")
+            return
+        if not (root / WORKSPACE_DIRECTORY).is_dir():
+            fail(f"{root} has no {WORKSPACE_DIRECTORY}, so there is nothing to trust.", USAGE)
+        with plain_errors():
+            prompts_dir = load(data_dir=data_dir).prompts_dir
+        rights, refused = agreed(store, root, prompts_dir)
+    except TrustProblem as problem:
+        fail(str(problem))
+    _print_agreed(root, rights, refused, as_json)
+
+
+def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[DefinitionError]", as_json: bool) -> None:
+    if as_json:
+        items = [{"path": path, "may": may} for path, may in rights.items()]
+        print_json({"root": str(root), "items": items, "refused": [_finding(one, "error") for one in refused]})
+        return
+    from mcc.view.clean import clean
+
+    for path, may in rights.items():
+        say(clean(f"{path} is trusted as it is now: it {may}."))
+    for one in refused:
+        say(clean(f"not trusted: {one}"))
 
 
 def _here(prompts_dir: Path | None) -> list[Path]:

@@ -18,6 +18,10 @@ class DefinitionError(ValueError):
         self.line = line
 
 
+class NotAgreed(DefinitionError):
+    """Nothing is wrong with the file, but its operator did not agree to what it wants to be."""
+
+
 def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """`; did you mean 'x'?`, or, when nothing is near, what there is: `listed`, else all of `known`."""
     names = sorted(known)

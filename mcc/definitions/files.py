@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.errors import DefinitionError
 from mcc.definitions.front_matter import decoded
@@ -26,6 +26,17 @@ class Scope(StrEnum):
     SHIPPED = "shipped"
     OPERATOR = "operator"
     WORKSPACE = "workspace"
+
+
+def origin_of(name: str, scope: Scope) -> DefinitionOrigin:
+    """Where the agent of that name is defined in that scope."""
+    installed = f"{MASTER}/system.md" if name == MASTER else f"subagent/{name}/system.md"
+    return DefinitionOrigin(scope=scope.value, path=place_of(name) if scope is Scope.WORKSPACE else installed)
+
+
+def place_of(name: str) -> str:
+    """The path within a workspace of the file that defines the agent of that name."""
+    return f"{WORKSPACE_DIRECTORY}/{name}.md"
 
 
 @dataclass(frozen=True, slots=True)

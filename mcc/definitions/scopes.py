@@ -1,18 +1,22 @@
 """This room is for the agents of all scopes as one: shipped, the operator's, the workspace's; the nearest counts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.definitions.agents import line_of_spawn
-from mcc.definitions.errors import DefinitionError, suggestion
-from mcc.definitions.files import MASTER, AgentFile, Reader, Scope, installed_agent, workspace_agent
+from mcc.definitions.description import in_its_words
+from mcc.definitions.errors import DefinitionError, NotAgreed, suggestion
+from mcc.definitions.files import MASTER, AgentFile, Reader, Scope, installed_agent, origin_of, workspace_agent
 from mcc.definitions.groups import TOOL_GROUPS, GroupTable
 from mcc.definitions.rights import allowed_to
 from mcc.rules.report import TEXT_NAME
 
 WORKSPACE_ANY = "workspace/*"
 """In `spawns`: every agent that only the order's workspace defines."""
+
+
+_CONSENT = "say `mcc agents trust DIR` on the drone's machine to agree to it, DIR being the workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,16 @@ class Agents:
         if name in self.problems:
             raise LookupError(f"The agent {name!r} cannot be used: {self.problems[name]}")
         raise LookupError(f"There is no agent {name!r}{suggestion(name, self.usable)}")
+
+    def origin(self, name: str) -> DefinitionOrigin:
+        """Where a usable agent is defined; of one that came from no file, that a program handed it over."""
+        scope = self.scopes.get(name)
+        return DefinitionOrigin(scope="library") if scope is None else origin_of(name, scope)
+
+    def description(self, name: str) -> str:
+        """That of a usable agent as models are shown it: a workspace's is a stranger's word."""
+        said = self.usable[name].description
+        return in_its_words(said) if self.scopes.get(name) is Scope.WORKSPACE else said
 
     def spawns(self, name: str) -> tuple[str, ...]:
         """The agents that a usable one may delegate to, `workspace/*` spelled out, in the order of its file."""
@@ -87,11 +101,16 @@ def _unknown_spawn(file: AgentFile, agent: AgentDefinition, known: Iterable[str]
 
 
 def with_workspace(
-    agents: Agents, files: Iterable[AgentFile], groups: GroupTable = TOOL_GROUPS, read: Reader = workspace_agent
+    agents: Agents,
+    files: Iterable[AgentFile],
+    groups: GroupTable = TOOL_GROUPS,
+    read: Reader = workspace_agent,
+    trusted: Collection[str] = (),
 ) -> Agents:
     """`agents`, and before them those of a workspace's files, none of which may do more than the operator allows.
 
-    An agent that the operator has too is held to that one, any other to the master; what is wrong is a warning.
+    An agent that the operator has too is replaced, and a model chosen, only by files whose names are `trusted`. The
+    agent is held to the operator's of its name, any other to the master; what is wrong is a warning.
     """
     warnings: list[DefinitionError] = []
     refused: list[DefinitionError] = []
@@ -100,7 +119,12 @@ def with_workspace(
         try:
             if file.name in wanted:
                 raise DefinitionError(file.source, f"a second file for the agent {file.name!r}; it is left out")
-            wanted[file.name] = (file, _wanted(file, agents, groups, warnings, read))
+            definition = _wanted(file, agents, groups, warnings, read)
+            if file.name not in trusted:
+                definition = _without_consent(file, definition, agents, warnings)
+            wanted[file.name] = (file, definition)
+        except NotAgreed as error:
+            warnings.append(error)
         except DefinitionError as error:
             refused.append(error)
     own = frozenset(wanted) - frozenset(agents.usable)
@@ -125,6 +149,20 @@ def _wanted(
         if name in agents.usable:
             return definition
     raise DefinitionError(file.source, f"not used, because there is no agent {MASTER!r} to hold it to")
+
+
+def _without_consent(
+    file: AgentFile, definition: AgentDefinition, agents: Agents, warnings: list[DefinitionError]
+) -> AgentDefinition:
+    """What is left of the file's wishes. Raises `NotAgreed` when it is to stand for an agent of the operator's."""
+    if file.name in agents.usable:
+        said = f"not used: the operator's agent {file.name!r} is replaced only by a file that was looked at and trusted"
+        raise NotAgreed(file.source, f"{said}; {_CONSENT}")
+    if definition.model == INHERIT:
+        return definition
+    said = f"model {definition.model!r} is not used: only a file that was looked at and trusted chooses a model"
+    warnings.append(DefinitionError(file.source, f"{said}; {_CONSENT}"))
+    return definition.model_copy(update={"model": INHERIT})
 
 
 def _ceiling(name: str, agents: Agents, own: frozenset[str]) -> AgentDefinition:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -30,6 +31,7 @@ from mcc.view import figures
 from mcc.view.arguments import in_brief
 from mcc.view.asked import asked_in_brief
 from mcc.view.clean import clean, one_line
+from mcc.view.origin import workspace_file
 from mcc.view.waiting import waiting_in_brief, what_to_do
 
 CHARACTERS = 200
@@ -86,9 +88,11 @@ def _told_of_order(entry: Entry) -> str | None:
 
 def _told_of_agent(entry: Entry) -> str | None:
     match entry.data:
-        case AgentStarted(title=title, model=model):
+        case AgentStarted(title=title, model=model) as started:
+            file = workspace_file(started)
+            origin = f", from {file}" if file else ""
             record = f" (record {entry.record_id})" if entry.parent_id else ""
-            return f"starts with {model.effective}{record}" + (f": {title}" if title else "")
+            return f"starts with {model.effective}{origin}{record}" + (f": {title}" if title else "")
         case AgentFinished(status=status, error=error):
             return f"{status}" + (f": {error}" if error else "")
         case ToolStarted(name=name, arguments=arguments):
@@ -120,6 +124,7 @@ def _told_of_agent(entry: Entry) -> str | None:
 
 def _in_words(content: str) -> str:
     """A result that is a report is JSON for the model; people are told its summary."""
+    content = unfenced(content)
     try:
         said = json.loads(content) if content.startswith("{") else None
     except (ValueError, RecursionError):

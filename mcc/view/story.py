@@ -7,6 +7,7 @@ from datetime import datetime
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
+    AgentStep,
     ControlApplied,
     Entry,
     GateChecked,
@@ -29,6 +30,7 @@ from mcc.contracts.usage import Usage
 from mcc.view import figures
 from mcc.view.arguments import in_brief
 from mcc.view.asked import asked_in_brief
+from mcc.view.origin import workspace_file
 from mcc.view.waiting import waiting_in_brief, what_to_do
 
 
@@ -51,20 +53,29 @@ class AskedLine:
 
 
 @dataclass(slots=True, eq=False)
+class WarningLine:
+    """What is wrong with the agent files of the workspace, or was not agreed to: the first, and how many there are."""
+
+    text: str
+    count: int = 1
+
+
+@dataclass(slots=True, eq=False)
 class Node:
-    """One agent's run."""
+    """One agent's run. `origin` is where its definition comes from, when that is the workspace."""
 
     record_id: str
     agent: str
     title: str
     model: str
     started_at: datetime
+    origin: str = ""
     status: RecordStatus = RecordStatus.RUNNING
     finished_at: datetime | None = None
     usage: Usage = Usage()
     note: str = ""
     paused: bool = False
-    rows: list["ToolLine | AskedLine | Node"] = field(default_factory=list)
+    rows: list["ToolLine | AskedLine | WarningLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
@@ -125,6 +136,8 @@ class Story:
                 self._talk(entry, talk)
             case ControlApplied() as asked:
                 self._ask(entry, asked)
+            case AgentStep(name="definition_warning", message=message):
+                self._warn(entry, message)
             case _:
                 self._tell(entry)
 
@@ -147,7 +160,8 @@ class Story:
 
     def _start(self, entry: Entry, started: AgentStarted) -> None:
         assert entry.record_id is not None
-        node = Node(entry.record_id, entry.agent or "", started.title, started.model.effective, entry.at)
+        model, origin = started.model.effective, workspace_file(started) or ""
+        node = Node(entry.record_id, entry.agent or "", started.title, model, entry.at, origin)
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
             self.root, self._nodes = node, {}
@@ -155,6 +169,16 @@ class Story:
             parent.rows.append(node)
             self._forget_delegation(parent, started.call_id)
         self._nodes[node.record_id] = node
+
+    def _warn(self, entry: Entry, message: str) -> None:
+        node = self._nodes.get(entry.record_id or "")
+        if node is None:
+            return
+        known = next((row for row in node.rows if isinstance(row, WarningLine)), None)
+        if known is None:
+            node.rows.append(WarningLine(message))
+        else:
+            known.count += 1
 
     def _ask(self, entry: Entry, asked: ControlApplied) -> None:
         node = self._nodes.get(entry.record_id or "") or self.root

@@ -10,7 +10,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
 from mcc.view.clean import clean, one_line
-from mcc.view.story import AskedLine, Node, Story, ToolLine
+from mcc.view.story import AskedLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
@@ -54,6 +54,9 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool)
                 _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, paused=held)
             case AskedLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
+            case WarningLine():
+                more = f" (and {row.count - 1:,} more: mcc agents check)" if row.count > 1 else ""
+                branch.add(Text(f"! {one_line(row.text, 300)}{more}", "yellow"))
             case ToolLine():
                 branch.add(_tool(story, row, at))
 
@@ -64,6 +67,8 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (_frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(clean(node.agent), "bold")
+    if node.origin:
+        line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if node.title:
         line.append(f"  {one_line(node.title, 60)}")
     elapsed = ((node.finished_at or at) - node.started_at).total_seconds()

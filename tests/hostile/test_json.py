@@ -19,6 +19,7 @@ from drone.sandbox.paths import Workspace
 from drone.tools.files import list_files, read_file
 from drone.tools.tool import FunctionTools, tool
 from mcc.api.app import build_app
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import GateChecked, Origin, ToolStarted
 from mcc.settings import Settings
 from mcc.testing import MemoryStore
@@ -82,7 +83,7 @@ async def test_arguments_with_a_key_twice_run_nothing_and_the_model_is_told(sent
     assert (await lone.run()).completed
     first, second = lone.results()
     assert first.is_error and "key 'text' stands twice" in first.content
-    assert second.content == "wrote c"
+    assert unfenced(second.content) == "wrote c"
     assert '"b"' in str(lone.facts(ToolStarted)[0].arguments), "the record keeps both"
 
 
@@ -123,7 +124,7 @@ def many(
 
 async def told(tools: FunctionTools, name: str, **given: object) -> tuple[bool, str]:
     output = await tools.call(Call("call-1", name, given, Origin(record_id="record-1", agent="master")))
-    return output.is_error, output.content
+    return output.is_error, unfenced(output.content)
 
 
 @pytest.mark.parametrize(

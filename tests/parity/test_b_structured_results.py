@@ -9,6 +9,7 @@ import pytest
 
 from drone.agent.ports import Ask, WantedCall
 from drone.models.scripted import Line, Said, call
+from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from tests.parity.world import World, calls, piece, report, team
@@ -17,7 +18,7 @@ from tests.parity.world import World, calls, piece, report, team
 def told(world: World) -> dict[str, Any]:
     """What the master's call of `subagents_run` brought, as the model was told."""
     (step,) = [step for step in world.results() if step.name == "subagents_run"]
-    return json.loads(step.content)
+    return json.loads(unfenced(step.content))
 
 
 async def test_one_call_starts_several_agents_and_more_than_the_cap_queue(tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ async def test_git_tools_are_refused_before_the_environment_was_detected(tmp_pat
     await world.run()
     first, _, again = world.results()
     assert first.is_error and "environment_detect" in first.content
-    assert again.content != first.content
+    assert unfenced(again.content) != unfenced(first.content)
 
 
 async def test_skills_are_read_on_demand_and_the_master_is_told_when_to_delegate(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ async def test_skills_are_read_on_demand_and_the_master_is_told_when_to_delegate
     world = World(tmp_path, play)
     await world.run()
     listed, read = world.results()
-    assert "reviewing-a-change" in listed.content and not read.is_error and len(read.content) > 500
+    assert "reviewing-a-change" in listed.content and not read.is_error and len(unfenced(read.content)) > 500
     assert "When to delegate" in systems[0]
 
 

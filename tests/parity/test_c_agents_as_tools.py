@@ -18,6 +18,7 @@ from drone.models.retry import Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.redacted import Redacted
 from drone.tools.tool import FunctionTools, declaration_of, tool
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Entry
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -82,7 +83,7 @@ async def test_beyond_the_depth_nobody_is_asked_and_the_error_has_a_name(tmp_pat
     assert (await outer.run("go", outer.turn(journal))).text == "Refused."
     record = journal.fold.record()
     assert record is not None and record.subagent_history == ()
-    assert "depth" in next(step.content for step in record.steps if step.kind == "tool")
+    assert "depth" in next(unfenced(step.content) for step in record.steps if step.kind == "tool")
 
 
 async def test_start_completion_reuse_and_failure_of_a_child_are_entries_on_the_parents_journal(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ async def test_cancelling_one_child_leaves_its_siblings_and_the_parent_is_told(t
     assert report.completed
     ends = {record.prompt: record.status for record in world.records() if record.depth == 1}
     assert ends == {"slow": RecordStatus.CANCELLED, "cancel": RecordStatus.COMPLETED}
-    results = {step.is_error: step.content for step in world.results()}
+    results = {step.is_error: unfenced(step.content) for step in world.results()}
     assert "cancelled" in results[True]
 
 
@@ -246,7 +247,7 @@ async def test_unknown_tools_and_bad_arguments_go_back_to_the_model() -> None:
     assert (await agent.run("go", agent.turn(journal))).text == "No door."
     record = journal.fold.record()
     assert record is not None
-    unknown, wrong, broke = [step.content for step in record.steps if step.kind == "tool"]
+    unknown, wrong, broke = [unfenced(step.content) for step in record.steps if step.kind == "tool"]
     assert "open_door" in unknown and "door" in wrong and "there is no door x" in broke
 
 
@@ -286,7 +287,11 @@ async def test_a_result_of_more_than_fifty_thousand_tokens_is_a_preview_with_a_h
     record = journal.fold.record()
     assert record is not None
     step = next(step for step in record.steps if step.kind == "tool")
-    assert len(step.content) < 20_000 and step.content.startswith("begin") and step.artifact is not None
+    assert (
+        len(unfenced(step.content)) < 20_000
+        and unfenced(step.content).startswith("begin")
+        and step.artifact is not None
+    )
     assert len(journal.texts[step.artifact]) == 300_010
 
 
@@ -340,7 +345,7 @@ async def test_map_reduce_collects_fails_fast_takes_a_quorum_or_does_its_best(po
     world = World(tmp_path, play)
     assert (await world.run()).status is OrderStatus.SUCCEEDED
     (step,) = world.results()
-    agents = json.loads(step.content)["agents"]
+    agents = json.loads(unfenced(step.content))["agents"]
     assert [agent["id"] for agent in agents] == ["bad", "slow", "third"]
     statuses = [agent["status"] for agent in agents]
     assert statuses[0] == "failed"

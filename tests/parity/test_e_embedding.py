@@ -7,6 +7,7 @@ import pytest
 import drone
 from drone.agent.ports import Ask
 from drone.models.scripted import Said, call
+from mcc.configuration.agents import trust
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from tests.parity.world import OneModel, World, calls, piece, team
@@ -99,6 +100,7 @@ async def test_definitions_are_markdown_in_scopes_and_the_nearest_wins_without_w
         return "Seen."
 
     world = World(tmp_path, play, files=files)
+    trust(world.trust, world.workspace.resolve(), {".mcc/agents/explore.md": own.encode()})
     assert (await world.run()).status is OrderStatus.SUCCEEDED
     (child,) = world.record.subagent_history
     assert child.status is RecordStatus.COMPLETED and "read_file" in child.tools and "write_file" not in child.tools

@@ -13,6 +13,7 @@ from drone.alone import order_from
 from drone.crew import Crew
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
+from mcc.configuration.trust import TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import Outcome
@@ -65,6 +66,7 @@ class World:
             _write(self.prompts / where / "system.md", text)
         self.prompts.mkdir(parents=True, exist_ok=True)
         self.model = ScriptedModel(self._say)
+        self.trust = TrustStore(self.folder / "configuration" / "trust.json")
         self.entries: list[Entry] = []
 
     def _say(self, ask: Ask) -> Said:
@@ -77,7 +79,7 @@ class World:
         watch = more.pop("watch", lambda entry: None)
         order = order_from(prompt, self.workspace, agent, None, list(limits)).model_copy(update=more)
         settings = Settings(workspace_roots=(str(self.workspace),), keys=self.keys)
-        crew = Crew(settings, Definitions.load(self.prompts), OneModel(self.model, self.models))
+        crew = Crew(settings, Definitions.load(self.prompts), OneModel(self.model, self.models), trust=self.trust)
         self.journal = MemoryJournal(order.id, watch=lambda entry: (self.entries.append(entry), watch(entry))[-1])
         return await crew.run(order, journal=self.journal)
 

@@ -138,8 +138,8 @@ def _specs(parameters: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
     submit = "Hand in your result. If it is accepted your work is done; if not, you are told why and go on."
     validate = f"Check a result before you hand it in, at any time: the same arguments as {SUBMIT}. It ends nothing."
     return (
-        ToolSpec(name=SUBMIT, description=submit, parameters=parameters, group="finish", idempotent=True),
-        ToolSpec(name=VALIDATE, description=validate, parameters=parameters, group="finish", idempotent=True),
+        ToolSpec(SUBMIT, submit, parameters, group="finish", idempotent=True, untrusted=False),
+        ToolSpec(VALIDATE, validate, parameters, group="finish", idempotent=True, untrusted=False),
     )
 
 

@@ -38,4 +38,4 @@ class StateGate:
 
 
 def _spec(name: str, description: str) -> ToolSpec:
-    return ToolSpec(name=name, description=description, parameters=_NOTHING, group="finish", idempotent=True)
+    return ToolSpec(name, description, _NOTHING, group="finish", idempotent=True, untrusted=False)

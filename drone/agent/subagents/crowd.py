@@ -16,6 +16,7 @@ from drone.agent.subagents.children import Caller, Children
 from drone.agent.subagents.spawning import CannotSpawn
 from drone.agent.subagents.told import as_report
 from drone.agent.subagents.wanted import CannotHire
+from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 
@@ -64,7 +65,8 @@ class Crowd:
             self._members[index] = member
             self._over = self._chain_over(member) or self._enough() or ""
             if member.report is not None:
-                previous, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
+                said, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
+                previous = fenced(said, member.report.record_id)
 
     async def _side_by_side(self) -> None:
         """A further one begins as soon as one has ended; the caps queue."""

@@ -47,16 +47,16 @@ class Delegation:
 
     async def call(self, call: Call) -> Output:
         if all(call.name != spec.name for spec in self._specs):
-            return Output(f"You may not use {call.name}.", is_error=True, outcome=Outcome.DENIED)
+            return _refused(f"You may not use {call.name}.", Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
             with self._turn.standstill.still(call.call_id):
                 async with self._turn.places.lent(call.origin.record_id):
                     return await self._run(call)
         except CannotSpawn as error:
-            return Output(str(error), is_error=True, outcome=Outcome.DENIED)
+            return _refused(str(error), Outcome.DENIED)
         except (BadAssignment, CannotHire, CannotContinue) as error:
-            return Output(str(error), is_error=True, outcome=Outcome.ERROR)
+            return _refused(str(error), Outcome.ERROR)
 
     async def _run(self, call: Call) -> Output:
         if call.name == SUBAGENTS_RUN:
@@ -72,3 +72,8 @@ class Delegation:
         asked = assignments_of(call.arguments, self._most)
         members = await Crowd(self._children, asked, call).run()
         return await answer(members, asked, self._turn.artifacts)
+
+
+def _refused(said: str, outcome: Outcome) -> Output:
+    """In the runtime's own words."""
+    return Output(said, is_error=True, outcome=outcome, untrusted=False)

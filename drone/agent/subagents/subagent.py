@@ -81,7 +81,8 @@ class SubAgentTool:
 
     async def call(self, call: Call) -> Output:
         if errors := self._schema.errors(self._schema.handed_in(call.arguments)):
-            return Output(f"The arguments of {call.name} do not fit: {'; '.join(errors)}", True, Outcome.ERROR)
+            said = f"The arguments of {call.name} do not fit: {'; '.join(errors)}"
+            return Output(said, True, Outcome.ERROR, untrusted=False)
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
         if call.turn is None:
             turn = self.sub.agent.turn()
@@ -91,7 +92,7 @@ class SubAgentTool:
             with call.turn.standstill.still(call.call_id):
                 lived = await _below(self.sub.agent, task, call, call.turn)
         except CannotSpawn as error:
-            return Output(str(error), True, Outcome.DENIED)
+            return Output(str(error), True, Outcome.DENIED, untrusted=False)
         return await told(lived.report, call.turn.artifacts)
 
 

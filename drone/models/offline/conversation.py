@@ -7,6 +7,7 @@ from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, WantedCall
+from mcc.contracts.fence import unfenced
 
 FINISH = ("submit_result", "done")
 VALIDATE = "validate"
@@ -176,7 +177,8 @@ def _done(messages: Sequence[Message]) -> Iterator[Done]:
                 arguments[call.call_id] = call.arguments if isinstance(call.arguments, Mapping) else {}
         elif isinstance(message, ToolResults):
             for result in message.results:
-                yield Done(result.name, arguments.get(result.call_id, {}), result.content, result.is_error)
+                content = unfenced(result.content)
+                yield Done(result.name, arguments.get(result.call_id, {}), content, result.is_error)
 
 
 def _whole(done: tuple[Done, ...]) -> tuple[Done, ...]:

@@ -11,6 +11,7 @@ from drone.agent.subagents.delegation import DELEGATION_TOOLS, CannotHire, Deleg
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished
@@ -73,7 +74,7 @@ class Tree:
 
     def told(self) -> list[dict[str, Any]]:
         """The reports that the master's first call of `subagents_run` brought."""
-        reports = json.loads(self.results()[0].content)["agents"]
+        reports = json.loads(unfenced(self.results()[0].content))["agents"]
         assert isinstance(reports, list)
         return reports
 

@@ -19,6 +19,7 @@ from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.artifacts import MOST_READ, READ, ArtifactTools
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import Origin, Outcome, ToolFinished
 from mcc.contracts.limits import Limits
@@ -42,8 +43,8 @@ async def read_back(turn: Turn, handle: str, length: int) -> str:
     start = 0
     while True:
         output = await read(turn, id=handle, start=start, length=length)
-        assert not output.is_error, output.content
-        head, _, piece = output.content.partition("\n")
+        assert not output.is_error, unfenced(output.content)
+        head, _, piece = unfenced(output.content).partition("\n")
         pieces.append(piece)
         if head.endswith("; this is the end"):
             return "".join(pieces)
@@ -98,7 +99,7 @@ class Bench:
         report = await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)
         assert report.completed, report.error
         results = [message for message in self.model.asks[-1].messages if isinstance(message, ToolResults)]
-        return [result.content for message in results for result in message.results]
+        return [unfenced(result.content) for message in results for result in message.results]
 
     def finished(self) -> list[ToolFinished]:
         return [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
@@ -115,7 +116,7 @@ async def test_an_output_of_five_million_characters_is_told_as_a_preview_and_rea
     assert f"read them with read_artifact, id {handle_of(digest)}" in preview
     assert piece.partition("\n")[2] == "line 0312345"
     assert bench.finished()[0].artifact == digest
-    assert bench.finished()[0].content == preview
+    assert unfenced(bench.finished()[0].content) == preview
     assert bench.journal.texts[digest] == text
 
 
@@ -181,7 +182,7 @@ async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object]
     given = {name: handle if value == "HANDLE" else value for name, value in arguments.items()}
     output = await read(here, **given)
     assert (output.is_error, output.outcome) == (True, Outcome.ERROR)
-    assert words in output.content and len(output.content) < 500
+    assert words in output.content and len(unfenced(output.content)) < 500
 
 
 async def test_one_read_brings_a_bounded_piece() -> None:
@@ -189,8 +190,8 @@ async def test_one_read_brings_a_bounded_piece() -> None:
     handle = handle_of(await here.artifacts.kept("x" * 300_000))
     assert len((await read(here, id=handle)).content.partition("\n")[2]) == READ
     much = await read(here, id=handle, length=1_000_000)
-    assert len(much.content.partition("\n")[2]) == MOST_READ
-    assert much.content.startswith("characters 0 to 100000 of 300000; go on with start 100000\n")
+    assert len(unfenced(much.content).partition("\n")[2]) == MOST_READ
+    assert unfenced(much.content).startswith("characters 0 to 100000 of 300000; go on with start 100000\n")
 
 
 async def test_outside_of_a_turn_there_is_no_artifact() -> None:

@@ -14,6 +14,7 @@ from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import child_record_id, root_record_id
 from mcc.contracts.journal import Fact, ModelReplied, Origin, ToolFinished
 from mcc.contracts.limits import AgentLimits, Limits
@@ -71,7 +72,7 @@ async def test_only_the_final_text_of_a_child_reaches_the_parent() -> None:
     assert report.text == "Both are in."
     results = tree.model.asks[-1].messages[-1]
     assert isinstance(results, ToolResults)
-    told = [result.content.partition("\n\nrecord_id: ") for result in results.results]
+    told = [unfenced(result.content).partition("\n\nrecord_id: ") for result in results.results]
     children = [child.id for child in tree.record().subagent_history]
     assert told == [("found north", "\n\nrecord_id: ", children[0]), ("found south", "\n\nrecord_id: ", children[1])]
 
@@ -79,7 +80,7 @@ async def test_only_the_final_text_of_a_child_reaches_the_parent() -> None:
 async def test_a_child_sees_nothing_but_its_prompt() -> None:
     tree = Tree(one_level("north"))
     await tree.run()
-    (asked,) = [ask for ask in tree.model.asks if ask.system == "You are explore."]
+    (asked,) = [ask for ask in tree.model.asks if ask.system.startswith("You are explore.")]
     assert [message.text for message in asked.messages] == ["north"]  # type: ignore[union-attr]
 
 
@@ -110,7 +111,7 @@ async def test_children_of_one_reply_run_at_the_same_time_and_more_than_the_cap_
 
     async def author(ask: Ask) -> Said:
         nonlocal running, most
-        if ask.system == "You are master.":
+        if ask.system.startswith("You are master."):
             return "Done." if len(ask.messages) > 1 else delegate(*"abcdef")
         running += 1
         most = max(most, running)
@@ -158,7 +159,7 @@ async def test_a_child_that_fails_is_a_tool_result_and_its_sibling_goes_on() -> 
     tree = Tree(by_prompt(write))
     report = await tree.run()
     assert report.completed
-    told = [(result.content, result.is_error) for result in tree.results()]
+    told = [(unfenced(result.content), result.is_error) for result in tree.results()]
     assert any(content.startswith("found it") and not is_error for content, is_error in told)
     assert any("The provider is away." in content and is_error for content, is_error in told)
     assert [child.status for child in tree.record().subagent_history] == [RecordStatus.COMPLETED, RecordStatus.FAILED]
@@ -202,7 +203,7 @@ async def test_wrong_arguments_are_told_in_words_and_nobody_is_hired(arguments: 
 
 async def test_when_the_wall_clock_ends_the_turn_children_are_closed_before_their_parent() -> None:
     async def author(ask: Ask) -> Said:
-        if ask.system == "You are master.":
+        if ask.system.startswith("You are master."):
             return delegate("a", "b")
         await asyncio.Event().wait()
         return ""
@@ -256,7 +257,7 @@ async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over(
             return Agent(agent.definition.model_copy(update={"limits": own}), model=self.model, tools=agent.tools)
 
     async def write(ask: Ask) -> Said:
-        if ask.system == "You are explore.":
+        if ask.system.startswith("You are explore."):
             await asyncio.Event().wait()
             return delegate("deeper", kind="general")
         return "Enough." if len(ask.messages) > 1 else delegate("north")
@@ -280,7 +281,7 @@ async def test_nothing_is_shown_where_nobody_can_be_hired_and_no_tool_beyond_tho
     output = await some.call(Call("call-1", "subagents_run", {"agents": []}, Origin(record_id="master")))
     assert output.outcome == "denied"
     output = await some.call(Call("call-1", "subagent", {"agent_type": "explore", "prompt": "x"}, Origin()))
-    assert (output.content, output.outcome) == ("Nobody is here.", "error")
+    assert (unfenced(output.content), output.outcome) == ("Nobody is here.", "error")
     assert tree.turn.budget.spawned == 0
 
 

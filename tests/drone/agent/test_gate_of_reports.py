@@ -11,6 +11,7 @@ from drone.agent.ports import WantedCall
 from drone.agent.report import Cause
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
@@ -236,7 +237,7 @@ async def test_the_system_prompt_says_how_to_finish_and_what_the_rules_demand_in
     bench = Bench([submit()], ReportGate(rules=rules))
     await bench.run()
     system = bench.model.asks[0].system
-    assert system.startswith("You look.\n\nHow to finish: call `submit_result`")
+    assert system.startswith(f"You look.\n\n{EXPLAINED}\n\nHow to finish: call `submit_result`")
     assert system.endswith(
         "Your result must also hold to these rules:\n- Be brief. (`size(result.summary) < 500`)"
         '\n- `result.status != "failed"`'

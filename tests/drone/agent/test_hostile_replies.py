@@ -14,6 +14,7 @@ from drone.models.json_text import arguments as read_arguments
 from drone.models.scripted import Line, Said, call
 from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools, tool
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, GateChecked, ModelReplied, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
@@ -83,7 +84,7 @@ async def test_of_a_hundred_calls_in_one_reply_sixteen_run_at_a_time_and_all_are
     lone = Lone([hundred(), "Done."], busy)
     assert (await lone.run()).completed
     assert (busy.calls, busy.most) == (100, 16)
-    assert [one.content for one in lone.results()] == [f"step {number}" for number in range(100)]
+    assert [unfenced(one.content) for one in lone.results()] == [f"step {number}" for number in range(100)]
     assert [one.index for one in lone.facts(ToolStarted)] == list(range(100))
 
 
@@ -111,7 +112,7 @@ async def test_calls_are_told_apart_whatever_ids_the_provider_gives(provider_id:
     assert (await lone.run()).completed
     assert len({one.call_id for one in lone.facts(ToolStarted)}) == 40
     assert {one.provider_id for one in lone.facts(ToolStarted)} == {provider_id}
-    assert [one.content for one in lone.results()[:20]] == [f"step {number}" for number in range(20)]
+    assert [unfenced(one.content) for one in lone.results()[:20]] == [f"step {number}" for number in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +124,13 @@ async def test_arguments_that_are_no_object_are_told_in_few_words_and_the_turn_g
     lone = Lone([Line(calls=(WantedCall("write_note", read_arguments(sent)),)), "Done."], _notes(), WORDY)
     assert (await lone.run()).completed
     (told,) = lone.results()
-    assert told.is_error and "must be one JSON object" in told.content and len(told.content) < 400
+    assert told.is_error and "must be one JSON object" in told.content and len(unfenced(told.content)) < 400
 
 
 async def test_a_megabyte_of_arguments_reaches_the_tool_whole() -> None:
     lone = Lone([Line(calls=(call("write_note", text="x" * MEGABYTE),)), "Done."], _notes(), WORDY)
     assert (await lone.run()).completed
-    assert lone.results()[0].content == f"{MEGABYTE} characters"
+    assert unfenced(lone.results()[0].content) == f"{MEGABYTE} characters"
 
 
 async def test_arguments_nested_as_deep_as_a_reply_may_have_them_are_a_mistake_like_others() -> None:
@@ -149,7 +150,7 @@ async def test_a_tool_that_does_not_exist_is_answered_with_the_nearest_one(name:
     lone = Lone([Line(calls=(call(name, text="x"),)), "Done."], FunctionTools([write_note]))
     assert (await lone.run()).completed
     (told,) = lone.results()
-    assert told.is_error and hint in told.content and len(told.content) < 400
+    assert told.is_error and hint in told.content and len(unfenced(told.content)) < 400
 
 
 @pytest.mark.parametrize(
@@ -176,8 +177,8 @@ async def test_five_megabytes_of_output_are_kept_whole_and_told_as_a_preview() -
     assert (await lone.run()).completed
     (finished,) = lone.facts(ToolFinished)
     assert finished.artifact is not None and lone.journal.texts[finished.artifact] == text
-    assert len(finished.content) < 10_000 and finished.content.startswith(text[:1_000])
-    assert lone.results()[0].content == finished.content
+    assert len(unfenced(finished.content)) < 10_000 and unfenced(finished.content).startswith(text[:1_000])
+    assert unfenced(lone.results()[0].content) == unfenced(finished.content)
 
 
 async def test_a_tool_that_never_ends_is_given_up_in_its_time() -> None:

@@ -16,6 +16,7 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import EXPLAINED, unfenced
 from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
@@ -94,11 +95,11 @@ async def test_the_model_is_asked_with_system_prompt_guidelines_tools_and_the_wh
     world = World(ScriptedModel([Line(text="Doubling.", calls=(call("double", number=4),)), "8"]))
     await world.run("Double 4.")
     first, second = world.model.asks
-    assert first.system == "You double numbers.\n\nGuidelines:\n- Be brief."
+    assert first.system == f"You double numbers.\n\n{EXPLAINED}\n\nGuidelines:\n- Be brief."
     assert [spec.name for spec in first.tools] == ["double"]
     said, results = second.messages[1:]
     assert isinstance(said, AssistantMessage) and said.text == "Doubling."
-    assert isinstance(results, ToolResults) and results.results[0].content == "8"
+    assert isinstance(results, ToolResults) and unfenced(results.results[0].content) == "8"
     assert results.results[0].call_id == said.tool_calls[0].call_id == call_id(root_record_id(ORDER), 1, 0)
 
 
@@ -122,7 +123,7 @@ async def test_calls_of_one_reply_run_side_by_side_and_answer_in_the_order_of_th
     await world.run()
     results = model.asks[1].messages[-1]
     assert isinstance(results, ToolResults)
-    assert [result.content for result in results.results] == ["slow", "quick"]
+    assert [unfenced(result.content) for result in results.results] == ["slow", "quick"]
     assert [fact.name for fact in world.told(ToolFinished)] == ["quick", "slow"]
     assert [(fact.index, fact.name) for fact in world.told(ToolStarted)] == [(0, "slow"), (1, "quick")]
 
@@ -176,7 +177,7 @@ async def test_repeated_provider_ids_do_not_mix_up_calls() -> None:
     world = World(ScriptedModel([Line(calls=wanted), "Done."]))
     await world.run()
     finished = world.told(ToolFinished)
-    assert sorted(fact.content for fact in finished) == ["2", "4"]
+    assert sorted(unfenced(fact.content) for fact in finished) == ["2", "4"]
     assert len({fact.call_id for fact in finished}) == 2
 
 
@@ -419,7 +420,7 @@ async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_re
     report = await world.run()
     assert report.limit == "wall_seconds"
     (finished,) = world.told(ToolFinished)
-    assert isinstance(finished, ToolFinished) and finished.content == "4"
+    assert isinstance(finished, ToolFinished) and unfenced(finished.content) == "4"
     assert world.kinds()[-1] == "agent.finished"
 
 

@@ -18,6 +18,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.tool import Joined
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
@@ -61,7 +62,7 @@ class Tree:
 
     def told(self, tool: str) -> list[str]:
         facts = [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
-        return [fact.content for fact in facts if fact.name == tool]
+        return [unfenced(fact.content) for fact in facts if fact.name == tool]
 
     def child(self) -> ChatRecord:
         record = self.journal.fold.record()
@@ -78,7 +79,7 @@ async def test_the_parent_reads_a_shortened_report_whole_when_it_wants_to() -> N
             return "I read it all."
         results = ask.messages[2]
         assert isinstance(results, ToolResults)
-        whole = json.loads(results.results[0].content)["whole"]
+        whole = json.loads(unfenced(results.results[0].content))["whole"]
         return Line(calls=(call("read_artifact", id=whole["artifact"], length=whole["characters"]),))
 
     tree = Tree(master, lambda said: submit(FOUND))

@@ -12,6 +12,7 @@ from drone.agent.subagents.delegation import SUBAGENT
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentReused, AgentStarted
 from mcc.contracts.limits import AgentLimits, Limits
@@ -44,8 +45,8 @@ async def test_a_continued_child_knows_what_was_said_and_has_a_new_record_that_n
     assert (second.continues, second.prompt, second.answer) == (first.id, "And now?", "answer 1")
     assert (second.parent_id, second.depth, second.agent, second.title) == (first.parent_id, 1, "explore", "north")
     assert second.call_id == tree.results()[1].call_id
-    assert tree.results()[1].content == f"answer 1\n\nrecord_id: {second.id}"
-    asked = [ask for ask in tree.model.asks if ask.system == "You are explore."][1]
+    assert unfenced(tree.results()[1].content) == f"answer 1\n\nrecord_id: {second.id}"
+    asked = [ask for ask in tree.model.asks if ask.system.startswith("You are explore.")][1]
     assert asked.messages == (UserMessage("north"), AssistantMessage("answer 0"), UserMessage("And now?"))
     beginning = [entry.data for entry in tree.journal.entries if entry.record_id == second.id][:2]
     assert isinstance(beginning[0], AgentStarted) and beginning[1] == AgentReused(message="And now?", turn=2)
@@ -80,7 +81,7 @@ async def test_a_child_of_a_crowd_that_met_its_limit_can_go_on_where_it_stopped(
     assert (await tree.run()).completed
     first, second = tree.record().subagent_history
     assert (first.status, second.status) == (RecordStatus.LIMIT_REACHED, RecordStatus.COMPLETED)
-    last = [ask for ask in tree.model.asks if ask.system == "You are explore."][-1]
+    last = [ask for ask in tree.model.asks if ask.system.startswith("You are explore.")][-1]
     assert sum(isinstance(message, ToolResults) for message in last.messages) == 2
 
 
@@ -107,7 +108,7 @@ async def test_a_child_that_still_works_is_not_disturbed() -> None:
 
     tree = Tree(author)
     assert (await tree.run()).completed
-    assert tree.results(1)[0].content == "This subagent belongs to another agent. Start one of your own."
+    assert unfenced(tree.results(1)[0].content) == "This subagent belongs to another agent. Start one of your own."
     told = [result for result in tree.results() if result.name == "subagent_send"]
     assert sorted(result.is_error for result in told) == [False, True]
     assert any("still works" in result.content for result in told)
@@ -147,7 +148,7 @@ async def test_tools_that_a_person_took_away_do_not_come_back() -> None:
 
     tree = Tree(author)
     assert (await tree.run()).completed
-    shown = [{spec.name for spec in ask.tools} for ask in tree.model.asks if ask.system == "You are explore."]
+    shown = [{spec.name for spec in ask.tools} for ask in tree.model.asks if ask.system.startswith("You are explore.")]
     assert shown == [{"subagent", "subagents_run", "subagent_send"}, {"subagent", "subagent_send"}]
 
 
@@ -221,7 +222,7 @@ async def test_a_child_whose_model_failed_can_be_asked_again() -> None:
 
     tree = Tree(by_prompt(write))
     assert (await tree.run()).completed
-    assert tree.results()[1].content.startswith("Up again.")
+    assert unfenced(tree.results()[1].content).startswith("Up again.")
 
 
 def kept(conversations: Conversations, name: str, text: str, parent: str = "parent") -> Conversation:

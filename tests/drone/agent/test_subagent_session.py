@@ -14,6 +14,7 @@ from drone.agent.ports import Ask, Call, ModelError, Output
 from drone.agent.report import Report
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import ToolContext
+from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentReused, AgentStarted, Origin, ToolFinished
 from mcc.contracts.record import RecordStatus
@@ -69,7 +70,7 @@ async def test_functions_tool_sets_and_agents_mix_as_tools() -> None:
     assert report.text == "Seen."
     record = journal.fold.record()
     assert record is not None
-    told = [step.content.partition("\n")[0] for step in record.steps if step.kind == "tool"]
+    told = [unfenced(step.content).partition("\n")[0] for step in record.steps if step.kind == "tool"]
     assert sorted(told) == ["a hill", "a lake", "a wood"]
 
 
@@ -105,14 +106,14 @@ async def test_the_fields_of_a_schema_become_the_prompt_and_wrong_ones_are_told(
     record = journal.fold.record()
     assert record is not None
     assert [child.prompt for child in record.subagent_history] == ["city: Bern\ndays: 3"]
-    wrong = [step.content for step in record.steps if step.kind == "tool" and step.is_error]
+    wrong = [unfenced(step.content) for step in record.steps if step.kind == "tool" and step.is_error]
     assert len(wrong) == 1 and "city" in wrong[0]
 
 
 async def test_an_agent_as_a_tool_outside_of_every_run_is_a_tree_of_its_own() -> None:
     tool = drone.SubAgentTool(drone.SubAgent(agent(["found"])))
     output = await tool.call(Call("call-1", "helper", {"input": "look"}, Origin()))
-    assert output.content.startswith("found") and not output.is_error
+    assert unfenced(output.content).startswith("found") and not output.is_error
 
 
 async def test_agents_that_call_each_other_stop_at_the_depth_of_the_turn() -> None:
@@ -273,7 +274,7 @@ async def test_a_session_inside_of_a_turn_hangs_its_records_below_the_call_and_t
     assert record is not None and Fold.of("order", journal.entries).record() == record
     first, second = record.subagent_history
     (step,) = [step for step in record.steps if step.kind == "tool"]
-    assert step.content == "One. Two."
+    assert unfenced(step.content) == "One. Two."
     assert first.call_id == second.call_id == step.call_id and (first.depth, second.depth) == (1, 1)
     assert (first.continues, second.continues) == (None, first.id)
     with pytest.raises(ValueError, match="reset"):

@@ -11,6 +11,7 @@ from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
 from drone.agent.spending.budget import Budget
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, Origin
 from mcc.contracts.limits import Limits
@@ -328,7 +329,7 @@ async def test_a_fork_bomb_ends_orderly_within_the_spawns_of_the_tree() -> None:
     assert len(started) == 1 + 30 and tree.turn.budget.spawned == 30
     assert max(entry.depth for entry in started) <= 8
     assert tree.record().usage_total.model_calls == 2 * 31
-    everything = json.dumps([result.content for depth in range(9) for result in tree.results(depth)])
+    everything = json.dumps([unfenced(result.content) for depth in range(9) for result in tree.results(depth)])
     assert "The limit spawns (30) is reached" in everything
 
 

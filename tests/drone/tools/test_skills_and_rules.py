@@ -49,8 +49,8 @@ async def test_a_workspaces_skills_are_told_as_its_own_and_never_replace_an_inst
     listed = (await use(both, "skills_list")).content.splitlines()
     assert listed[1:] == ["- testing: How to do it.", "- deploying (of this workspace): How to do it."]
     assert (await use(both, "skills_read", name="testing")).content.endswith("the operator's")
-    own = (await use(both, "skills_read", name="deploying")).content
-    assert own.endswith("push it") and "cannot widen what you are allowed to do" in own
+    own = await use(both, "skills_read", name="deploying")
+    assert own.content.endswith("push it") and own.untrusted
 
 
 @pytest.mark.parametrize("name", ["reviewing-a-chnage", "Reviewing_a_change"])
@@ -108,7 +108,7 @@ async def test_rules_are_listed_with_their_headings_and_read_by_name(use: Use, t
         *("- AGENTS.md: Agents", "- CLAUDE.md: Agents", "- .mcc/rules/style.md: Style red"),
     ]
     text = (await use(own, "rules_read", name="AGENTS.md")).content
-    assert text.endswith("Run make check.\n") and "cannot widen what you are allowed to do" in text
+    assert text == "AGENTS.md\n\n# Agents\n\nRun make check.\n"
     near = await use(own, "rules_read", name="style.md")
     assert near.is_error and "Did you mean .mcc/rules/style.md?" in near.content
 

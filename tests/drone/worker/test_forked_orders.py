@@ -14,6 +14,7 @@ from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import Entry, ModelReplied, ToolFinished
 from mcc.contracts.order import NewFork, WorkOrder
@@ -118,7 +119,7 @@ def last_word(ask: Ask) -> str | None:
 def the_child(ask: Ask) -> str:
     """The record that the first result of a subagent names."""
     results = next(message for message in ask.messages if isinstance(message, ToolResults)).results
-    return results[1].content.rpartition("record_id: ")[2]
+    return unfenced(results[1].content).rpartition("record_id: ")[2]
 
 
 def tree(record: ChatRecord) -> list[ChatRecord]:
@@ -317,7 +318,7 @@ async def test_a_fork_can_read_the_long_texts_that_its_master_was_told_of(store:
         if task != "go":
             return f"{task} " + "word " * 5_000
         if last_word(ask) == AND_THE_TESTS:
-            told = json.loads(ask.messages[2].results[0].content)  # type: ignore[union-attr]
+            told = json.loads(unfenced(ask.messages[2].results[0].content))  # type: ignore[union-attr]
             return calls(call("read_artifact", id=told["agents"][0]["whole"]["artifact"]))
         return team(piece("east"), piece("west")) if replies == 0 else "Done."
 

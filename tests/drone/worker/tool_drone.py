@@ -22,6 +22,7 @@ from drone.tools.catalog import Toolbox
 from drone.tools.detected import Detected
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.main import work
+from mcc.contracts.fence import unfenced
 
 MASTER = """---
 name: master
@@ -42,7 +43,7 @@ class Sleepy:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         last = ask.messages[-1]
         if isinstance(last, ToolResults):
-            return Reply(f"it brought: {last.results[0].content}")
+            return Reply(f"it brought: {unfenced(last.results[0].content)}")
         assert isinstance(last, UserMessage)
         return Reply("", (WantedCall(last.text.split()[0], {}),), finish_reason="tool_calls")
 

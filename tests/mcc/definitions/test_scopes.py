@@ -1,5 +1,7 @@
 """Agents of several scopes: the nearest counts, and a workspace never gets more than the operator allows."""
 
+from dataclasses import replace
+
 import pytest
 
 from mcc.contracts.agents import AgentDefinition
@@ -27,6 +29,12 @@ OPERATOR = (
 
 
 def held(*files: AgentFile) -> Agents:
+    """With the operator's consent to each of the files."""
+    return with_workspace(installed(OPERATOR), files, trusted={one.name for one in files})
+
+
+def found(*files: AgentFile) -> Agents:
+    """Without anybody's consent."""
     return with_workspace(installed(OPERATOR), files)
 
 
@@ -76,6 +84,38 @@ def test_workspace_agents_may_spawn_each_other_only_where_the_operator_lists_the
 @pytest.mark.parametrize(("model", "kept"), [("fast", "fast"), ("openai/gpt", "inherit"), ("inherit", "inherit")])
 def test_a_workspace_names_models_by_their_alias_only(model: str, kept: str) -> None:
     assert held(file("historian", f"model: {model}")).get("historian").model == kept
+
+
+def test_without_consent_a_file_replaces_no_agent_and_chooses_no_model() -> None:
+    agents = found(file("explore"), file("historian", "model: fast"), file("clerk"))
+    assert agents.get("explore") == installed(OPERATOR).get("explore")
+    assert agents.scopes["explore"] is Scope.SHIPPED and agents.origin("explore").path == "subagent/explore/system.md"
+    assert agents.get("historian").model == "inherit" and agents.own == {"historian", "clerk"}
+    assert agents.refused == ()
+    assert [one.source for one in agents.warnings] == ["explore.md", "historian.md"]
+    assert all("mcc agents trust" in str(one) for one in agents.warnings)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Reads the archive. Then more.", "“Reads the archive.”"),
+        ("Two\n\nlines\there", "“Two lines here”"),
+        ("x" * 500, f"“{'x' * 120}…”"),
+        ("“Quotes” and `marks` and <tags>", "“'Quotes' and 'marks' and ‹tags›”"),
+        ("a\u202eb\u200bc\U000e0041d\ufe0fe\x1bf\ud83d", "“abcdef”"),
+    ],
+)
+def test_models_are_shown_a_workspaces_description_cut_and_as_its_own_words(said: str, shown: str) -> None:
+    agents = found(file("historian"))
+    told = replace(agents, usable={"historian": AgentDefinition(name="historian", description=said)})
+    assert told.description("historian") == f"agent of this workspace, which says of itself: {shown}"
+
+
+def test_a_description_that_shows_nothing_is_none() -> None:
+    agents = found(file("historian", 'description: "\\u200b \\u2060"'))
+    assert agents.description("historian") == "agent of this workspace"
+    assert agents.description("master") == agents.get("master").description
 
 
 def test_a_result_and_rules_that_the_operator_demands_stay_demanded() -> None:

@@ -8,6 +8,7 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import fenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, ToolStep
@@ -44,7 +45,7 @@ async def recorded() -> ChatRecord:
 async def test_what_a_child_read_and_said_is_set_against_what_its_parent_was_told() -> None:
     record = await recorded()
     told = sum(len(step.content) for step in record.steps if isinstance(step, ToolStep))
-    worked = 2 * (len("Looking.") + len("{}") + len(LONG)) + len("Found.")
+    worked = 2 * (len("Looking.") + len("{}") + len(fenced(LONG, "a call"))) + len("Found.")
     found = spared(record)
     assert found == Spared(worked, told)
     assert found.tokens == (worked - told) // 4
