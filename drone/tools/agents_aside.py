@@ -1,5 +1,6 @@
 """Agent files of a workspace read where it may take its time: in a process that is killed when it takes too much."""
 
+import json
 import time
 from collections.abc import Callable
 from threading import Event
@@ -7,6 +8,7 @@ from typing import Any
 
 from drone.sandbox.aside import Aside, CutOff
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.shape import to_json
 from mcc.definitions.errors import DefinitionError
 from mcc.definitions.files import AgentFile, workspace_agent
 from mcc.definitions.front_matter import split
@@ -56,7 +58,7 @@ class AgentReader:
         if "error" in answer:
             raise DefinitionError(file.source, *answer["error"])
         told = tuple(DefinitionError(file.source, sentence, line) for sentence, line in answer["warnings"])
-        return AgentDefinition.model_validate_json(answer["definition"]), told
+        return AgentDefinition.model_validate(answer["definition"]), told
 
     def close(self) -> None:
         self._aside.close()
@@ -72,6 +74,6 @@ def reading() -> Callable[[Any], object]:
         except DefinitionError as error:
             return {"error": [error.sentence, error.line]}
         told = [(one.sentence, one.line) for one in warnings]
-        return {"definition": definition.model_dump_json(), "warnings": told}
+        return {"definition": json.loads(to_json(definition)), "warnings": told}
 
     return read

@@ -31,6 +31,8 @@ def _group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as
 def list_agents(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Agents that the live drones know, whose file each is, and what is wrong with the others.
 
+    In a workspace with agent files of its own also what orders there would do without.
+
     Example: mcc agents list
     """
     with served(url, data_dir) as client:
@@ -40,6 +42,22 @@ def list_agents(url: Url = None, data_dir: DataDir = None, as_json: AsJson = Fal
         return
     rows = [(one.name, _origin(one), one.problem or "ok", ",".join(one.drones), one.description) for one in found]
     print_table(("NAME", "ORIGIN", "STATE", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
+    _tell_of_workspace(data_dir)
+
+
+def _tell_of_workspace(data_dir: Path | None) -> None:
+    """What is wrong with the agent files of the current directory, or was not agreed to."""
+    from mcc.cli.agent_files import checked
+    from mcc.definitions.files import WORKSPACE_DIRECTORY
+    from mcc.settings import load
+
+    if not Path(WORKSPACE_DIRECTORY).is_dir():
+        return
+    with plain_errors():
+        prompts_dir = load(data_dir=data_dir).prompts_dir
+    found = checked(Path(), prompts_dir)
+    for one in (*found.errors, *found.warnings):
+        say(f"here: {one}")
 
 
 @app.command()
