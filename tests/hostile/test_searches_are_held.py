@@ -45,6 +45,12 @@ def begun(program: Path) -> tuple[int, int]:
     return pid, os.pidfd_open(pid)
 
 
+def held(pid: int) -> None:
+    """Returns once the search program is in custody, which comes before its limits."""
+    while resource.prlimit(pid, resource.RLIMIT_CORE)[1] != 0:
+        os.sched_yield()
+
+
 def ended(pidfd: int) -> bool:
     return bool(select.select([pidfd], [], [], 30)[0])
 
@@ -53,8 +59,7 @@ def test_it_has_limits_and_a_group_of_its_own(program: Path, aside: ThreadPoolEx
     stop = threading.Event()
     search = aside.submit(searched, program, Custody(), stop)
     pid, pidfd = begun(program)
-    while resource.prlimit(pid, resource.RLIMIT_CORE)[0] != 0:
-        os.sched_yield()
+    held(pid)
     assert resource.prlimit(pid, resource.RLIMIT_AS)[1] == 2 << 30
     assert os.getpgid(pid) == pid
     stop.set()
@@ -67,9 +72,8 @@ def test_it_is_killed_when_the_lease_of_its_drone_is_lost(
 ) -> None:
     custody = custody_of_a_drone(record)
     search = aside.submit(searched, program, custody, threading.Event())
-    _, pidfd = begun(program)
-    while not record.exists():
-        os.sched_yield()
+    pid, pidfd = begun(program)
+    held(pid)
     custody.end_term()
     assert ended(pidfd)
     assert search.result() == ALL
@@ -78,9 +82,8 @@ def test_it_is_killed_when_the_lease_of_its_drone_is_lost(
 
 def test_it_does_not_outlive_a_drone_that_is_killed(program: Path, record: Path) -> None:
     drone = subprocess.Popen((sys.executable, "-m", "tests.hostile.searching", program, record))
-    _, pidfd = begun(program)
-    while not record.exists():
-        os.sched_yield()
+    pid, pidfd = begun(program)
+    held(pid)
     drone.kill()
     drone.wait()
     assert ended(pidfd)
