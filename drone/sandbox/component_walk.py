@@ -37,7 +37,11 @@ def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
     Raises OSError as `open_by_components` does.
     """
     walk = _Walk(directory, True, look)
-    os.close(walk.open(path + b"/.", _STEP, 0))
+    fd = walk.open(path + b"/.", _STEP, 0)
+    try:
+        look(fd)
+    finally:
+        os.close(fd)
     return b"/".join(walk.names)
 
 

@@ -86,6 +86,8 @@ async def test_no_tool_shows_anything_of_a_data_directory_in_the_workspace(
     listed = "".join(step.content for step in steps if step.name in ("list_files", "find_files"))
     assert not [name for name in ("family.json", "flower.auth", "mcc.db", "the-same-file") if name in listed]
     assert "README.md" in listed
+    into = [step for step in steps if step.arguments.get("path") in (inside, "to-a-directory")]
+    assert [step.outcome for step in into] == ["denied"] * 4
     denied = [step for step in steps if step.name == "read_file" and step.outcome == "denied"]
     assert len(denied) >= len(list(spellings(work, data)))
     assert [step.content for step in denied if "belongs to MCC itself" not in step.content] == []

@@ -1,5 +1,6 @@
 """A workspace is the directory that was there when its order began, whatever takes its name later."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from drone.models.scripted import call
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.child import Bounds
+from drone.sandbox.roots import Roots
 from mcc.contracts.status import OrderStatus
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
@@ -19,6 +23,7 @@ FILES = (
     call("find_files", pattern="*"),
     call("read_file", path="note.txt"),
     call("search_text", pattern="this-is"),
+    call("search_text", pattern=INSIDE),
     call("rules_list"),
 )
 GIT = (
@@ -68,10 +73,9 @@ async def test_what_takes_the_name_of_a_workspace_in_mid_order_is_never_read(
 
     outcome, steps = await orders.run(roots / "work", [call("environment_detect")], swap)  # type: ignore[arg-type]
     assert outcome.status is OrderStatus.SUCCEEDED
-    brought = {step.name: step.content for step in steps[1:]}
-    assert not [name for name, content in brought.items() if OUTSIDE in content]
-    assert [name for name, content in brought.items() if INSIDE not in content] == []
-    assert len(brought) == len(FILES) + len(GIT)
+    assert not [step.name for step in steps if OUTSIDE in step.content]
+    assert [step.name for step in steps[1:] if INSIDE not in step.content] == []
+    assert len(steps) == 1 + len(FILES) + len(GIT)
 
 
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(20.0, marks=pytest.mark.family)])
@@ -89,6 +93,24 @@ async def test_a_name_that_is_swapped_for_a_link_for_ever_shows_nothing_of_what_
     assert not [content for content in shown if OUTSIDE in content]
     assert any(INSIDE in content for content in shown)
     assert exchange.swaps >= 1_000
+
+
+@pytest.mark.parametrize("by_descriptor", [True, False])
+async def test_a_sandbox_has_the_directory_that_was_opened_or_none(
+    roots: Path, tmp_path: Path, by_descriptor: bool
+) -> None:
+    needs_sandbox()
+    sandbox = Bubblewrap(str(shutil.which("bwrap")), by_descriptor=by_descriptor)
+    workspace = Roots([roots]).opened(str(roots / "work"))
+    said: list[str] = []
+    with Exchange(roots / "work", tmp_path / "outside"):
+        while len(said) < 40:
+            ended = await sandbox.run(("cat", "note.txt"), workspace, Bounds(20.0))
+            said.append(ended.stdout.head.decode())
+            assert INSIDE in said[-1] or ended.status
+    assert not [text for text in said if OUTSIDE in text]
+    ended = await sandbox.run(("cat", "note.txt"), workspace, Bounds(20.0))
+    assert INSIDE in ended.stdout.head.decode()
 
 
 async def test_git_and_search_stay_where_they_are_while_the_name_is_swapped(orders: Orders, roots: Path) -> None:

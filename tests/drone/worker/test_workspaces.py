@@ -12,13 +12,14 @@ from drone.agent.threads import Pools
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.marker import DIRECTORY, workspace_key
 from drone.sandbox.paths import Workspace
+from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from drone.worker.runs import Stop
 from drone.worker.workspaces import BUSY, TAKEN_BACK, UNREAD, Verdict, Workspaces, sight_of, verdict
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.testing import MemoryStore
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 
@@ -365,3 +366,24 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
         inside.release()
         assert list(await seeing(place.parent, locks)(bench).wake()) == [order.id]
         assert await bench.runner.work(order.id, drone="d1") is not None
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_one_that_must_not_be_opened_is_refused_although_another_drone_of_this_machine_covers_it(
+    place: Path, locks: Path, begun: bool
+) -> None:
+    roots = Roots([place.parent], Private([place.parent]))
+    sight = sight_of(str(place), roots)
+    assert sight.refused and "inside MCC's own data" in str(sight.problem)
+    found = verdict(sight, begun=begun, host=HERE, others=[another(place.parent, HERE)])
+    assert found is (Verdict.NOBODY if begun else Verdict.INVALID)
+
+
+async def test_why_a_workspace_cannot_be_had_is_how_its_order_ends(place: Path, locks: Path) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("hello", workspace=str(place / "file"))
+        (place / "file").write_text("no directory")
+        assert await bench.runner.work(order.id, drone="d1") is not None
+        kept = bench.store.orders.get(order.id)
+        assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
+        assert "is not a directory" in str(kept.detail)
