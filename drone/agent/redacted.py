@@ -11,26 +11,27 @@ class RedactedJournal:
 
     What an agent is told was redacted before it came to the agent, and is written here as it was told: this is for what
     only people read, such as the words of an error. Texts on their way are redacted by whoever hears them.
+    `journal` is the one that is written.
     """
 
     def __init__(self, journal: Journal, redactor: Redactor) -> None:
-        self._journal = journal
+        self.journal = journal
         self._redactor = redactor
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        return await self._journal.write(origin, *map(self._redactor.model, facts))
+        return await self.journal.write(origin, *map(self._redactor.model, facts))
 
     async def keep(self, text: str) -> str:
-        return await self._journal.keep(text)
+        return await self.journal.keep(text)
 
     async def kept(self, digest: str) -> str | None:
-        return await self._journal.kept(digest)
+        return await self.journal.kept(digest)
 
     async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
-        await self._journal.close(status, self._redactor.text(error), under)
+        await self.journal.close(status, self._redactor.text(error), under)
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
-        self._journal.delta(origin, kind, round_number, attempt, offset, text)
+        self.journal.delta(origin, kind, round_number, attempt, offset, text)
 
     async def cleared(self) -> None:
-        await self._journal.cleared()
+        await self.journal.cleared()

@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from drone import tool
+from drone.agent.redacted import RedactedJournal
 from drone.tools.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal
 from mcc.local import launch
@@ -146,6 +147,8 @@ def kept_file(workspace: Path, call_id: str) -> Path:
 def held(context: ToolContext) -> tuple[str, int]:
     """Order id and epoch of the run that a tool is called in; of one without an order, its record's id and 0."""
     journal = context.turn.journal if context.turn else None
+    if isinstance(journal, RedactedJournal):
+        journal = journal.journal
     if isinstance(journal, OrderJournal):
         return journal.order_id, journal.epoch
     return context.origin.record_id or "", 0
