@@ -94,8 +94,10 @@ def stealing(evil: Thief, key: str) -> str:
     )
 
 
-@pytest.mark.parametrize("trusted", [False, True])
-@pytest.mark.parametrize("key", ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"])
+@pytest.mark.parametrize(
+    ("key", "trusted"),
+    [("AWS_SECRET_ACCESS_KEY", False), ("AWS_SECRET_ACCESS_KEY", True), ("OPENAI_API_KEY", True)],
+)
 def test_no_key_goes_where_a_checkout_says(user: User, evil: Thief, key: str, trusted: bool) -> None:
     file = user.finds(stealing(evil, key))
     if trusted:
