@@ -12,6 +12,7 @@ import drone
 from drone.agent.definitions import Definitions
 from drone.agent.ports import Ask, ModelError
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
+from mcc.contracts.fence import fenced
 from mcc.contracts.record import RecordStatus
 
 
@@ -248,7 +249,7 @@ async def test_a_chain_hands_on_what_was_found_and_ends_with_the_first_error() -
     stage = Stage(by_prompt(lambda prompt, replies: ModelError("Down.") if "bad" in prompt else f"<{prompt}>"))
     chain = [("helper", "a"), ("helper", "b {previous}"), ("helper", "bad"), ("helper", "{previous}")]
     first, second, third, last = await stage.runner.run_chain(chain)
-    assert (first.text, second.text, third.error) == ("<a>", "<b <a>>", "Down.")
+    assert (first.text, second.text, third.error) == ("<a>", f"<b {fenced('<a>', 'a')}>", "Down.")
     assert last.error == "Not run, because helper before it stopped short: Down." and last.record is None
 
 

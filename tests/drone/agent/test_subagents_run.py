@@ -11,7 +11,7 @@ from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
 from drone.agent.spending.budget import Budget
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
-from mcc.contracts.fence import unfenced
+from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, Origin
 from mcc.contracts.limits import Limits
@@ -209,8 +209,10 @@ async def test_a_chain_hands_each_report_to_the_next() -> None:
     first = several(piece("a"), piece("b", task="after [{previous}]"), piece("c", task="{previous}!"), mode="chain")
     tree = Tree(play(first, a="one {previous} {0}"))
     assert (await tree.run()).completed
-    prompts = [child.prompt for child in tree.record().subagent_history]
-    assert prompts == ["a", "after [one {previous} {0}]", "found after [one {previous} {0}]!"]
+    first_child, second, third = tree.record().subagent_history
+    before = fenced("one {previous} {0}", first_child.id)
+    assert (first_child.prompt, second.prompt) == ("a", f"after [{before}]")
+    assert third.prompt == f"{fenced(f'found after [{before}]', second.id)}!"
     assert not tree.results()[0].is_error
 
 
