@@ -10,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from threading import get_native_id
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -17,6 +18,14 @@ T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
 """A thread that nobody waits for any more has so long to end before it counts as left behind."""
+
+
+Witness = Callable[[int, str | None], None]
+"""Is told in the thread itself, by the system's number, which order it works for; None: for none any more."""
+
+
+def _nobody(thread: int, order_id: str | None) -> None:
+    """Nobody wants to know."""
 
 
 class NoThread(Exception):
@@ -34,10 +43,15 @@ class _Work(Generic[T]):
     begun: bool = False
     abandoned_at: float | None = None
 
-    def begin(self) -> T:
+    def begin(self, witness: Witness) -> T:
         """In the thread."""
         self.begun = True
-        return self.function()
+        thread = get_native_id()
+        witness(thread, self.order_id)
+        try:
+            return self.function()
+        finally:
+            witness(thread, None)
 
 
 class _Unjoined(Executor):
@@ -79,6 +93,7 @@ class Threads:
         self._in_all = in_all
         self._clock = clock
         self._grace_seconds = grace_seconds
+        self.witness: Witness = _nobody
         self._unjoined = _Unjoined()
         self._waiting: list[_Work[Any]] = []
         self._running: set[_Work[Any]] = set()
@@ -132,7 +147,7 @@ class Threads:
         self._running.add(work)
         self._taken[work.order_id] += 1
         try:
-            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin)
+            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin, self.witness)
         except RuntimeError as problem:
             ending = asyncio.get_running_loop().create_future()
             ending.set_exception(problem)
@@ -188,6 +203,11 @@ class Pools:
     @property
     def every(self) -> tuple[Threads, ...]:
         return (self.tools, self.gates, self.claims)
+
+    def tell(self, witness: Witness) -> None:
+        """Have whoever wants to know told which thread works for which order."""
+        for one in self.every:
+            one.witness = witness
 
     def left_behind(self) -> int:
         return sum(one.left_behind().total() for one in self.every)

@@ -39,7 +39,7 @@ class Custody:
         self._watched: dict[int, Process] = {}
         self._lock = threading.Lock()
         self._recording = threading.Lock()
-        self._watch: tuple[float, float] | None = None
+        self._watch: tuple[str, ...] | None = None
         self._signals: int | None = None
         self._busy = threading.Event()
         self._closed = False
@@ -63,19 +63,26 @@ class Custody:
         if record is not None:
             make_private_directory(record.parent)
 
-    def watch_over(self, frozen_seconds: float, exit_seconds: float) -> int:
+    def watch_over(self, frozen_seconds: float, exit_seconds: float, notes: Path) -> int:
         """From now on the reaper watches this very process too, which is guarded: it is killed after so long without a
         sign of life, and so long after a signal that tells it to end. Its pipe is held open until the process ends.
+        The order that it was frozen by, as far as `note` was told, is noted in the directory `notes`.
 
         Answers the descriptor that the numbers of signals are to be written to (`signal.set_wakeup_fd`).
         """
         with self._lock:
-            self._watch = (frozen_seconds, exit_seconds)
+            self._watch = (repr(frozen_seconds), repr(exit_seconds), str(notes))
             self._signals = os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK)
             self._replace_reaper()
             self._start_keep_alive()
         self._busy.set()
         return self._signals
+
+    def note(self, thread: int, order_id: str | None) -> None:
+        """This thread (as the system numbers it) works for an order now, or for none. Quick, from any thread."""
+        if self._signals is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._signals, (f"< {thread}\n" if order_id is None else f"> {thread} {order_id}\n").encode())
 
     @property
     def term(self) -> int:
@@ -209,9 +216,9 @@ def left_behind(record: Path) -> list[Process]:
     return list(left.values())
 
 
-def _hired(silent_seconds: float, watch: tuple[float, float] | None) -> "subprocess.Popen[bytes] | None":
+def _hired(silent_seconds: float, watch: tuple[str, ...] | None) -> "subprocess.Popen[bytes] | None":
     environment: Mapping[str, str] = {}
-    watched = () if watch is None else (str(os.getpid()), *map(repr, watch))
+    watched = () if watch is None else (str(os.getpid()), *watch)
     try:
         hired = subprocess.Popen(
             (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),

@@ -1,13 +1,15 @@
 """This room is for the reaper: a process beside a drone that holds back, and ends, what the drone started.
 
-It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS]`) with the drone's
-keep-alive pipe as standard input, in a session of its own, and needs nothing but the standard library. One command a
-line:
+It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS
+DIRECTORY]`) with the drone's keep-alive pipe as standard input, in a session of its own, and needs nothing but the
+standard library. One command a line:
 
     = UNTIL               still here; effects may go on until UNTIL (seconds since boot)
     + PID STARTED         look after this process, its group and what descends from it
     - PID                 it has ended
     !                     end them all now
+    > THREAD ORDER        this thread of the drone works for this order
+    < THREAD              it does not any more
 
 Past UNTIL all of them are stopped (SIGSTOP), and they go on when a later UNTIL comes. When it is past and the pipe is
 silent, or the pipe is closed, they are killed: nobody is left who could answer for them.
@@ -15,6 +17,8 @@ silent, or the pipe is closed, they are killed: nobody is left who could answer 
 With the other arguments it watches the drone itself as well, and kills it with all of them: when the pipe was silent
 for FROZEN_SECONDS, or when a signal told the drone to end EXIT_SECONDS ago and it has not. The interpreter writes the
 number of a signal into the pipe even while it runs no Python (`signal.set_wakeup_fd`). A stopped drone is let be.
+Before a silent drone is lost to others, the order whose thread uses the CPU meanwhile is noted as a file in DIRECTORY,
+and struck out when the drone speaks again.
 """
 
 import contextlib
@@ -23,7 +27,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -31,6 +35,9 @@ _PASSES = 20
 _LOOK_SECONDS = 1.0
 _OVERDUE_SECONDS = 0.05
 _PIECE = 65_536
+_SUSPECT_SHARE = 0.3
+"""Of twice the lease: well before the drone is lost."""
+
 _TO_END = bytes((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
 
 
@@ -58,6 +65,15 @@ class Process:
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state not in "ZX"
 
+    def used_seconds(self) -> dict[int, float]:
+        """CPU time by thread."""
+        found = {}
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{self.pid}/task"):
+                stat = _stat(int(name), f"/proc/{self.pid}/task/{name}/stat")
+                found[int(name)] = 0.0 if stat is None else stat.used_ticks / os.sysconf("SC_CLK_TCK")
+        return found
+
     @property
     def stopped(self) -> bool:
         """Whether a signal holds it."""
@@ -75,15 +91,19 @@ class _Stat:
     group: int
     started: int
     state: str
+    used_ticks: int
 
 
-def _stat(pid: int) -> _Stat | None:
+def _stat(pid: int, path: str = "") -> _Stat | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(path or f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None
-    return _Stat(int(fields[1]), int(fields[2]), int(fields[19]), chr(fields[0][0])) if len(fields) > 19 else None
+    if len(fields) <= 19:
+        return None
+    used = int(fields[11]) + int(fields[12])
+    return _Stat(int(fields[1]), int(fields[2]), int(fields[19]), chr(fields[0][0]), used)
 
 
 def tree_of(leaders: Iterable[Process]) -> set[int]:
@@ -150,6 +170,16 @@ class Vigil:
         self._silent = 0.0
         self._ending: float | None = None
 
+    @property
+    def look_seconds(self) -> float:
+        """How often to look."""
+        return min(_LOOK_SECONDS, self._frozen_seconds / 48)
+
+    @property
+    def silent_share(self) -> float:
+        """How much of the time is over that it may be silent."""
+        return self._silent / self._frozen_seconds
+
     def hear(self) -> None:
         """A sign of life."""
         self._silent = 0.0
@@ -172,6 +202,52 @@ class Vigil:
         return f"it gave no sign of life for {self._silent:.0f} s" if self._silent >= self._frozen_seconds else None
 
 
+class Culprit:
+    """Finds out for which order a silent process works: that of the thread which used the CPU since it fell silent.
+
+    The order is noted as an empty file of its name in `directory`.
+    """
+
+    def __init__(self, drone: Process, directory: str) -> None:
+        self._drone = drone
+        self._directory = directory
+        self._works: dict[int, str] = {}
+        self._used: dict[int, float] | None = None
+        self._noted: str | None = None
+
+    def begins(self, thread: int, order: str) -> None:
+        self._works[thread] = order
+
+    def ends(self, thread: int) -> None:
+        self._works.pop(thread, None)
+
+    def cleared(self) -> None:
+        """The process speaks again."""
+        self._used = None
+        if self._noted is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._noted)
+            self._noted = None
+
+    def seek(self, silent_share: float) -> None:
+        """To be called often while the process is silent."""
+        if self._used is None and silent_share > _SUSPECT_SHARE / 4:
+            self._used = self._drone.used_seconds()
+        elif self._noted is None and self._used is not None and silent_share > _SUSPECT_SHARE:
+            order = self._works.get(busiest(self._used, self._drone.used_seconds()) or 0)
+            if order is not None and order == os.path.basename(order):
+                with contextlib.suppress(OSError):
+                    self._noted = os.path.join(self._directory, order)
+                    os.close(os.open(self._noted, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+def busiest(before: Mapping[int, float], after: Mapping[int, float]) -> int | None:
+    """The thread that used most of the CPU time between the two; None when none did."""
+    used = {thread: seconds - before.get(thread, 0.0) for thread, seconds in after.items()}
+    most = max(used, key=lambda thread: used[thread], default=0)
+    return most if used and used[most] > sum(used.values()) / 2 else None
+
+
 class Reaper:
     """What is looked after, and how it stands. With a `vigil` the `drone` is watched too."""
 
@@ -182,7 +258,9 @@ class Reaper:
         *,
         drone: Process | None = None,
         vigil: Vigil | None = None,
+        culprit: Culprit | None = None,
     ) -> None:
+        self._culprit = culprit
         self._drone = drone
         self._vigil = vigil
         self._silent_seconds = silent_seconds
@@ -198,15 +276,21 @@ class Reaper:
             self._heard = self._clock()
             if self._vigil is not None:
                 self._vigil.hear()
+            if self._culprit is not None:
+                self._culprit.cleared()
             with contextlib.suppress(ValueError):
                 self._obey(*line.split())
 
     def _obey(self, command: str = "", *words: str) -> None:
-        match command, [float(word) for word in words]:
+        match command, words:
             case "=", [until]:
-                self._until = until
+                self._until = float(until)
             case "+", [pid, started]:
                 self.watched[int(pid)] = Process(int(pid), int(started))
+            case ">", [thread, order] if self._culprit is not None:
+                self._culprit.begins(int(thread), order)
+            case "<", [thread] if self._culprit is not None:
+                self._culprit.ends(int(thread))
             case "-", [pid]:
                 self.watched.pop(int(pid), None)
                 self._held.discard(int(pid))
@@ -222,10 +306,13 @@ class Reaper:
         """Do what the moment asks for."""
         if self._vigil is not None and self._drone is not None:
             why = self._vigil.look(stopped=self._drone.stopped)
+            if self._culprit is not None:
+                self._culprit.seek(self._vigil.silent_share)
             if why is not None:
                 self.end()
                 print(f"The drone with pid {self._drone.pid} is killed: {why}.", file=sys.stderr, flush=True)
                 self._drone.kill()
+                self._vigil = None
         if not self.watched:
             return
         match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
@@ -255,7 +342,7 @@ class Reaper:
     def patience(self) -> float | None:
         """Seconds until the next look when nothing is heard; None = for ever."""
         if not self.watched:
-            return None if self._vigil is None else _LOOK_SECONDS
+            return None if self._vigil is None else self._vigil.look_seconds
         left = self._until - self._clock()
         return min(left, _LOOK_SECONDS) if left > 0 else _OVERDUE_SECONDS
 
@@ -280,13 +367,14 @@ def serve(pipe: int, reaper: Reaper) -> None:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    silent_seconds, *watched = map(float, sys.argv[1:])
+    silent_seconds, *watched = sys.argv[1:]
     if not watched:
-        return serve(0, Reaper(silent_seconds))
-    pid, frozen_seconds, exit_seconds = watched
+        return serve(0, Reaper(float(silent_seconds)))
+    pid, frozen_seconds, exit_seconds, directory = watched
     drone = Process.of(int(pid))
-    if os.getppid() == pid:
-        serve(0, Reaper(silent_seconds, drone=drone, vigil=Vigil(frozen_seconds, exit_seconds)))
+    if drone is not None and os.getppid() == drone.pid:
+        vigil = Vigil(float(frozen_seconds), float(exit_seconds))
+        serve(0, Reaper(float(silent_seconds), drone=drone, vigil=vigil, culprit=Culprit(drone, directory)))
 
 
 if __name__ == "__main__":

@@ -148,6 +148,15 @@ def spent() -> Outcome:
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
 
+def froze() -> Outcome:
+    """The outcome of an order that held a drone's interpreter until others took the drone for lost."""
+    detail = (
+        "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
+        "mend the tool, or what it works on."
+    )
+    return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
+
+
 def unstorable(problem: Exception) -> Outcome:
     detail = f"The database refuses the outcome: {problem}"[:500]
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)

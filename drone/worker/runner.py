@@ -15,11 +15,12 @@ from drone.agent.ports import Fenced, Journal
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.worker.ending import Finisher, broken, cancelled
+from drone.worker.ending import Finisher, broken, cancelled, froze
 from drone.worker.journal import OrderJournal
 from drone.worker.parking import Grace, Parker
 from drone.worker.refusals import Refusals
 from drone.worker.runs import Run, Runs, Stop
+from drone.worker.suspects import Suspects
 from drone.worker.told import Teller
 from drone.worker.workspaces import Busy, Plan, Workspaces
 from drone.worker.writer import Writer, patiently, weight_of
@@ -106,6 +107,7 @@ class Runner:
         teller: Teller,
         *,
         workspaces: Workspaces | None = None,
+        suspects: Suspects | None = None,
         alone: Callable[[], bool] = lambda: False,
         unwind_seconds: float = UNWIND_SECONDS,
         park_after_seconds: float = PARK_AFTER_SECONDS,
@@ -124,6 +126,7 @@ class Runner:
         self._writer = writer
         self._teller = teller
         self._workspaces = workspaces
+        self._suspects = suspects
         self._alone = alone
         self._unwind_seconds = unwind_seconds
         self._finisher = Finisher(store, offload, teller)
@@ -208,7 +211,7 @@ class Runner:
         standstill.watch(Grace(run, standstill, self._park_after_seconds))
         self._teller.hint(Hint(order_id=run.order_id, seq=claim.last_seq, status=OrderStatus.RUNNING.value))
         log.info("order claimed", order_id=run.order_id, attempt=claim.attempt, epoch=claim.epoch)
-        outcome = await self._turn(run, claim, journal, past)
+        outcome = self._known(run) or await self._turn(run, claim, journal, past)
         journal.seal()
         await journal.quiet()
         if outcome is None and run.stop is Stop.PARK:
@@ -222,6 +225,10 @@ class Runner:
             return False
         await refusals.kept()
         return await self._finisher.finish(run, outcome)
+
+    def _known(self, run: Run) -> Outcome | None:
+        """The end of an order that is not to be tried again, whatever its turn would bring."""
+        return froze() if self._suspects is not None and self._suspects.takes_out(run.order_id) else None
 
     async def _read(self, claim: Claim) -> tuple[Fold, Past, int]:
         """The journal so far, for the record and for going on, and what it weighs; most first attempts tell nothing."""

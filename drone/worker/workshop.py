@@ -22,6 +22,7 @@ from drone.worker.room import Room
 from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs, Stop
 from drone.worker.slots import Slots
+from drone.worker.suspects import Suspects
 from drone.worker.told import Teller
 from drone.worker.workspaces import Workspaces
 from drone.worker.writer import Writer
@@ -86,6 +87,7 @@ class Workshop:
         self._memory = Memory(limit, self._runs, store.claims, self._offload, give_up=exits.give_up)
         self._writer = Writer(store, keeper, self._teller, grew=self._memory.grew)
         self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")
+        self._suspects = Suspects(settings.data_dir / "run" / "froze")
         self._custody = crew.custody or Custody()
         self._custody.guard(
             lambda: keeper.trusted_until,
@@ -101,6 +103,7 @@ class Workshop:
             self._writer,
             self._teller,
             workspaces=self._workspaces,
+            suspects=self._suspects,
             alone=lambda: slots.alone,
             park_after_seconds=settings.park_after_seconds,
             fall=exits.fall,
@@ -185,7 +188,9 @@ class Workshop:
     def watch_over(self) -> int:
         """Have this process killed when it freezes, or does not end when it is told to; see `Custody.watch_over`."""
         exit_seconds = self._settings.drain_hand_back_seconds + BACKSTOP_SECONDS
-        return self._custody.watch_over(FROZEN_LEASES * self._settings.lease_seconds, exit_seconds)
+        self._crew.pools.tell(self._custody.note)
+        frozen_seconds = FROZEN_LEASES * self._settings.lease_seconds
+        return self._custody.watch_over(frozen_seconds, exit_seconds, self._suspects.made())
 
     async def wind_down(self, why: str = "") -> None:
         """Take nothing more; let turns end, then stop them, then hand back what is left, all in time.

@@ -114,6 +114,16 @@ result: text
 ---
 Play your part.
 """,
+    "subagent/poisonous": """---
+name: poisonous
+description: Calls what harms its drone.
+tools: [hold_interpreter, never_stop, glance, workspace_read]
+spawns: []
+limits: {rounds: 50}
+result: text
+---
+Play your part.
+""",
     "subagent/worker": """---
 name: worker
 description: Plays a part and answers in text.

@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.faults.poison import POISON, ROUNDS
 from tests.faults.script import IDEM, SUBAGENT, Step, Wanted
 
 TIMES = 2
 ENDLESS = ("same", "ping_pong")
+ONE_BY_ONE = ("ping_pong", "neighbour")
 GIVES_UP = "I give up calling."
 DEEP = 1_000
 
@@ -53,7 +55,7 @@ def bad_step(request: Mapping[str, Any]) -> Step | None:
     if found is None:
         return None
     name, said = found[1], sum(one.get("role") == "assistant" for one in messages)
-    if said >= TIMES and name not in ENDLESS:
+    if said >= (ROUNDS if name == "neighbour" else TIMES) and name not in ENDLESS:
         return Step(GIVES_UP)
-    calls = tuple(BAD[name])
-    return Step("", calls[said % len(calls) :][:1] if name == "ping_pong" else calls)
+    calls = tuple({**BAD, **POISON}[name])
+    return Step("", calls[said % len(calls) :][:1] if name in ONE_BY_ONE else calls)

@@ -25,10 +25,11 @@ from tests.faults.assembly import Places, places_of_this_process
 from tests.faults.clock import set_wrong
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger
+from tests.faults.poison import DEAF, GLANCE, HOLD
 from tests.faults.ports import FailingModels, LedgerToolbox, failing
 from tests.faults.script import IDEM, LINGER, ONCE
 
-GROUPS = {**TOOL_GROUPS, "ledger": (ONCE, IDEM, LINGER)}
+GROUPS = {**TOOL_GROUPS, "ledger": (ONCE, IDEM, LINGER), "poison": (HOLD, DEAF, GLANCE)}
 
 
 def hiring(places: Places, points: Failpoints) -> Callable[[Settings], Crew]:

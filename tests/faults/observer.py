@@ -1,6 +1,7 @@
 """This room is for looking at the database of a running family from outside: who holds what, and how far it is."""
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -65,6 +66,19 @@ class Observer:
         """What came of the calls of an order so far: each the JSON of its `tool.finished`."""
         query = "SELECT data_json FROM journal WHERE order_id = :order_id AND kind = 'tool.finished' ORDER BY seq"
         return [str(row[0]) for row in self._rows(query, order_id=order_id)]
+
+    def tool_seconds(self, order_id: str) -> list[float]:
+        """From the start of each finished tool call to its end, losses of drones included."""
+        query = "SELECT kind, at, data_json FROM journal WHERE order_id = :order_id AND kind LIKE 'tool.%' ORDER BY seq"
+        began: dict[str, float] = {}
+        took = []
+        for kind, at, data in self._rows(query, order_id=order_id):
+            call_id = json.loads(data)["call_id"]
+            if kind == "tool.started":
+                began.setdefault(call_id, at / 1e6)
+            else:
+                took.append(at / 1e6 - began[call_id])
+        return took
 
     def specs(self) -> dict[str, str]:
         """Order id and the JSON of what was asked."""

@@ -23,6 +23,7 @@ from mcc.store.ports import Store
 from mcc.store.values import Appended, Batch, Claim, Ending, Placed, Swept
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
+from tests.faults.poison import poison_tools
 from tests.faults.script import Play
 
 
@@ -267,5 +268,5 @@ class LedgerToolbox(Toolbox):
             await self.points.hit_async("F11", order_id)
 
         there = Workspace(workspace) if isinstance(workspace, Path) else workspace
-        own = FunctionTools(ledger_tools(self.ledger, midway), workspace=there)
+        own = FunctionTools((*ledger_tools(self.ledger, midway), *poison_tools()), workspace=there)
         return FailingTools(Joined(super().tools(there, detected), own), self.points)

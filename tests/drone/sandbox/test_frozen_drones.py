@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.reaper import Process, Vigil
+from drone.sandbox.reaper import Process, Vigil, busiest
 
 ROOT = Path(__file__).parents[3]
 NAP = str(300_000 + os.getpid())
@@ -40,12 +40,12 @@ def naps() -> bool:
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(frozen_seconds: float, exit_seconds: float, what: str) -> "subprocess.Popen[str]":
             module = "tests.drone.sandbox.freezing_parent"
-            command = (sys.executable, "-m", module, str(frozen_seconds), str(exit_seconds), what, NAP)
+            command = (sys.executable, "-m", module, str(frozen_seconds), str(exit_seconds), what, NAP, str(tmp_path))
             process = subprocess.Popen(
                 command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
             )
@@ -64,6 +64,34 @@ def test_a_process_that_holds_the_interpreter_for_ever_is_killed_with_its_childr
     assert frozen.returncode == -signal.SIGKILL
     assert f"The drone with pid {frozen.pid} is killed: it gave no sign of life for" in said
     until(lambda: not naps(), "its child is gone")
+
+
+def test_the_order_whose_thread_holds_the_interpreter_is_noted(start: Start, tmp_path: Path) -> None:
+    frozen = start(2.0, NEVER, "freeze")
+    until(lambda: [note.name for note in tmp_path.iterdir()] == ["a-busy-order"], "the order is noted")
+    assert frozen.poll() is None, "it is noted before the process is killed"
+
+
+def test_an_order_that_gives_the_interpreter_back_in_time_is_struck_out(start: Start, tmp_path: Path) -> None:
+    process = start(3.0, NEVER, "stammer")
+    until(lambda: bool(list(tmp_path.iterdir())), "the order is noted")
+    assert process.stdout is not None and process.stdout.readline() == "spoke again\n"
+    until(lambda: not list(tmp_path.iterdir()), "it is struck out")
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("after", "thread"),
+    [
+        ({1: 5.0, 2: 1.0}, 1),
+        ({1: 9.0, 2: 9.0}, None),
+        ({1: 1.0, 3: 0.5}, 3),
+        ({1: 1.0, 2: 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_the_busiest_thread_is_the_one_that_used_most_of_the_time(after: dict[int, float], thread: int | None) -> None:
+    assert busiest({1: 1.0, 2: 1.0}, after) == thread
 
 
 @pytest.mark.parametrize("what", ["freeze", "deaf"])

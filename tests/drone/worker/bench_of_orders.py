@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from drone.worker.runner import Crew, Runner
 from drone.worker.runs import Runs
+from drone.worker.suspects import Suspects
 from drone.worker.told import Teller
 from drone.worker.workspaces import Workspaces
 from drone.worker.writer import Writer
@@ -74,6 +75,7 @@ class Bench:
         crew: Crew | None = None,
         redactor: Callable[[], Redactor] = Redactor,
         workspaces: "Callable[[Bench], Workspaces] | None" = None,
+        suspects: Suspects | None = None,
     ) -> None:
         self.store: Store = store or MemoryStore()
         self.trust = Trust(fresh_id())
@@ -94,6 +96,7 @@ class Bench:
             self.writer,
             self.teller,
             workspaces=workspaces and workspaces(self),
+            suspects=suspects,
             unwind_seconds=unwind_seconds,
             park_after_seconds=park_after_seconds,
             fall=self.fallen.append,

@@ -15,6 +15,7 @@ from tests.faults.campaigns.drones import (
     told_to_stop,
 )
 from tests.faults.campaigns.models import bad_calls, model_refuses, streams_break
+from tests.faults.campaigns.poison import poisoned_checkout, poisoned_repository
 from tests.faults.campaigns.redis import redis_links_suffer, redis_suffers, strangers_write
 from tests.faults.campaigns.services import services_die, streams_are_cut
 from tests.faults.campaigns.stage import Campaign
@@ -22,6 +23,7 @@ from tests.faults.checker import INVARIANTS
 from tests.faults.plan import Plan
 
 FEW = Plan(drones=2)
+ALONE = Plan(drones=1, slots=16)
 REDIS_LINKS = ("drone-redis", "mcc-redis")
 DATABASE_LINKS = ("drone-pg", "mcc-pg")
 PRODUCTS_LEASE = Plan(drones=3, lease_seconds=12.0, renew_seconds=1.0, judged={"false_takeovers": 0})
@@ -59,6 +61,14 @@ CAMPAIGNS: Mapping[str, Campaign] = {
         Campaign("C17", "viewers cut, slow, idle, saying nonsense", streams_are_cut, FEW),
         Campaign("C18", "services killed while they accept, races for a key", services_die, FEW),
         Campaign("C19", "cancel and pause at every place, and without Redis", cancelled_everywhere, PATIENT),
+        Campaign(
+            "C21",
+            "a poisoned repository: tools without end, an interpreter that is held",
+            poisoned_repository,
+            Plan(drones=3, slots=16),
+            around=poisoned_checkout,
+        ),
+        Campaign("C22", "the same with a single drone", poisoned_repository, ALONE, around=poisoned_checkout),
         Campaign("C20", "everything at random", anything, EVERY_LINK, around=own_server),
     )
 }
