@@ -47,7 +47,7 @@ PARK_AFTER_SECONDS = 20.0
 SESSION_CHARACTERS = 100_000
 """The most that a turn is shown of the earlier ones of its session: about 25,000 tokens."""
 
-PAGE = 1_000
+PAGE = 100
 FRESH = 2
 """Entries of an order that was claimed as soon as it was queued."""
 

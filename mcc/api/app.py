@@ -21,6 +21,9 @@ from mcc.settings import Settings, redactor_of
 from mcc.store.ports import Store
 from mcc.store.room import Reserve
 
+TEXT_SECONDS = 60.0
+"""How long the next piece of a long record may take: its readers wait for each other."""
+
 
 def build_app(
     settings: Settings,
@@ -39,6 +42,7 @@ def build_app(
     `teller` after the application's lifespan.
     """
     offload, write = BoundedOffload(8, "api"), BoundedOffload(8, "api-writes")
+    texts = BoundedOffload(2, "api-texts", queue_seconds=TEXT_SECONDS, answer_seconds=TEXT_SECONDS)
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
     feed = Feed(store, offload, connect, pace)
     notices = Notices(feed, nudge, teller)
@@ -52,7 +56,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lambda _: _alive(feed, notices, offload, write),
+        lifespan=lambda _: _alive(feed, notices, offload, write, texts),
     )
     app.state.service = Service(
         settings,
@@ -62,7 +66,7 @@ def build_app(
         reserve,
         trouble,
         feed,
-        Records(store, offload),
+        Records(store, offload, texts),
         notices,
         metrics,
         redactor,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from mcc.api.controls import Requested, announce, traced
 from mcc.api.problems import Refusal
@@ -15,13 +15,17 @@ from mcc.contracts.answers import Listing, SteeredOrder
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import Identifier, Label, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.shape import now
+from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError, StoreFull
 from mcc.store.ports import Store
-from mcc.store.values import Page, Placed
+from mcc.store.values import Placed
 
 JOURNAL_LIMIT = 1_000
+JOURNAL_BYTES = 4_000_000
+"""A page of a journal ends when it is as large as this."""
+
+READ_AT_ONCE = 50
 
 router = APIRouter(prefix=API, tags=["orders"])
 
@@ -72,7 +76,7 @@ async def record(order_id: OrderId, service: ServiceHere) -> Response:
     found = await service.records.of(order_id)
     if found is None:
         raise Refusal(404, "This order has no record: none of its agents has started.")
-    return answer(found)
+    return answer(found) if isinstance(found, bytes) else StreamingResponse(found, media_type="application/json")
 
 
 @router.get("/orders/{order_id}/journal", responses=answers(Listing[Entry]))
@@ -83,11 +87,24 @@ async def journal(
     limit: Annotated[int, Query(ge=1, le=JOURNAL_LIMIT)] = JOURNAL_LIMIT,
     cursor: Annotated[int, Query(ge=0, le=10**15)] = 0,
 ) -> Response:
-    """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page."""
-    start = max(after, cursor)
-    entries = await service.offload(service.store.journal.read, order_id, after=start, limit=limit)
-    more = str(entries[-1].seq) if len(entries) == limit else None
-    return page(Page(entries, more))
+    """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page.
+
+    A page ends with `limit` entries, or sooner when they are large.
+    """
+    return answer(await service.offload(_journal_page, service.store, order_id, max(after, cursor), limit))
+
+
+def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
+    """The answer as JSON, put together of entries that are read a few at a time."""
+    items: list[bytes] = []
+    size, more = 0, True
+    while more and len(items) < limit and size < JOURNAL_BYTES:
+        wanted = min(READ_AT_ONCE, limit - len(items))
+        entries = store.journal.read(order_id, after=after, limit=wanted)
+        items += map(to_json, entries)
+        size = sum(map(len, items))
+        more, after = len(entries) == wanted, entries[-1].seq if entries else after
+    return b'{"items":[%b],"next_cursor":%b}' % (b",".join(items), to_json(str(after) if more else None))
 
 
 def check_room(service: Service) -> None:

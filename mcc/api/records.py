@@ -1,57 +1,110 @@
-"""This room is for chat records on request: the stored one after the end, before that a fold that grows."""
+"""Chat records on request: a fold that grows, with the long texts left in the database until they are sent."""
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
+from mcc.store.errors import UnknownOrder
 from mcc.store.offload import Offload
+from mcc.store.outline import Outline, Place
 from mcc.store.ports import Store
 
-LIVE_ORDERS = 64
-PAGE_ENTRIES = 500
+KEPT_ORDERS = 32
+PAGE_ENTRIES = 100
+
+AT_ONCE_CHARACTERS = 128 * 1024
+"""About so much text is read from the database before it is sent."""
+
+SMALL_CHARACTERS = 512 * 1024
+"""A record whose long texts are no longer than this together is sent in one piece."""
 
 
-class _Live:
-    """The fold of an order that is not over, and who may add to it."""
+class _Kept:
+    """The fold of one order, its record as JSON with marks, and who may add to it."""
 
     def __init__(self, order_id: str) -> None:
         self.fold = Fold(order_id)
+        self.outline = Outline()
         self.lock = asyncio.Lock()
+        self.document: bytes | None = None
 
 
 class Records:
-    """Folds of the orders that were asked for last; each journal entry is read and folded once."""
+    """Folds of the orders that were asked for last; each journal entry is read and folded once.
 
-    def __init__(self, store: Store, offload: Offload, capacity: int = LIVE_ORDERS) -> None:
+    However long a record is, and however many read it, what is held of it is its entries without their long texts; all
+    who read it share that. `offload` is for what answers at once, `texts` for reading what is sent piece by piece.
+    """
+
+    def __init__(self, store: Store, offload: Offload, texts: Offload, capacity: int = KEPT_ORDERS) -> None:
         self._store = store
         self._offload = offload
+        self._texts = texts
         self._capacity = capacity
-        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    async def of(self, order_id: str) -> bytes | None:
-        """The record tree as JSON, None before an agent started. Raises `UnknownOrder`, `StoreUnavailable`."""
-        stored = await self._offload(self._stored, order_id)
-        if stored is not None:
-            self._live.pop(order_id, None)
-            return stored
-        live = self._live.setdefault(order_id, _Live(order_id))
-        self._live.move_to_end(order_id)
-        while len(self._live) > self._capacity:
-            self._live.popitem(last=False)
-        async with live.lock:
-            return await self._offload(self._caught_up, live.fold)
+    async def of(self, order_id: str) -> bytes | AsyncIterator[bytes] | None:
+        """The record tree as JSON, in pieces where it is long; None before an agent started.
+
+        Raises `UnknownOrder`, `StoreUnavailable`.
+        """
+        kept = self._kept.setdefault(order_id, _Kept(order_id))
+        self._kept.move_to_end(order_id)
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)
+        try:
+            async with kept.lock:
+                document = await self._offload(self._caught_up, kept)
+        except UnknownOrder:
+            self._kept.pop(order_id, None)
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
+            self._kept.pop(order_id, None)
+            return await self._offload(self._stored, order_id)
+        if document is None:
+            return None
+        pieces = list(kept.outline.pieces(document))
+        if sum(piece.characters for piece in pieces if isinstance(piece, Place)) > SMALL_CHARACTERS:
+            return self._sent(order_id, pieces)
+        return await self._offload(self._whole, order_id, pieces)
+
+    def _caught_up(self, kept: _Kept) -> bytes | None:
+        fold, outline = kept.fold, kept.outline
+        seen = fold.last_seq
+        while entries := self._store.journal.outlined(fold.order_id, outline, after=fold.last_seq, limit=PAGE_ENTRIES):
+            for entry in entries:
+                fold.add(entry)
+        if kept.document is None or fold.last_seq > seen:
+            record = fold.record()
+            kept.document = None if record is None else to_json(record)
+        return kept.document
 
     def _stored(self, order_id: str) -> bytes | None:
-        self._store.orders.get(order_id)
+        """What was kept of an order whose journal does not make sense."""
         record = self._store.orders.record(order_id)
         return None if record is None else to_json(record)
 
-    def _caught_up(self, fold: Fold) -> bytes | None:
-        entries = self._store.journal.read(fold.order_id, after=fold.last_seq, limit=PAGE_ENTRIES)
-        while entries:
-            for entry in entries:
-                fold.add(entry)
-            entries = self._store.journal.read(fold.order_id, after=fold.last_seq, limit=PAGE_ENTRIES)
-        record = fold.record()
-        return None if record is None else to_json(record)
+    async def _sent(self, order_id: str, pieces: Sequence[bytes | Place]) -> AsyncIterator[bytes]:
+        for some in portions(pieces):
+            yield await self._texts(self._whole, order_id, some)
+
+    def _whole(self, order_id: str, pieces: Sequence[bytes | Place]) -> bytes:
+        places = [piece for piece in pieces if isinstance(piece, Place)]
+        texts = iter(self._store.journal.texts(order_id, places) if places else ())
+        return b"".join(next(texts) if isinstance(piece, Place) else piece for piece in pieces)
+
+
+def portions(pieces: Sequence[bytes | Place]) -> Iterator[Sequence[bytes | Place]]:
+    """The same pieces, as many at a time as are about `AT_ONCE_CHARACTERS`."""
+    some: list[bytes | Place] = []
+    size = 0
+    for piece in pieces:
+        some.append(piece)
+        size += piece.characters if isinstance(piece, Place) else len(piece)
+        if size >= AT_ONCE_CHARACTERS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

@@ -139,8 +139,8 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None) -> Too
         content=fact.content,
         is_error=fact.is_error,
         outcome=fact.outcome.value,
-        seconds=fact.seconds,
-        subagent_ids=fact.subagent_ids,
         artifact=fact.artifact,
         untrusted=fact.untrusted,
+        seconds=fact.seconds,
+        subagent_ids=fact.subagent_ids,
     )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from mcc.feed.frames import Frame
 from mcc.store.errors import StoreError
 
-PAGE_ENTRIES = 128
+PAGE_ENTRIES = 32
 CACHE_BYTES = 32 * 1024 * 1024
 
 Read = Callable[[str, int, int], Awaitable[list[Frame]]]

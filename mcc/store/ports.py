@@ -17,6 +17,7 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import JsonObject
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.examined import Examined, Health, SeenOrder, StaleLock
+from mcc.store.outline import Outline, Place
 from mcc.store.values import (
     Appended,
     Batch,
@@ -147,6 +148,12 @@ class Journal(Protocol):
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`."""
+
+    def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """As `read`, with marks of `outline` in the place of long texts, which are not read. Raises `UnknownOrder`."""
+
+    def texts(self, order_id: str, places: Sequence[Place]) -> Sequence[bytes]:
+        """The texts of these places of an outline, each as JSON has it between its quotes."""
 
     def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
         """For the known ones among `order_ids`, in one query."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from mcc.contracts.journal import JOURNAL_VERSION, Entry, OrderClaimed, OrderHandedBack, OrderWaiting
+from mcc.contracts.journal import JOURNAL_VERSION, Entry, OrderClaimed, OrderHandedBack, OrderWaiting, fact_of
+from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.clock import micros, moment
 from mcc.store.entries import cancelled_by, checked, must_be_read, told, unsettled
 from mcc.store.errors import BadEntry, ControlsPending, Fenced, WorkspaceNeeded
+from mcc.store.large import parsed
 from mcc.store.losses import is_solo
+from mcc.store.outline import Outline, Place, text_at
 from mcc.store.values import Appended, Batch, Claim, Claimable, Ending, Parking, Reached, Waiting, WorkspaceHold
 from mcc.store.waiting import check_workspace, keeps_from_waiting, waits_until
 from mcc.testing.orders import seen
@@ -197,6 +200,21 @@ class MemoryJournal:
         with self._shelf.lock:
             first = max(after, 0)
             return self._shelf.order(order_id).entries[first : first + limit]
+
+    def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        entries = self.read(order_id, after=after, limit=limit)
+        return [
+            entry.model_copy(
+                update={"data": fact_of(entry.kind, outline.of_row(entry.seq, parsed(to_json(entry.data))))}
+            )
+            for entry in entries
+        ]
+
+    def texts(self, order_id: str, places: Sequence[Place]) -> Sequence[bytes]:
+        with self._shelf.lock:
+            entries = self._shelf.order(order_id).entries
+            data = {seq: parsed(to_json(entries[seq - 1].data)) for seq in {place.seq for place in places}}
+            return [text_at(data[place.seq], place.path) for place in places]
 
     def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
         with self._shelf.lock:

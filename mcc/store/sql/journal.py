@@ -1,7 +1,7 @@
 """This room is for the journal: batches of many orders in one transaction, each fenced by its order's row."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,20 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
 from mcc.store.errors import BadEntry
+from mcc.store.outline import Outline, Place
 from mcc.store.sql.engine import Database
 from mcc.store.sql.orders import known, unknown_order
 from mcc.store.sql.receipts import settle_applied
-from mcc.store.sql.rows import ENTRY_COLUMNS, USAGE, entries_after, entry_row, keep_blobs, spent_in
+from mcc.store.sql.rows import (
+    ENTRY_COLUMNS,
+    USAGE,
+    entries_after,
+    entry_row,
+    keep_blobs,
+    outlined_after,
+    spent_in,
+    texts_at,
+)
 from mcc.store.sql.tables import STATE
 from mcc.store.values import Appended, Batch, Reached
 
@@ -156,11 +166,20 @@ class SqlJournal:
             settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        return self._read(order_id, lambda connection: entries_after(connection, order_id, after, limit))
+
+    def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        return self._read(order_id, lambda connection: outlined_after(connection, order_id, outline, after, limit))
+
+    def texts(self, order_id: str, places: Sequence[Place]) -> Sequence[bytes]:
+        return self._database.read(lambda connection: texts_at(connection, order_id, places))
+
+    def _read(self, order_id: str, find: Callable[[Connection], Sequence[Entry]]) -> Sequence[Entry]:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
 
         def entries(connection: Connection) -> Sequence[Entry]:
-            found = entries_after(connection, order_id, after, limit)
+            found = find(connection)
             if not found:
                 known(connection, order_id)
             return found

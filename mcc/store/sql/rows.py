@@ -1,6 +1,6 @@
 """This room is for an order's row: locking it, and writing entries under that lock."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from mcc.store.entries import folded as fold_of
 from mcc.store.entries import spent
 from mcc.store.errors import BadEntry
 from mcc.store.large import cut, digests, parsed, whole
+from mcc.store.outline import Outline, Place, cut_in, text_at
 from mcc.store.sql.tables import BLOBS, JOURNAL, STATE
 from mcc.store.sql.workspaces import release
 
@@ -49,6 +50,12 @@ _ENTRIES = (
     .where(JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq > sa.bindparam("after"))
     .order_by(JOURNAL.c.seq)
     .limit(sa.bindparam("most"))
+)
+_SOME = sa.select(JOURNAL.c.seq, JOURNAL.c.data_json, JOURNAL.c.large_json).where(
+    JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq.in_(sa.bindparam("numbers", expanding=True))
+)
+_SIZES = sa.select(BLOBS.c.digest, sa.func.length(BLOBS.c.text_json).label("size")).where(
+    BLOBS.c.digest.in_(sa.bindparam("digests", expanding=True))
 )
 _KEPT = sa.select(BLOBS.c.digest, BLOBS.c.text_json).where(BLOBS.c.digest.in_(sa.bindparam("digests", expanding=True)))
 
@@ -145,12 +152,15 @@ def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
 
 
 def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    return {digest: str(parsed(text)) for digest, text in _kept_json(connection, wanted)}
+
+
+def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    """Digest and text, the latter as JSON."""
     listed = sorted(wanted)
     for start in range(0, len(listed), 500):
-        rows = connection.execute(_KEPT, {"digests": listed[start : start + 500]})
-        found.update({digest: str(parsed(text)) for digest, text in rows})
-    return found
+        for row in connection.execute(_KEPT, {"digests": listed[start : start + 500]}):
+            yield row.digest, row.text_json
 
 
 def write(
@@ -194,20 +204,50 @@ def _usage_changes(used: Usage) -> dict[str, Any]:
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
     rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
-    return [
-        unchecked(
-            Entry,
-            order_id=row.order_id,
-            seq=row.seq,
-            at=moment(row.at),
-            record_id=row.record_id,
-            parent_id=row.parent_id,
-            agent=row.agent,
-            depth=row.depth,
-            data=fact_of(row.kind, whole(row.data_json, row.large_json, blobs)),
-        )
-        for row in rows
-    ]
+    return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def _entry(row: Any, fact: Fact) -> Entry:
+    return unchecked(
+        Entry,
+        order_id=row.order_id,
+        seq=row.seq,
+        at=moment(row.at),
+        record_id=row.record_id,
+        parent_id=row.parent_id,
+        agent=row.agent,
+        depth=row.depth,
+        data=fact,
+    )
+
+
+def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
+    """As `entries_after`, with marks for long texts; only data that is stored apart as a whole is read from there."""
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    wanted = sorted(digests(row.large_json for row in rows))
+    sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
+    entries = []
+    for row in rows:
+        cut_out = cut_in(row.large_json)
+        apart = bool(cut_out) and not cut_out[0][0]
+        data = _whole_data(connection, row) if apart else parsed(row.data_json)
+        places = () if apart else [Place(row.seq, path, sizes[digest], digest) for path, digest in cut_out]
+        entries.append(_entry(row, fact_of(row.kind, outline.of_row(row.seq, data, places))))
+    return entries
+
+
+def texts_at(connection: Connection, order_id: str, places: Sequence[Place]) -> list[bytes]:
+    """What `Journal.texts` promises; each row and each blob is read once."""
+    blobs = {place.digest for place in places if place.digest is not None}
+    found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
+    wanted = sorted({place.seq for place in places if place.digest is None})
+    rows = connection.execute(_SOME, {"wanted": order_id, "numbers": wanted}).all() if wanted else []
+    data = {row.seq: _whole_data(connection, row) for row in rows}
+    return [text_at(data[one.seq], one.path) if one.digest is None else found[one.digest] for one in places]
+
+
+def _whole_data(connection: Connection, row: Any) -> Any:
+    return whole(row.data_json, row.large_json, kept_blobs(connection, digests([row.large_json])))
 
 
 def folded(connection: Connection, state: State) -> Fold | None:
