@@ -12,6 +12,7 @@ FIGURES = {
     "journal": "journal entries per second on SQLite and PostgreSQL",
     "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
     "memory": "of a drone over 10,000 short orders, and under large transcripts; of a service with many readers",
+    "redaction": "secrets kept out: per result of 190 KB, per piece of a stream, per order",
     "imports": "import drone, mcc --help",
 }
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from celery import Task
 
 from mcc.contracts.ids import is_identifier
@@ -9,6 +10,13 @@ from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 
 if TYPE_CHECKING:
     from drone.worker.celery_app import DroneApp
+
+
+log = structlog.get_logger("drone.task")
+
+
+class TaskBroke(Exception):
+    """What Celery is told of an error of ours; the log has the whole of it."""
 
 
 class OrderTask(Task):  # type: ignore[misc]
@@ -27,8 +35,14 @@ def run_order(task: Any, order_id: object) -> None:
     """Hand the order to the drone and wait. The message grants nothing: the row decides what happens."""
     if not may_name_an_order(order_id):
         raise ValueError("the argument of this task is the id of an order")
-    if task.app.drone is not None:
+    if task.app.drone is None:
+        return
+    try:
         task.app.drone.work(order_id)
+    except Exception as problem:
+        log.exception("the task of an order broke", order_id=order_id)
+        said = task.app.settings.redactor.text(f"{type(problem).__name__}: {problem}")
+        raise TaskBroke(said) from None  # Celery tells whoever watches it, words and traceback
 
 
 def land(task: Any, token: object) -> None:

@@ -13,11 +13,18 @@ from mcc.redaction.logs import RedactedFormatter
 LONGEST_FIELD = 10_000
 
 
-def _bounded(_: Any, __: str, event: Any) -> Any:
-    return {
-        key: value[:LONGEST_FIELD] + "…" if isinstance(value, str) and len(value) > LONGEST_FIELD else value
-        for key, value in event.items()
-    }
+def _bounded(redactor: Callable[[], Redactor]) -> Callable[[Any, str, Any], Any]:
+    """Cuts long values, but no secret in two: its first half would not be found any more."""
+
+    def bounded(_: Any, __: str, event: Any) -> Any:
+        return {
+            key: redactor().text(value)[:LONGEST_FIELD] + "…"
+            if isinstance(value, str) and len(value) > LONGEST_FIELD
+            else value
+            for key, value in event.items()
+        }
+
+    return bounded
 
 
 def set_up(level: int = logging.INFO, redactor: Callable[[], Redactor] = Redactor) -> None:
@@ -39,7 +46,7 @@ def set_up(level: int = logging.INFO, redactor: Callable[[], Redactor] = Redacto
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            _bounded,
+            _bounded(redactor),
             structlog.processors.JSONRenderer(ensure_ascii=True),
         ],
     )

@@ -39,15 +39,16 @@ class _Sought:
 
     def first(self, text: bytes, start: int) -> tuple[int, int] | None:
         """Where the first of them from `start` on begins and ends; of several there, the longest."""
-        found = self._whole.search(text, start)
+        found = self._whole.search(text, start) if len(text) - start >= SHORTEST else None
         return None if found is None else found.span()
 
     def open_from(self, text: bytes, start: int) -> int:
         """The first place from `start` on after which all that is there could be the beginning of one of them."""
         short = self._short.search(text, start)
         nearest = len(text) if short is None else int(short.start())
-        while (like := self._long.search(text, start)) is not None and like.start() < nearest:
-            start = like.start()
+        while len(text) - start >= _BEGINNING and (like := self._long.search(text, start)) is not None:
+            if (start := int(like.start())) >= nearest:
+                break
             if self._begun.match(text, start) is not None:
                 return start
             start += 1

@@ -6,9 +6,11 @@ import io
 import json
 import logging
 import sqlite3
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -26,9 +28,11 @@ from drone.crew import Crew
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.settings import Settings
 from drone.worker.logs import set_up
+from drone.worker.task import TaskBroke, run_order
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ModelReplied, Thought
-from mcc.contracts.order import NewOrder
+from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.redaction import MARK, Redactor
@@ -240,6 +244,39 @@ async def test_a_run_that_goes_on_asks_what_the_first_one_asked(tmp_path: Path) 
     assert again.asks[0].system == first.asks[1].system
     assert again.asks[0].messages == first.asks[1].messages
     assert MARK in repr(again.asks[0].messages)
+
+
+async def test_the_turns_before_are_shown_without_secrets(tmp_path: Path) -> None:
+    before = EarlierTurn(
+        order_id=fresh_id(), session_seq=1, prompt=f"It is {TOKEN}", status=OrderStatus.SUCCEEDED, answer=f"Yes, {KEY}."
+    )
+    model, order = ScriptedModel(["Well."]), order_from("go", tmp_path / "workspace", "master", None, [])
+    await crew(settings_in(tmp_path), model).run(order, journal=MemoryJournal(order.id), session=(before,))
+    assert leaks(repr(model.asks)) == [] and f"It is {MARK}" in repr(model.asks)
+
+
+async def test_an_error_of_ours_is_told_without_secrets() -> None:
+    async with Bench(redactor=lambda: Redactor(["the crew is broken"])) as bench:
+        order = bench.place("break")
+        await bench.runner.work(order.id, drone="d1")
+        finished = bench.journal(order.id)[-1].data
+        kept = bench.store.orders.get(order.id)
+    assert kept.detail is not None and kept.detail.endswith(f"RuntimeError: {MARK}")
+    assert kept.detail in to_json(finished).decode()
+
+
+def test_celery_is_told_of_an_error_without_secrets() -> None:
+    """Flower shows the words and the traceback of a task that failed."""
+
+    class Breaking:
+        def work(self, order_id: str) -> None:
+            raise RuntimeError(f"the address is {KEY}")
+
+    app = SimpleNamespace(drone=Breaking(), settings=SimpleNamespace(redactor=Redactor([KEY])))
+    with pytest.raises(TaskBroke) as broke:
+        run_order(SimpleNamespace(app=app), fresh_id())
+    assert leaks("".join(traceback.format_exception(broke.value))) == []
+    assert str(broke.value) == f"RuntimeError: the address is {MARK}"
 
 
 async def test_what_people_ask_of_an_order_that_nobody_runs_has_no_secret(tmp_path: Path) -> None:

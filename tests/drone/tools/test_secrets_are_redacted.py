@@ -61,3 +61,20 @@ async def test_of_two_secrets_the_longer_goes_first() -> None:
 async def test_a_secret_within_a_longer_base64_text_is_found(before: bytes, after: bytes) -> None:
     content = base64.b64encode(before + SECRET.encode() + after).decode()
     assert MARK in await said(content, SECRET)
+
+
+class Breaking(Saying):
+    """One tool that raises instead."""
+
+    async def call(self, call: Call) -> Output:
+        raise RuntimeError((await super().call(call)).content)
+
+
+async def test_what_a_tool_raises_has_no_secret_either() -> None:
+    output = await Redacted(Breaking(f"no such key {SECRET}"), Redactor([SECRET])).call(Call("1", "say", {}, Origin()))
+    assert output.is_error and output.content == f"The tool say broke: RuntimeError: no such key {MARK}"
+
+
+async def test_an_error_without_a_secret_is_left_to_whoever_calls() -> None:
+    with pytest.raises(RuntimeError, match="nothing to hide"):
+        await Redacted(Breaking("nothing to hide"), Redactor([SECRET])).call(Call("1", "say", {}, Origin()))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcc.contracts.journal import AgentStep, ToolFinished
@@ -133,6 +133,41 @@ def test_a_secret_within_another_leaves_nothing_of_the_longer_one() -> None:
     assert both.text("<abcdefgh1234-and-more> <abcdefgh1234-an>") == f"<{MARK}> <{MARK}-an>"
     stream = both.stream()
     assert "".join(map(stream.feed, "<abcdefgh1234-and-more>")) + stream.end() == f"<{MARK}>"
+
+
+def test_of_two_that_begin_together_the_longer_counts_however_many_there_are() -> None:
+    many = Redactor(["aaaaaaaa1", "aaaaaaaa2", "aaaaaaaa3", "abcdefgh1234", "abcdefgh1234-and-more"])
+    assert many.text("<abcdefgh1234-and-more>") == f"<{MARK}>"
+
+
+def test_secrets_side_by_side_are_one_mark() -> None:
+    """So the pieces of a long one do not tell its length."""
+    assert HIDDEN.text(f"<{LONG}{TOKEN}>") == f"<{MARK}>"
+    stream = HIDDEN.stream()
+    assert "".join(map(stream.feed, f"<{LONG}{TOKEN}>")) + stream.end() == f"<{MARK}>"
+
+
+def test_a_secret_that_begins_like_the_middle_of_another_lets_nothing_of_that_through() -> None:
+    both = Redactor(["abcdefgh-ijklmnop", "h-ijklZZZZZZ"])
+    stream = both.stream()
+    assert "".join(map(stream.feed, "abcdefgh-ijklmnop h-ijklZZZZZZ")) + stream.end() == f"{MARK} {MARK}"
+
+
+WORDS = st.text("ab6", min_size=8, max_size=11)
+"""Of so few letters that they overlap, and meet each other's encodings."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(secrets=st.lists(WORDS, min_size=1, max_size=5), text=st.text("ab6%16 ", max_size=60), data=st.data())
+def test_secrets_that_overlap_are_told_alike_in_pieces_and_whole(
+    secrets: list[str], text: str, data: st.DataObject
+) -> None:
+    redactor = Redactor(secrets)
+    whole = text + data.draw(st.sampled_from(secrets)) + text[:9]
+    stream, size = redactor.stream(), data.draw(st.integers(1, 9))
+    told = [stream.feed(whole[at : at + size]) for at in range(0, len(whole), size)]
+    assert "".join(told) + stream.end() == redactor.text(whole)
+    assert MARK in redactor.text(whole)
 
 
 def test_words_too_short_to_be_secrets_are_left_alone() -> None:

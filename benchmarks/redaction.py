@@ -1,0 +1,116 @@
+"""What it costs to keep secrets out of texts: per large tool result, per piece of a stream, per two-call order."""
+
+import asyncio
+import gc
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from drone.agent.definitions import Definitions
+from drone.agent.memory import MemoryJournal
+from drone.agent.messages import ToolResults
+from drone.agent.ports import Ask, Model, WantedCall
+from drone.alone import order_from
+from drone.crew import Crew
+from drone.models.scripted import Line, ScriptedModel
+from drone.settings import Settings
+from mcc.redaction import Redactor
+
+RESULT_CHARACTERS = 190_000
+PIECE_CHARACTERS = 5
+ORDERS = 60
+ROUNDS = 5
+NUMBERS = (1, 6, 30)
+"""How many secrets a drone knows; six are usual."""
+
+PROSE = "The harbour has two quays, and `quay.py:12` counts the cranes on them (about 40 %). "
+
+
+class Everyone:
+    """Every model is the same one."""
+
+    def __init__(self, model: Model) -> None:
+        self.default = model
+
+    def get(self, name: str) -> Model:
+        return self.default
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class Told(Settings):
+    """Settings of a drone that knows so many secrets, whatever the environment of the benchmark has."""
+
+    def secrets(self) -> frozenset[str]:
+        return frozenset(secrets.token_urlsafe(32) for _ in range(self.slots - 1))
+
+
+def main() -> None:
+    text = (PROSE * (RESULT_CHARACTERS // len(PROSE) + 1))[:RESULT_CHARACTERS]
+    for number in NUMBERS:
+        _print(text, number)
+    with tempfile.TemporaryDirectory() as folder:
+        bare, known = (asyncio.run(_orders(Path(folder), number)) for number in (0, NUMBERS[1]))
+    print(f"a two-call order, journal in memory: {bare:.2f} ms without, {known:.2f} ms with {NUMBERS[1]} secrets")
+
+
+def _print(text: str, number: int) -> None:
+    known = [secrets.token_urlsafe(32) for _ in range(number)]
+    redactor = Redactor(known)
+    pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, 20_000, PIECE_CHARACTERS)]
+    made, whole = _cpu_ms(lambda: Redactor(known)), _cpu_ms(lambda: redactor.text(text))
+    piece_us = _cpu_ms(lambda: _streamed(redactor, pieces)) / len(pieces) * 1_000
+    print(f"{number:3} secrets: {made:5.1f} ms to begin with, {whole:5.2f} ms per result, {piece_us:5.1f} µs per piece")
+
+
+def _streamed(redactor: Redactor, pieces: list[str]) -> None:
+    stream = redactor.stream()
+    for piece in pieces:
+        stream.feed(piece)
+
+
+async def _orders(folder: Path, number: int) -> float:
+    """CPU in milliseconds per order that reads a file and answers; the least of some rounds."""
+    workspace = folder / f"workspace-{number}"
+    workspace.mkdir()
+    (workspace / "quay.py").write_text(PROSE * 20)
+    settings = Told(data_dir=folder / "data", workspace_roots=(workspace,), slots=number + 1)
+
+    def say(ask: Ask) -> Line:
+        if isinstance(ask.messages[-1], ToolResults):
+            return Line(PROSE * 2)
+        return Line("I look.", (WantedCall("read_file", {"path": "quay.py"}),))
+
+    models: Any = Everyone(ScriptedModel(say, keep_asks=False))
+    crew = Crew(settings, Definitions.load(None), models)
+
+    async def one() -> None:
+        order = order_from("Count the cranes", workspace, "master", None, [])
+        outcome = await crew.run(order, journal=MemoryJournal(order.id))
+        if outcome.answer is None:
+            raise RuntimeError(f"an order of the benchmark failed: {outcome.detail}")
+
+    await one()
+    least = float("inf")
+    for _ in range(ROUNDS):
+        gc.collect()
+        begun = time.process_time()
+        for _ in range(ORDERS):
+            await one()
+        least = min(least, (time.process_time() - begun) * 1_000 / ORDERS)
+    await crew.close()
+    return least
+
+
+def _cpu_ms(what: Callable[[], object]) -> float:
+    what()
+    least = float("inf")
+    for _ in range(5):
+        begun = time.process_time()
+        what()
+        least = min(least, time.process_time() - begun)
+    return least * 1_000
