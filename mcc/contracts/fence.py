@@ -12,6 +12,8 @@ EXPLAINED = (
 
 _OPEN = "<untrusted "
 _DIGITS = 6
+_CHOICE = 72
+"""Digits of a digest that are all alike: the first of its 78 are not."""
 
 
 def fenced(text: str, seed: str) -> str:
@@ -37,7 +39,7 @@ def unfenced(content: str) -> str:
 def _number(text: str, seed: str) -> str:
     """Digits out of a digest of both, as few as possible, from `_DIGITS` on."""
     digest = hashlib.sha256(f"{seed}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    digits = str(int(digest, 16)).zfill(78)
+    digits = str(int(digest, 16))[-_CHOICE:].zfill(_CHOICE)
     for length in range(_DIGITS, len(digits)):
         for start in range(len(digits) - length + 1):
             if (number := digits[start : start + length]) not in text:

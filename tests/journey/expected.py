@@ -7,6 +7,7 @@ from typing import Any
 from drone.agent.ports import Call
 from drone.tools.catalog import Toolbox
 from drone.tools.timed import Timed
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Origin
 from mcc.contracts.record import ChatRecord, ToolStep
 from tests.journey.script import SCRIPT
@@ -55,12 +56,13 @@ class Playwright:
 
 def _content(step: ToolStep) -> str:
     """What the call brought; a child's answer without the line that names its record."""
+    content = unfenced(step.content)
     if not step.subagent_ids:
-        return step.content.partition(INVENTORY)[0]
+        return content.partition(INVENTORY)[0]
     (child_id,) = step.subagent_ids
     named = f"\n\nrecord_id: {child_id}"
-    assert step.content.endswith(named)
-    return step.content.removesuffix(named)
+    assert content.endswith(named)
+    return content.removesuffix(named)
 
 
 def leaf_of(record: ChatRecord) -> Leaf:

@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 
+from mcc.contracts.fence import unfenced
 from tests.faults.campaigns.ground import Ground, kept
 from tests.faults.campaigns.redis import taken
 from tests.faults.campaigns.soundness import sound
@@ -235,7 +236,7 @@ def _kept(stage: Stage, order_id: str) -> list[dict[str, Any]]:
 def _files_are_whole(stage: Stage, folder: Path, order_ids: Sequence[str]) -> None:
     """What a tool said it has kept is there."""
     for result in (result for one in order_ids for result in _kept(stage, one) if not result["is_error"]):
-        mark = result["content"].rpartition(" ")[2]
+        mark = unfenced(result["content"]).rpartition(" ")[2]
         file = kept_file(folder, result["call_id"])
         stage.wish(file.read_text() == mark * KEPT_TIMES, f"{file} is not what a tool has kept")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mcc.contracts.fence import unfenced
 from tests.faults.invariants.evidence import Entry, Evidence, Order, Violation
 from tests.faults.script import SUBAGENT, SUBAGENTS_RUN, SUBMIT, Part, Play, Step, Wanted, expected
 
@@ -137,7 +138,8 @@ def _said(entry: Entry, results: Mapping[str | None, Entry]) -> Said:
     calls = []
     for call in entry.data.get("tool_calls", ()):
         done = results.get(call["call_id"])
-        result, outcome = (done.data.get("content"), done.data.get("outcome", "ok")) if done else (None, None)
+        result = unfenced(str(done.data.get("content"))) if done else None
+        outcome = done.data.get("outcome", "ok") if done else None
         calls.append(Call(call["name"], call["arguments"], result, outcome))
     return Said(str(entry.data.get("text", "")), tuple(calls))
 

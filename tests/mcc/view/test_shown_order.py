@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
+from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.journal import (
     ORDER,
     AgentFinished,
@@ -305,3 +306,23 @@ def test_agents_of_one_name_are_told_apart_in_lines() -> None:
     shown = Lines()
     lines = [shown.line_of(entry) for entry in journal((CHILD, started("one")), (twin, started("two")))]
     assert "explore: starts" in str(lines[0]) and "explore 2: starts" in str(lines[1])
+
+
+def test_an_agent_of_the_workspace_is_shown_with_its_file_and_an_installed_one_without() -> None:
+    origin = DefinitionOrigin(scope="workspace", path=".mcc/agents/scout\x1b[2J.md")
+    shipped = DefinitionOrigin(scope="shipped", path="master/system.md")
+    entries = journal(
+        (MASTER, started().model_copy(update={"definition_origin": shipped})),
+        (CHILD, started(call_id="d").model_copy(update={"definition_origin": origin})),
+    )
+    lines = Lines()
+    plain = [lines.line_of(entry) or "" for entry in entries]
+    drawn = shown(entries)
+    assert "from" not in plain[0] and "from .mcc/agents/scout.md" in plain[1]
+    assert drawn.count("from .mcc/agents/scout.md") == 1 and "master/system.md" not in drawn
+
+
+def test_wishes_of_agent_files_that_do_not_count_are_shown_the_first_and_how_many_more() -> None:
+    said = [AgentStep(name="definition_warning", message=f".mcc/agents/a{n}.md: not used") for n in range(3)]
+    drawn = shown(journal((MASTER, started()), *((MASTER, step) for step in said)))
+    assert ".mcc/agents/a0.md: not used (and 2 more: mcc agents check)" in drawn and "a1.md" not in drawn
