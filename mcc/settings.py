@@ -5,7 +5,6 @@ In this order, the first that says something wins: arguments, environment (`MCC_
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +23,7 @@ from mcc.configuration.own import own_directories
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.trust import TrustStore
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
+from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"
 ELSEWHERE = ("config", "trusted_config", "url")
@@ -54,6 +54,10 @@ def _absolute(path: Path) -> Path:
 
 def _own_database(settings: Mapping[str, Any]) -> str:
     return f"sqlite:///{settings['data_dir'] / 'mcc.db'}"
+
+
+_QUEUE = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_PASSWORD = Pattern(r"(://[^:@/]*):[^@/]*@")
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
@@ -105,7 +109,7 @@ class Settings(BaseSettings):
     @classmethod
     def _queue_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", name):
+            if not _QUEUE.fullmatch(name):
                 raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
         return names
 
@@ -265,4 +269,4 @@ def _sentence(
 def _masked(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
-    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", "" if value is None else str(value))
+    return _PASSWORD.sub(lambda found: f"{found[1]}:***@", "" if value is None else str(value))

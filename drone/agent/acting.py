@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Fact, GateChecked, Origin, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.definitions.groups import TOOL_GROUPS
+from mcc.rules.nearness import alike
 
 if TYPE_CHECKING:
     from drone.agent.agent import Agent
@@ -286,7 +286,7 @@ class Hands:
     def _unknown(self, name: str) -> str:
         if name in _FINISH_TOOLS and self._finish is None:
             return f"You need no tool to finish: your reply without a tool call is your result. {self._have()}"
-        near = get_close_matches(name[:_NAME], [spec.name for spec in self.specs()], n=1)
+        near = alike(name[:_NAME], [spec.name for spec in self.specs()], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"There is no tool {name[:_NAME]!r} here.{hint} {self._have()}"
 

@@ -1,12 +1,12 @@
 """This room is for the system prompt: what an agent's file says, and after it what the agent really has."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.messages import ToolSpec
 from mcc.contracts.fence import EXPLAINED
+from mcc.rules.patterns import Pattern
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s")
+_END = Pattern(r"[.!?]\s")
 _CHARACTERS = 160
 
 
@@ -39,5 +39,7 @@ def _section(title: str, lines: Mapping[str, str], empty: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    sentence = _SENTENCE.split(" ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    end = _END.search(paragraph)
+    sentence = paragraph if end is None else paragraph[: end.start() + 1]
     return sentence if len(sentence) <= _CHARACTERS else f"{sentence[:_CHARACTERS].rstrip()}…"

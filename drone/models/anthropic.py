@@ -1,6 +1,5 @@
 """This room is for Anthropic's Messages API: what is asked, encoded once per message."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
@@ -15,6 +14,7 @@ from drone.models.tool_names import legal
 from drone.models.transport import Target, Wire
 from mcc.contracts.journal import Thought
 from mcc.contracts.record import ToolCall
+from mcc.rules.patterns import Pattern
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -26,7 +26,7 @@ _CACHED = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_000}
 _LEAST_BUDGET = 1_024
-_BUDGETED = re.compile(r"claude-(3|(opus|sonnet|haiku)-4(-[015])?(-2\d{7}|@|$))")
+_BUDGETED = Pattern(r"claude-(3|(opus|sonnet|haiku)-4(-[015])?(-2\d{7}|@|$))")
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping
 
 import orjson
@@ -11,8 +10,6 @@ from mcc.contracts.shape import distinct, repeated_key, to_json
 
 MAX_DEPTH = 100
 """Arguments nested deeper stay text: no tool wants them, and what stores them later must not stumble."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write(value: object) -> bytes:
@@ -104,6 +101,10 @@ def _too_deep(text: str) -> bool:
 def joined(pieces: list[str]) -> str:
     """The text of all pieces; a surrogate pair that was cut between two pieces is one character again."""
     text = "".join(pieces)
-    if len(pieces) > 1 and not text.isascii() and _SURROGATE.search(text):
+    if len(pieces) < 2 or text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text

@@ -1,8 +1,9 @@
 """This room is for parameters of tools as providers take them: a plain object at the top, and not too deep."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from mcc.rules.patterns import Pattern
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -12,7 +13,7 @@ MOST_LEVELS = 60
 _CHOICES = ("anyOf", "oneOf")
 _NOT_AT_THE_TOP = frozenset({*_CHOICES, "allOf", "enum", "const", "not", "if", "then", "else", "$ref", "$dynamicRef"})
 _MOST_BRANCHES = 200
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME = Pattern(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def sendable(parameters: Schema) -> Schema:

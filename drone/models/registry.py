@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.provider_keys import refusal
 from mcc.contracts.drones import Capability
+from mcc.rules.nearness import alike
 
 if TYPE_CHECKING:
     from drone.models.transport import Wire
@@ -161,7 +161,7 @@ class Models:
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
-        near = difflib.get_close_matches(name, names, n=1)
+        near = alike(name, names, n=1)
         forms = ", ".join(f"{one.name}/…" for one in KNOWN)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
         return f"There is no model {name!r}. {hint}"

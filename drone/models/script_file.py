@@ -1,7 +1,6 @@
 """This room is for scripts on file: a scripted model for programs that run in processes of their own."""
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.ports import Ask, ModelError, WantedCall
 from drone.models.scripted import Author, Line
 from mcc.contracts.shape import Closed, JsonObject, Text
+from mcc.rules.patterns import Pattern, PatternError
 
 
 class ScriptProblem(ValueError):
@@ -55,7 +55,7 @@ class Response(Closed):
 
 
 class Rule(Closed):
-    """Replies to a prompt (or system prompt) that contains `match`, as plain text or as a regular expression."""
+    """Replies to a prompt (or system prompt) that contains `match`, as plain text or as a regular expression (RE2)."""
 
     match: str
     replies: Annotated[tuple[Response, ...], Field(min_length=1)]
@@ -64,8 +64,8 @@ class Rule(Closed):
         if self.match in text:
             return True
         try:
-            return re.search(self.match, text) is not None
-        except re.error:
+            return Pattern(self.match).search(text) is not None
+        except PatternError:
             return False
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,6 +13,9 @@ from drone.models.spending import Spent
 from mcc.contracts.journal import Thought
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
+from mcc.rules.patterns import Pattern
+
+_PIECE = Pattern(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class ScriptedModel:
             await line.gate.wait()
         if line.thinking:
             listener.delta("thinking.delta", line.thinking)
-        for piece in re.findall(r"\S+\s*|\s+", line.text) if line.pieces is None else line.pieces:
+        for piece in _pieces(line.text) if line.pieces is None else line.pieces:
             listener.delta("model.delta", piece)
         if line.error is not None:
             raise line.error
@@ -132,3 +134,7 @@ def _size(message: UserMessage | AssistantMessage | ToolResults) -> int:
     if isinstance(message, ToolResults):
         return sum(len(result.content) for result in message.results)
     return len(message.text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[found.start() : found.end()] for found in _PIECE.finditer(text))

@@ -1,12 +1,13 @@
 """This room is for tool names as providers allow them: letters, digits, `_` and `-`, at most 64 of them."""
 
 import hashlib
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-_LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
+from mcc.rules.patterns import Pattern
+
+_LEGAL = Pattern(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL = Pattern(r"[^A-Za-z0-9_-]+")
 
 
 @lru_cache(maxsize=4096)

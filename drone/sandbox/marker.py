@@ -9,7 +9,6 @@ lock with what it was copied from. Where nothing can be written and nothing was,
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import socket
 import stat
@@ -22,7 +21,7 @@ DIRECTORY = ".mcc-workspace"
 FILE = "id"
 IGNORE = "# What drones need of this workspace, for themselves alone. It may be deleted while no order needs it.\n*\n"
 
-_TOKEN = re.compile(rb"[0-9a-f]{32}\n")
+_DIGITS = b"0123456789abcdef"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -64,7 +63,7 @@ def _marked(root: int) -> tuple[str, str, str] | None:
         token = os.read(fd, 64) if stat.S_ISREG(status.st_mode) else b""
     finally:
         os.close(fd)
-    if not _TOKEN.fullmatch(token):
+    if len(token) != 33 or token[32:] != b"\n" or token[:32].strip(_DIGITS):
         return None
     return token.decode().strip(), str(status.st_ino), str(os.fstat(root).st_ino)
 

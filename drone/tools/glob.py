@@ -1,7 +1,8 @@
 """This room is for globs: a pattern of names, as git and the shell write them, turned into a regular expression."""
 
-import re
 from collections.abc import Iterator, Mapping
+
+from mcc.rules.patterns import Pattern
 
 Ranges = list[tuple[int, int]]
 
@@ -19,7 +20,7 @@ _POSIX: Mapping[str, Ranges] = {
     "upper": [(65, 90)],
     "xdigit": [(48, 57), (65, 70), (97, 102)],
 }
-_CLASS_NAME = re.compile(r"\[:([a-z]*):\]")
+_CLASS_NAME = Pattern(r"\[:([a-z]*):\]")
 _SLASH = ord("/")
 _LONGEST = 1_000
 

@@ -1,10 +1,10 @@
 """This room is for choosing tools by name or group, strictly: a name that nobody knows is an error, never nothing."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from drone.agent.messages import ToolSpec
 from mcc.definitions.groups import TOOL_GROUPS, known_names
+from mcc.rules.nearness import alike
 
 __all__ = ["TOOL_GROUPS", "UnknownToolName", "chosen", "expand"]
 
@@ -38,6 +38,6 @@ def chosen(specs: Iterable[ToolSpec], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown(name: str, known: frozenset[str]) -> str:
-    near = get_close_matches(name, sorted(known), n=1)
+    near = alike(name, sorted(known), n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"The groups are {', '.join(TOOL_GROUPS)}."
     return f"There is no tool or tool group {name!r}. {hint}"

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import re2
@@ -11,8 +10,7 @@ import re2
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.tools.glob import GlobError, expression
 from drone.tools.tool import ToolFailed
-
-_SIBLINGS = 5_000
+from mcc.rules.nearness import alike
 
 
 def written(path: str) -> str:
@@ -49,7 +47,7 @@ def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolF
         )
     try:
         siblings = sorted(entry.name for entry in workspace.entries(fd))
-        near = get_close_matches(name, siblings[:_SIBLINGS], n=3)
+        near = alike(name, siblings, n=3)
     finally:
         os.close(fd)
     there = ", ".join(written(f"{parent}/{other}" if parent else other) for other in near)

@@ -1,15 +1,16 @@
 """This room is for search patterns: RE2 syntax, matched line by line, and the same said so that ripgrep understands."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import re2
 
+from mcc.rules import patterns
+
 MAX_CHARACTERS = 2_000
 _MAX_MEMORY = 32 << 20
-_ANCHORS_OF_THEIR_OWN = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
-_NEWLINE = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
+_ANCHORS_OF_THEIR_OWN = patterns.Pattern(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
+_NEWLINE = patterns.Pattern(r"(?:^|[^\\])(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 
 
 class PatternError(ValueError):

@@ -1,7 +1,5 @@
 """This room is for the rules of a workspace: what its people wrote down for agents who work there."""
 
-from difflib import get_close_matches
-
 from drone.sandbox.paths import PathError, Workspace
 from drone.tools.files import workspace_of
 from drone.tools.naming import written
@@ -10,6 +8,7 @@ from drone.tools.terminal_text import plain
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
 from mcc.contracts.shape import Text
+from mcc.rules.nearness import alike
 
 FILES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 DIRECTORY = ".mcc/rules"
@@ -44,7 +43,7 @@ def rules_read(context: ToolContext, name: Text) -> str:
     workspace = workspace_of(context)
     names = _names(workspace)
     if name not in names:
-        near = get_close_matches(name, names, n=1, cutoff=0.4)
+        near = alike(name, names, n=1, cutoff=0.4)
         hint = f"Did you mean {written(near[0])}?" if near else f"There is {', '.join(map(written, names)) or 'none'}."
         raise ToolFailed(f"There is no file with rules {name[:100]!r} here. {hint}")
     text, more = _text(workspace, name, MAX_BYTES)

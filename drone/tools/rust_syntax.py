@@ -1,7 +1,8 @@
 """This room is for saying an RE2 pattern in ripgrep's syntax, so that ripgrep misses no line that RE2 would find."""
 
-import re
 from collections.abc import Iterator, Mapping
+
+from mcc.rules.patterns import Pattern
 
 ANY_BYTES = r"(?-u:[\x80-\xff]{1,4})"
 """Beside what can match outside ASCII: bytes that only one of the two engines takes for a character."""
@@ -27,10 +28,11 @@ _INSIDE: Mapping[str, str] = {
     "S": r"[^\t\n\x0c\r ]",
 }
 _CONTROLS: Mapping[str, int] = {"a": 7, "t": 9, "v": 11, "f": 12, "r": 13}
-_HEX = re.compile(r"x(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))")
-_COUNT = re.compile(r"\{\d+(?:,\d*)?\}")
-_GROUP = re.compile(r"\(\?(?:P?<\w+>|([imsU]*)(-[imsU]+)?([:)]))")
-_POSIX = re.compile(r"\[:\^?[a-z]+:\]")
+_FOLDING = Pattern(r"\(\?[msU]+i")
+_HEX = Pattern(r"x(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))")
+_COUNT = Pattern(r"\{\d+(?:,\d*)?\}")
+_GROUP = Pattern(r"\(\?(?:P?<\w+>|([imsU]*)(-[imsU]+)?([:)]))")
+_POSIX = Pattern(r"\[:\^?[a-z]+:\]")
 
 
 class _Unsure(Exception):
@@ -52,7 +54,7 @@ def widened(source: str, *, case_sensitive: bool) -> str | None:
 class _Reader:
     def __init__(self, source: str, case_sensitive: bool) -> None:
         self._source = source
-        self._folds = not case_sensitive or "(?i" in source or re.search(r"\(\?[msU]+i", source) is not None
+        self._folds = not case_sensitive or "(?i" in source or _FOLDING.search(source) is not None
         self._at = 0
         self._ended = False
 
@@ -153,7 +155,7 @@ class _Reader:
     def _member(self) -> str:
         if posix := _POSIX.match(self._source, self._at):
             self._at = posix.end()
-            return posix[0]
+            return posix.group()
         if self._source[self._at] == "\\" and self._source[self._at + 1] in _INSIDE:
             self._at += 2
             return _INSIDE[self._source[self._at - 1]]

@@ -2,18 +2,19 @@
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-_SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
-_ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+from mcc.rules.nearness import alike
+from mcc.rules.patterns import Pattern
+
+_SECTIONS = Pattern(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
+_ARGUMENT = Pattern(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 _SHOWN = 80
 _TOLD = 8
 
@@ -114,7 +115,7 @@ class Arguments:
     def _sentence(self, error: ErrorDetails) -> str:
         where = ".".join(str(part)[:_SHOWN] for part in error["loc"]) or "arguments"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-            near = get_close_matches(where, self._shown, n=1)
+            near = alike(where, self._shown, n=1)
             return f"`{where}` is not an argument." + (f" Did you mean `{near[0]}`?" if near else "")
         if error["type"] == "missing":
             return f"`{where}` is missing."

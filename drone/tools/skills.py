@@ -1,7 +1,6 @@
 """This room is for skills: short guides to a kind of work, read when they are needed."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,12 @@ from mcc.contracts.shape import Text
 from mcc.definitions.errors import DefinitionError, suggestion
 from mcc.definitions.front_matter import FILE_BYTES, decoded, split
 from mcc.definitions.yaml12 import YamlProblem, parse
+from mcc.rules.patterns import Pattern
 
 WORKSPACE_SKILLS = ".mcc/skills"
 _FILE = "SKILL.md"
 _MOST = 200
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_NAME = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)

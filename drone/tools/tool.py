@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from threading import Event
 from typing import Any, Literal, TypeVar, overload
 
@@ -18,6 +17,7 @@ from drone.tools.terminal_text import obedient, plain
 from mcc.contracts.journal import Origin, Outcome
 from mcc.contracts.shape import to_json
 from mcc.definitions.groups import TOOL_GROUPS
+from mcc.rules.nearness import alike
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
@@ -102,7 +102,7 @@ def tool(
     are shown it within a fence, as material. False is for tools that answer in words and figures of your own alone.
     """
     if group and group not in TOOL_GROUPS:
-        near = get_close_matches(group, TOOL_GROUPS, n=1)
+        near = alike(group, TOOL_GROUPS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
         raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
     declaration = Declaration(name, group, idempotent, seconds, effects, untrusted)
@@ -244,7 +244,7 @@ class Joined:
 def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
     """The result for a call of a tool that is not there: the nearest that is, and all of them."""
     names = list(there)
-    near = get_close_matches(name[:200], names, n=1)
+    near = alike(name[:200], names, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     listed = f"You have: {', '.join(names)}." if names else "You have no tools."
     return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)

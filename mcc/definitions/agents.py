@@ -1,6 +1,5 @@
 """This room is for reading one agent file: its text in, a checked `AgentDefinition` or a `DefinitionError` out."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -180,7 +179,9 @@ def _sentence(error: ErrorDetails) -> str:
 
 def _steps(place: str) -> list[str | int]:
     """The steps of a place such as `items.anyOf[0].type`."""
-    return [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", place)]
+    return [
+        int(step) if step.isdecimal() else step for step in place.replace("[", ".").replace("]", ".").split(".") if step
+    ]
 
 
 def _shown(value: object) -> str:

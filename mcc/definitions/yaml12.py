@@ -5,13 +5,14 @@ numbers that are not finite, and nesting beyond `MAX_NESTING`.
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from mcc.rules.patterns import Pattern
 
 MAX_NESTING = 32
 Place: TypeAlias = tuple[str | int, ...]
@@ -44,7 +45,7 @@ class _Kind:
     """One kind of plain scalar: how it is told from text (with its first characters), and how it is read."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     first: str
     read: Callable[[str], Any]
 
@@ -63,18 +64,18 @@ def _finite(text: str) -> float:
     return number
 
 
-_NULL = _Kind("null", re.compile(r"(?:~|null|Null|NULL|)\Z"), "~nN", lambda text: None)
-_BOOL = _Kind("bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), "tTfF", lambda text: text[0] in "tT")
-_INT = _Kind("int", re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z"), "-+0123456789", _integer)
+_NULL = _Kind("null", Pattern(r"(?:~|null|Null|NULL|)\z"), "~nN", lambda text: None)
+_BOOL = _Kind("bool", Pattern(r"(?:true|True|TRUE|false|False|FALSE)\z"), "tTfF", lambda text: text[0] in "tT")
+_INT = _Kind("int", Pattern(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\z"), "-+0123456789", _integer)
 _FLOAT = _Kind(
     "float",
-    re.compile(
-        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+    Pattern(
+        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\z"
     ),
     "-+.0123456789",
     lambda text: _finite(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
 )
-_TEXT = _Kind("str", re.compile(r"(?s:.*)\Z"), "", lambda text: text)
+_TEXT = _Kind("str", Pattern(r"(?s:.*)\z"), "", lambda text: text)
 _KINDS: Mapping[str, _Kind] = {_PREFIX + kind.name: kind for kind in (_NULL, _BOOL, _INT, _FLOAT, _TEXT)}
 
 

@@ -5,8 +5,9 @@ ValueError
 └── SchemaError    a JSON Schema that cannot be used
 """
 
-import difflib
 from collections.abc import Iterable
+
+from mcc.rules.nearness import alike
 
 
 class RuleError(ValueError):
@@ -40,7 +41,7 @@ class SchemaError(ValueError):
 def meant(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was probably meant to be; None when nothing is near."""
     plainly = {_plain(name): name for name in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(_plain(word[:100]), plainly, n=1, cutoff=0.6)
+    found = alike(_plain(word[:100]), plainly)
     return plainly[found[0]] if found else None
 
 

@@ -1,6 +1,5 @@
 """This room is for forks: where a journal may be cut, and its entries again under the ids of another order."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,12 +31,13 @@ from mcc.contracts.journal import (
     fact_of,
 )
 from mcc.contracts.shape import Text, to_json
+from mcc.rules.patterns import Found, Pattern
 from mcc.store.large import parsed
 
 CHILDREN = 1_000
 """Places among the children of one call that are tried when the place of a child is looked for."""
 
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ID = Pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +268,5 @@ class _Ids:
             case _:
                 return value
 
-    def _id(self, found: re.Match[str]) -> str:
-        return self._new.get(found[0], found[0])
+    def _id(self, found: Found) -> str:
+        return self._new.get(found.group(), found.group())

@@ -1,7 +1,6 @@
 """This room is for an agent as a part of other programs: as an ordinary tool, and as a child of several messages."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -22,12 +21,13 @@ from mcc.contracts.ids import derived_id, fresh_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
+from mcc.rules.patterns import Pattern
 from mcc.rules.schema import checked_schema
 
 _SENDS: ContextVar[frozenset[object]] = ContextVar("sends", default=frozenset())
 """The messages to sessions that what runs now is part of."""
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = Pattern(r"[A-Za-z0-9_-]{1,64}")
 
 _INPUT: Mapping[str, object] = {
     "type": "object",

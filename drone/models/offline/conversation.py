@@ -1,6 +1,5 @@
 """This room is for what the offline model knows: the request, its tools, and what they brought so far."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,20 +7,21 @@ from typing import Any
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, WantedCall
 from mcc.contracts.fence import unfenced
+from mcc.rules.patterns import Pattern
 
 FINISH = ("submit_result", "done")
 VALIDATE = "validate"
 _READ_ON = "read_artifact"
 
-_STOPPED = re.compile(r"\bthe limit \w+.{0,40} is reached\b|\bno tool runs any more\b", re.IGNORECASE)
-_WRAP_UP = re.compile(r"\b(?:wrap up|finish now|answer now|stop here|with what you have)\b", re.IGNORECASE)
-_NEW_TASK = re.compile(r"\byour task has changed\b.*?:\s+", re.IGNORECASE | re.DOTALL)
-_SPEAKS_OF_BEFORE = re.compile(
+_STOPPED = Pattern(r"\bthe limit \w+.{0,40} is reached\b|\bno tool runs any more\b", ignore_case=True)
+_WRAP_UP = Pattern(r"\b(?:wrap up|finish now|answer now|stop here|with what you have)\b", ignore_case=True)
+_NEW_TASK = Pattern(r"\byour task has changed\b.*?:\s+", ignore_case=True, across=True)
+_SPEAKS_OF_BEFORE = Pattern(
     r"\byour (?:\w+ )?(?:result|answer|report|findings?)\b|\byou (?:found|read|said)\b|\bthe same again\b",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_NOT_HANDED_IN = re.compile(r"\bhand the result in with\b", re.IGNORECASE)
-_HANDLE = re.compile(r"\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
+_NOT_HANDED_IN = Pattern(r"\bhand the result in with\b", ignore_case=True)
+_HANDLE = Pattern(r"\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def read(ask: Ask) -> Conversation:
     now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
     return Conversation(
         system=ask.system,
-        request=_NEW_TASK.sub("", asked, count=1),
+        request=_NEW_TASK.sub("", asked, 1),
         before=tuple(message.text for message in ask.messages[:start] if isinstance(message, UserMessage)),
         steers=steers,
         done=done[len(done) - now :],

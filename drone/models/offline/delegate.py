@@ -1,6 +1,5 @@
 """This room is for the master's part: the work given to subagents, and one answer out of what they reported."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from drone.models.offline.material import paths_in
 from drone.models.offline.plan import calls_for
 from drone.models.offline.report import HONEST
 from drone.models.offline.watch import WATCHED
+from mcc.rules.patterns import Pattern
 
 _ORDER = (
     "Purpose",
@@ -29,12 +29,13 @@ _HONEST = HONEST.strip("*")
 _WORTH = "Worth a second look"
 _LOOKED_OUT_FOR = frozenset(watch.title for watches in WATCHED.values() for watch in watches)
 _FOREIGN_CHARACTERS = 4_000
-_COUNT = re.compile(
+_COUNT = Pattern(
     r"\b\d[\d,]* (?:[\w-]+ ){0,2}(?:files?|lines?|modules?|tests?|directories|packages?|functions?|classes)\b"
 )
-_CALLED = re.compile(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", re.MULTILINE)
-_PLACE = re.compile(r"`([^`\s:]+):\d+`")
-_HEADING = re.compile(r"^#{1,3} +(.+?)\s*$")
+_CALLED = Pattern(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", lines=True)
+_PLACE = Pattern(r"`([^`\s:]+):\d+`")
+_BOLD = Pattern(r"\*\*([^*\n]+)\*\*")
+_HEADING = Pattern(r"^#{1,3} +(.+?)\s*$")
 _AGAIN = (
     "Your result names no file, so nobody can check it. Read the files that it rests on, and report the same again "
     "with their paths."
@@ -169,7 +170,7 @@ def _foreign(child: Child) -> str:
 
 
 def _heading(merged: _Merged, children: Sequence[Child]) -> str:
-    named = re.search(r"\*\*([^*\n]+)\*\*", f"{merged.text('Purpose')}\n{merged.text('Build')}")
+    named = _BOLD.search(f"{merged.text('Purpose')}\n{merged.text('Build')}")
     if named:
         return f"{named[1]}: what is in this workspace"
     return "What is in this workspace" if merged.sections or children else "Nothing was found out"

@@ -1,6 +1,5 @@
 """This room is for requests that one tool answers: list the files, read X, search for X."""
 
-import re
 from dataclasses import dataclass
 
 from drone.models.offline.conversation import Conversation, Done
@@ -8,23 +7,25 @@ from drone.models.offline.explore import Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding
 from drone.models.offline.material import hits, listing, looks_like_path
 from drone.models.offline.report import HONEST
+from mcc.rules.patterns import Pattern
 
 _POLITE = r"^\s*(?:please\s+|can you\s+|could you\s+|just\s+)*"
 _TARGET = r"[`\"'“]?(?P<target>[^`\"'”\n]+?)[`\"'”]?"
-_LIST = re.compile(
+_LIST = Pattern(
     _POLITE + r"(?:list|show|which are)\s+(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files|director(?:y|ies)|folders?)"
     rf"(?:\s+(?:in|of|under)\s+(?:the\s+)?{_TARGET})?\s*[.?!]*\s*$",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_READ = re.compile(
-    _POLITE + rf"(?:read|show|open|print|cat|display)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_TARGET}\s*[.?!]*\s*$", re.I
+_READ = Pattern(
+    _POLITE + rf"(?:read|show|open|print|cat|display)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_TARGET}\s*[.?!]*\s*$",
+    ignore_case=True,
 )
-_SEARCH = re.compile(
+_SEARCH = Pattern(
     _POLITE + rf"(?:search(?:\s+the\s+\w+)?\s+for|search|grep(?:\s+for)?|look\s+for)\s+{_TARGET}\s*[.?!]*\s*$",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_FIND = re.compile(
-    _POLITE + rf"find\s+(?:the\s+|all\s+)?(?:files?\s+)?(?:named\s+|called\s+)?{_TARGET}\s*[.?!]*\s*$", re.I
+_FIND = Pattern(
+    _POLITE + rf"find\s+(?:the\s+|all\s+)?(?:files?\s+)?(?:named\s+|called\s+)?{_TARGET}\s*[.?!]*\s*$", ignore_case=True
 )
 _HERE = frozenset({"workspace", "repository", "repo", "project", "here", "root", "current directory", "this directory"})
 _SHOWN_LINES = 200

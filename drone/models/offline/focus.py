@@ -1,34 +1,34 @@
 """This room is for what a request is after, told from its words: structure, contents, or certain terms."""
 
-import re
 from dataclasses import dataclass
 
 from drone.models.offline.watch import Trade, trade_of
+from mcc.rules.patterns import Pattern
 
 REASON = "It is wanted to answer this:"
 """What stands between a subagent's task and the request behind it; the words after it are not the task."""
 
-_ABOUT_CODE = re.compile(
+_ABOUT_CODE = Pattern(
     r"\b(?:repositor(?:y|ies)|repo|code ?base|code|project|workspace|packages?|modules?|sources?|architecture|program|"
     r"library|files?|director(?:y|ies)|folders?|implementation|tests?|readme|entry points?)\b",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_OVERVIEW = re.compile(
+_OVERVIEW = Pattern(
     r"\b(?:explain|describe|explore|summari[sz]e|document|overview|understand|tour|introduc\w+|walk me through|"
     r"what (?:is|does|are) (?:this|it|here|the (?:code|project|repo\w*|program|package|library|workspace))\b|"
     r"tell me about|inspect|survey|look (?:at|around))",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_GREETING = re.compile(
-    r"\W*(?:hi|hello|hey|hallo|good (?:morning|day|evening)|thanks?|thank you|ping)(?:\s+\w+)?\W*$", re.I
+_GREETING = Pattern(
+    r"\W*(?:hi|hello|hey|hallo|good (?:morning|day|evening)|thanks?|thank you|ping)(?:\s+\w+)?\W*$", ignore_case=True
 )
-_STRUCTURE = re.compile(r"\b(?:structure|entry points?|layout|build files?)\b", re.IGNORECASE)
-_CONTENT = re.compile(r"\b(?:what the code does|main modules?|documentation)\b", re.IGNORECASE)
-_REVIEW = re.compile(r"^\W*(?:please\s+|now\s+)*(?:review|audit|criti\w+)\b|\bcode review\b", re.IGNORECASE)
-_SECURITY = re.compile(r"\b(?:security|vulnerabilit\w+|insecure)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
-_IDENTIFIER = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+\(\))")
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_STRUCTURE = Pattern(r"\b(?:structure|entry points?|layout|build files?)\b", ignore_case=True)
+_CONTENT = Pattern(r"\b(?:what the code does|main modules?|documentation)\b", ignore_case=True)
+_REVIEW = Pattern(r"^\W*(?:please\s+|now\s+)*(?:review|audit|criti\w+)\b|\bcode review\b", ignore_case=True)
+_SECURITY = Pattern(r"\b(?:security|vulnerabilit\w+|insecure)\b", ignore_case=True)
+_QUOTED = Pattern(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
+_IDENTIFIER = Pattern(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+\(\))")
+_WORD = Pattern(r"\pL{4,}")
 _USUAL_WORDS = """
 about above after again against also always another answer anything because been before being below
 between both code codebase could describe directory does doing down during each every everything

@@ -1,6 +1,5 @@
 """This room is for forms: a JSON Schema filled with facts, by the names and types of its properties."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -140,7 +139,7 @@ def _chosen(options: list[Any], known: object, required: bool) -> Any:
 
 def bare(name: str) -> str:
     """A property's name without case, marks and plural: `recommended_next_actions` and `nextAction` are near."""
-    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("s")
+    return "".join(one for one in name.lower() if one.isascii() and one.isalnum()).removesuffix("s")
 
 
 def _first_said(options: Sequence[object]) -> object:

@@ -1,7 +1,6 @@
 """This room is for handing a result in: the form filled, checked first where that is wise, corrected when refused."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from drone.models.offline.facts import Facts, unique
 from drone.models.offline.form import Form
 from drone.models.offline.languages import is_document, language_of
 from drone.models.offline.material import paths_in
+from mcc.rules.patterns import Pattern
 
 _USUAL = frozenset({"status", "summary", "findings"})
 _SIZES = ((20, 2_000), (12, 900), (6, 300), (2, 120))
@@ -22,10 +22,11 @@ _SIZES = ((20, 2_000), (12, 900), (6, 300), (2, 120))
 _MOST_CHARACTERS = 40_000
 _MOST_READ = 8
 _REFUSED = "Not accepted:"
-_FIELD = re.compile(r"^\W*(?P<place>[A-Za-z_][\w.\[\]]*)(?: |: )(?P<words>.+)$", re.MULTILINE)
-_MISSING = re.compile(r"\brequired\b|\bmissing\b|\bmust (?:be there|have)\b", re.IGNORECASE)
-_OF_FINDINGS = re.compile(r"\bfindings?\b", re.IGNORECASE)
-_WANTS_READING = re.compile(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\blook(?:ed)?\b", re.IGNORECASE)
+_FIELD = Pattern(r"^\W*(?P<place>[A-Za-z_][\w.\[\]]*)(?: |: )(?P<words>.+)$", lines=True)
+_INDEX = Pattern(r"\[\d*\]")
+_MISSING = Pattern(r"\brequired\b|\bmissing\b|\bmust (?:be there|have)\b", ignore_case=True)
+_OF_FINDINGS = Pattern(r"\bfindings?\b", ignore_case=True)
+_WANTS_READING = Pattern(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\blook(?:ed)?\b", ignore_case=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,7 @@ def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> froze
     """Last names of places that were complained of and not missed."""
     found = (match for done in refusals for match in _FIELD.finditer(done.content.replace(_REFUSED, "")))
     known = json.dumps(schema, default=str)
-    names = (
-        re.sub(r"\[\d*\]", "", match["place"]).split(".")[-1] for match in found if not _MISSING.search(match["words"])
-    )
+    names = (_INDEX.sub("", match["place"]).split(".")[-1] for match in found if not _MISSING.search(match["words"]))
     return frozenset(name for name in names if f'"{name}"' in known and name not in _USUAL)
 
 

@@ -1,8 +1,9 @@
 """This room is for what gives a source file away: its language, where such programs begin, how they name things."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from mcc.rules.patterns import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +102,14 @@ BUILD_FILES = (
 """Files that say what a project is and how it is built, the most telling first."""
 
 _BY_SUFFIX: Mapping[str, Language] = {suffix: language for language in LANGUAGES for suffix in language.suffixes}
-_TEST = re.compile(
+_TEST = Pattern(
     r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)test_[^/]*$|[._-](?:test|spec)s?\.\w+$|(?:^|/)conftest\.py$"
 )
-_DOCUMENT = re.compile(r"\.(?:md|rst|adoc)$|(?:^|/)docs?/", re.IGNORECASE)
-_ASIDE = re.compile(
+_DOCUMENT = Pattern(r"\.(?:md|rst|adoc)$|(?:^|/)docs?/", ignore_case=True)
+_ASIDE = Pattern(
     r"(?:^|/)(?:bench\w*|examples?|samples?|scripts?|docs?|tools?|fixtures?|vendor|deps|node_modules|third_party|contrib)/"
 )
-_README = re.compile(r"(?:^|/)readme(?:\.\w+)?$", re.IGNORECASE)
+_README = Pattern(r"(?:^|/)readme(?:\.\w+)?$", ignore_case=True)
 
 
 def suffix_of(path: str) -> str:

@@ -1,13 +1,26 @@
 """This room is for build files: what a project calls itself, what it starts, what it needs."""
 
 import json
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from drone.models.offline.material import Page
+from mcc.rules.patterns import Pattern
+
+_LONGEST = 50_000
+_DOTS = 200
+"""Characters of a build file that are looked at, and dots in a line of one in TOML: its reader counts them squared."""
+
+_MODULE = Pattern(r"^module\s+(\S+)", lines=True)
+_GO = Pattern(r"^go\s+(\S+)", lines=True)
+_REQUIRED = Pattern(r"^[ \t]*(?:require +)?([\w.-]+\.\w+/\S+) +v\S+(.*)$", lines=True)
+_SAID = Pattern(r"^(name|description)[ \t]*=[ \t]*(\S.*?)[ \t\r]*$", lines=True)
+_TARGET = Pattern(r"^([A-Za-z][\w-]*)[ \t]*:(?:[^=]|$)", lines=True)
+_BASE = Pattern(r"^FROM\s+(\S+)", lines=True, ignore_case=True)
+_START = Pattern(r"^(?:ENTRYPOINT|CMD)\s+.+", lines=True, ignore_case=True)
+_END_OF_NAME = Pattern(r"[\s<>=!~;\[(]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +36,23 @@ class Manifest:
 
 def manifest(path: str, page: Page) -> Manifest:
     """Read a build file; one that is cut short or unreadable still gives its name where that can be seen."""
-    reader = _READERS.get(path.rsplit("/", 1)[-1])
+    reader, text = _READERS.get(path.rsplit("/", 1)[-1]), page.text[:_LONGEST]
     try:
-        found = reader(path, page.text) if reader else Manifest(path)
-    except (ValueError, TypeError, AttributeError):
+        found = reader(path, text) if reader else Manifest(path)
+    except (ValueError, TypeError, AttributeError, RecursionError):
         found = Manifest(path)
-    return found if found.name else Manifest(path, _named(page.text), _described(page.text), found.starts, found.facts)
+    return found if found.name else Manifest(path, _named(text), _described(text), found.starts, found.facts)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """Raises ValueError."""
+    if any(line.count(".") > _DOTS for line in text.split("\n")):
+        raise ValueError("there are too many dots in a line")
+    return tomllib.loads(text)
 
 
 def _pyproject(path: str, text: str) -> Manifest:
-    document = tomllib.loads(text)
+    document = _toml(text)
     project = _mapping(document.get("project")) or _mapping(_mapping(document.get("tool")).get("poetry"))
     scripts = _mapping(project.get("scripts"))
     needs = project.get("dependencies") or ()
@@ -58,7 +78,7 @@ def _package_json(path: str, text: str) -> Manifest:
 
 
 def _cargo(path: str, text: str) -> Manifest:
-    document = tomllib.loads(text)
+    document = _toml(text)
     package = _mapping(document.get("package"))
     binaries = document.get("bin") or ()
     starts = tuple(
@@ -73,27 +93,25 @@ def _cargo(path: str, text: str) -> Manifest:
 
 
 def _go_mod(path: str, text: str) -> Manifest:
-    module = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
-    version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
-    needs = re.findall(r"^[ \t]*(?:require +)?([\w.-]+\.\w+/\S+) +v\S+(?!.*// indirect)", text, re.MULTILINE)
+    module, version = _MODULE.search(text), _GO.search(text)
+    needs = [found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]]
     facts = [f"Go {version[1]}"] if version else []
     facts += _needs(needs)
     return Manifest(path, module[1] if module else "", facts=tuple(facts))
 
 
 def _setup_cfg(path: str, text: str) -> Manifest:
-    said = dict(re.findall(r"^(name|description)\s*=\s*(\S.*?)\s*$", text, re.MULTILINE))
+    said = {found[1]: found[2] for found in _SAID.finditer(text)}
     return Manifest(path, said.get("name", ""), said.get("description", ""))
 
 
 def _makefile(path: str, text: str) -> Manifest:
-    targets = list(dict.fromkeys(re.findall(r"^([A-Za-z][\w-]*)[ \t]*:(?!=)", text, re.MULTILINE)))
+    targets = list(dict.fromkeys(_TARGET.findall(text)))
     return Manifest(path, facts=(f"targets: {', '.join(f'`{name}`' for name in targets[:12])}",) if targets else ())
 
 
 def _dockerfile(path: str, text: str) -> Manifest:
-    bases = re.findall(r"^FROM\s+(\S+)", text, re.MULTILINE | re.IGNORECASE)
-    starts = re.findall(r"^(?:ENTRYPOINT|CMD)\s+.+", text, re.MULTILINE | re.IGNORECASE)
+    bases, starts = _BASE.findall(text), _START.findall(text)
     return Manifest(
         path, facts=(f"image from `{bases[0]}`",) if bases else (), starts=tuple(f"`{line}`" for line in starts)
     )
@@ -110,10 +128,8 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "Dockerfile": _dockerfile,
 }
 
-_NAME = re.compile(r"""(?:^|\n|[{,(])[^\S\n]*["']?name["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,100})["']""")
-_DESCRIPTION = re.compile(
-    r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,300})["']"""
-)
+_NAME = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?name["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,100})["']""")
+_DESCRIPTION = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,300})["']""")
 
 
 def _named(text: str) -> str:
@@ -127,7 +143,7 @@ def _described(text: str) -> str:
 
 
 def _package(requirement: object) -> str:
-    return re.split(r"[\s<>=!~;\[(]", str(requirement), maxsplit=1)[0]
+    return _END_OF_NAME.split(str(requirement), 1)[0]
 
 
 def _needs(names: Sequence[str]) -> list[str]:

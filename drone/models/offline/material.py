@@ -1,12 +1,12 @@
 """This room is for reading tool results of any shape: listings, search hits, file contents, paths named in prose."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from drone.models.offline.facts import unique
+from mcc.rules.patterns import Pattern
 
 _BARE_NAMES = frozenset(
     [
@@ -24,21 +24,21 @@ _BARE_NAMES = frozenset(
 )
 _LONGEST_PATH = 5_000
 _NEVER = ("//", "*", "\n")
-_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
-_TREE_LEAD = re.compile(r"^[\s│├└─┬|`•]*(?:[-*+] )?")
-_ANNOTATION = re.compile(r"(?:\t.*|\s{2,}.*|\s+\([^()]*\)|\s+[—–]\s.*|\s+\d[\d,.]*\s*(?:[kKMG]?i?B|bytes|lines?)\b.*)$")
-_WORD_PATH = re.compile(r"(?<![\w/:@.])(?:\./)?[\w.@+~-]+(?:/[\w.@+~-]+)*/?", re.UNICODE)
-_HIT = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?[:-] ?(?P<text>.*)$")
-_HIT_UNDER_HEADING = re.compile(r"^\s*(?P<line>\d+)\s*[:\t|→] ?(?P<text>.*)$")
-_NUMBERED = re.compile(r"^\s*\d+(?:\t|: ?|\| ?|→)")
-_CUT = re.compile(
+_SUFFIX = Pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
+_TREE_LEAD = Pattern(r"^[\s│├└─┬|`•]*(?:[-*+] )?")
+_ANNOTATION = Pattern(r"(?:\t.*|\s{2,}.*|\s+\([^()]*\)|\s+[—–]\s.*|\s+\d[\d,.]*\s*(?:[kKMG]?i?B|bytes|lines?)\b.*)$")
+_WORD_PATH = Pattern(r"(?:^|[^\w/:@.])((?:\./)?[\w.@+~-]+(?:/[\w.@+~-]+)*/?)")
+_HIT = Pattern(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?[:-] ?(?P<text>.*)$")
+_HIT_UNDER_HEADING = Pattern(r"^\s*(?P<line>\d+)\s*[:\t|→] ?(?P<text>.*)$")
+_NUMBERED = Pattern(r"^\s*\d+(?:\t|: ?|\| ?|→)")
+_CUT = Pattern(
     r"truncat|cut (?:at|after) \d|cut off|cut short|bytes left out|not shown|\bfirst \d+ of\b"
     r"|\bmore (?:files|entries|matches|results|lines|paths)\b",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_ABOUT = re.compile(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
-_TOTAL_FILES = re.compile(r"\b(\d[\d,]*) (?:files?|paths?|matches)\b|\bof (\d[\d,]*)\b")
-_COUNTS = re.compile(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|entries|results|lines?)\b")
+_ABOUT = Pattern(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
+_TOTAL_FILES = Pattern(r"\b(\d[\d,]*) (?:files?|paths?|matches)\b|\bof (\d[\d,]*)\b")
+_COUNTS = Pattern(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|entries|results|lines?)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def looks_like_path(word: str) -> bool:
 
 def paths_in(text: str) -> tuple[str, ...]:
     """Everything in prose that looks like a path of a file, in order, each once."""
-    words = (match.group().rstrip(".").removeprefix("./") for match in _WORD_PATH.finditer(text))
+    words = (word.rstrip(".").removeprefix("./") for word in _WORD_PATH.findall(text))
     return unique(word for word in words if looks_like_path(word) and (_SUFFIX.search(word) or word in _BARE_NAMES))
 
 
@@ -117,7 +117,7 @@ def _tree(lines: Iterable[str]) -> list[tuple[str, bool]]:
 
 
 def _cleaned(line: str) -> str:
-    bare = _TREE_LEAD.sub("", line, count=1) if line[:1] in " │├└|`\t•-*+" else line
+    bare = _TREE_LEAD.sub("", line, 1) if line[:1] in " │├└|`\t•-*+" else line
     return _ANNOTATION.sub("", bare.rstrip()).strip("\"'`, ")
 
 
@@ -155,7 +155,7 @@ def page(text: str, path: str) -> Page:
     numbered = [line for line in lines if _NUMBERED.match(line)]
     if len(numbered) < 0.6 * sum(bool(line.strip()) for line in lines) or not numbered:
         return Page(tuple(lines))
-    return Page(tuple(_NUMBERED.sub("", line, count=1) for line in numbered))
+    return Page(tuple(_NUMBERED.sub("", line, 1) for line in numbered))
 
 
 def _total(notes: str) -> int | None:

@@ -1,6 +1,5 @@
 """This room is for telling what a survey found: Markdown sections, every path, count and name out of tool results."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,11 @@ from drone.models.offline.material import Hit
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.survey import Survey
 from drone.models.offline.watch import Watch
+from mcc.rules.patterns import Pattern
 
 HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
 _MOST_HITS = 10
-_QUOTED = re.compile(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
+_QUOTED = Pattern(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def _open(known: Survey) -> Iterator[str]:
 
 def _quoted(hit: Hit, *, hide: bool = False) -> str:
     """`hide`: of texts in quotation marks only the beginning is shown."""
-    text = _QUOTED.sub(r"\1…\2", hit.text.strip()) if hide else hit.text.strip()
+    text = _QUOTED.sub(lambda found: f"{found[1]}…{found[2]}", hit.text.strip()) if hide else hit.text.strip()
     shown = text if len(text) <= 120 else text[:120] + " …"
     return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"
 

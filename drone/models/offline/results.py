@@ -1,6 +1,5 @@
 """This room is for results: what an explorer found, as facts that can be handed in."""
 
-import re
 from collections.abc import Sequence
 
 from drone.models.offline.conversation import Conversation
@@ -10,8 +9,9 @@ from drone.models.offline.focus import Focus
 from drone.models.offline.languages import languages_of
 from drone.models.offline.report import HONEST, Section, report, sections, total_files
 from drone.models.offline.survey import Survey
+from mcc.rules.patterns import Pattern
 
-_PLACE = re.compile(r"`([^`\s:]+):(\d+)`")
+_PLACE = Pattern(r"`([^`\s:]+):(\d+)`")
 _MOST_STEPS = 12
 _MOST_FILES = 8
 _MOST_LINES = 4
@@ -44,7 +44,9 @@ def facts_of(conversation: Conversation, known: Survey, focus: Focus) -> Facts:
 def _finding(known: Survey, section: Section) -> Finding:
     evidence = "\n".join(section.lines)
     paths = tuple(path for path in known.pages if f"`{path}`" in evidence or f"`{path}:" in evidence)
-    places = [(path, int(line)) for path, line in _PLACE.findall(evidence) if path in paths]
+    places = [
+        (path, int(line)) for path, line in (found.groups() for found in _PLACE.finditer(evidence)) if path in paths
+    ]
     if not places:
         return Finding(section.title, evidence, paths, section.severity)
     first = unique([places[0][0], *paths])

@@ -1,19 +1,19 @@
 """This room is for saying a reply: piece by piece, at a pace, within a number of tokens."""
 
 import asyncio
-import re
 from collections.abc import Iterator
 
 from drone.agent.ports import Ask, DeltaKind, Listener
 from mcc.contracts.shape import to_json
+from mcc.rules.patterns import Pattern
 
 CHARACTERS_PER_TOKEN = 4
-_PIECE = re.compile(r"\s*(?:\S+\s*){1,4}|\s+")
+_PIECE = Pattern(r"\s*(?:\S+\s*){1,4}|\s+")
 
 
 def pieces(text: str) -> Iterator[str]:
     """`text` in pieces of a few words; joined they are the text again."""
-    return (found.group() for found in _PIECE.finditer(text))
+    return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
 
 
 async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:

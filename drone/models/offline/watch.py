@@ -1,11 +1,11 @@
 """This room is for what a reviewer looks out for: patterns in sources that often deserve a second look."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from drone.models.offline.facts import Severity
+from mcc.rules.patterns import Pattern
 
 Trade = Literal["", "review", "security"]
 """What an agent is there for, as its system prompt says; empty for an explorer."""
@@ -53,7 +53,9 @@ WATCHED: Mapping[Trade, Sequence[Watch]] = {
     ),
 }
 
-_SAID = re.compile(r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", re.I)
+_SAID = Pattern(
+    r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", ignore_case=True
+)
 
 
 def trade_of(system: str) -> Trade:
