@@ -123,6 +123,16 @@ def test_a_private_file_or_directory_is_hidden_from_every_open_and_every_listing
         assert file.read() == b"x"
 
 
+def test_a_file_that_is_made_there_a_moment_ago_is_hidden_as_well(tmp_path: Path) -> None:
+    data = tmp_path / "work" / "data"
+    data.mkdir(parents=True)
+    workspace = Roots([tmp_path], Private([data], clock=lambda: 0.0)).opened(str(tmp_path / "work"))
+    (data / "new").mkdir()
+    (data / "new" / "token").write_text(SECRET)
+    with pytest.raises(PathDenied, match="belongs to MCC itself"):
+        workspace.open_file("data/new/token")
+
+
 async def test_a_sandbox_sees_empty_places_instead_and_can_put_nothing_there(
     tmp_path: Path, sandbox: Bubblewrap
 ) -> None:

@@ -23,7 +23,7 @@ FILES = (
     call("find_files", pattern="*"),
     call("read_file", path="note.txt"),
     call("search_text", pattern="this-is"),
-    call("search_text", pattern=INSIDE),
+    call("search_text", pattern=INSIDE, path="note.txt"),
     call("rules_list"),
 )
 GIT = (
