@@ -194,6 +194,7 @@ class Settings(BaseSettings):
     drain_cancel_seconds: Annotated[float, Field(ge=0)] = 5.0
     drain_hand_back_seconds: Annotated[float, Field(ge=0)] = 8.0
     wedged_seconds: Positive = 30.0
+    heartbeat: Annotated[int | None, Field(ge=0)] = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     egress_proxy: Annotated[str, Field(pattern=r"^https?://[^/@\s]+/?$")] | None = None

@@ -41,6 +41,7 @@ class Custody:
         self._recording = threading.Lock()
         self._watch: tuple[str, ...] | None = None
         self._signals: int | None = None
+        self._beats: int | None = None
         self._busy = threading.Event()
         self._closed = False
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -77,6 +78,12 @@ class Custody:
             self._start_keep_alive()
         self._busy.set()
         return self._signals
+
+    def beat_on(self, descriptor: int) -> None:
+        """Give the same signs of life to whoever supervises this process, at the other end of this pipe."""
+        os.set_inheritable(descriptor, False)
+        os.set_blocking(descriptor, False)
+        self._beats = descriptor
 
     def note(self, thread: int, order_id: str | None) -> None:
         """This thread (as the system numbers it) works for an order now, or for none. Quick, from any thread."""
@@ -159,6 +166,9 @@ class Custody:
             with self._lock:
                 if self._watch is not None or (self._watched and not self._closed):
                     self._tell(self._pulse())
+            if self._beats is not None:
+                with contextlib.suppress(OSError):
+                    os.write(self._beats, b".")
             threading.Event().wait(self._margin_seconds / 4)
 
     def _pulse(self) -> str:

@@ -190,6 +190,8 @@ class Workshop:
         exit_seconds = self._settings.drain_hand_back_seconds + BACKSTOP_SECONDS
         self._crew.pools.tell(self._custody.note)
         frozen_seconds = FROZEN_LEASES * self._settings.lease_seconds
+        if self._settings.heartbeat is not None:
+            self._custody.beat_on(self._settings.heartbeat)
         return self._custody.watch_over(frozen_seconds, exit_seconds, self._suspects.made())
 
     async def wind_down(self, why: str = "") -> None:

@@ -7,10 +7,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mcc.local import launch
+from mcc.local.heartbeat import VARIABLE, Heartbeat
 from mcc.local.logfile import LogFile
 
 Tell = Callable[[str], None]
@@ -21,13 +22,15 @@ Tell = Callable[[str], None]
 class Command:
     """What to run: `environment` is complete, nothing is inherited; `descriptors` stay open in the child.
 
-    `umask`: what its files let nobody do; -1 leaves that as it is here.
+    `umask`: what its files let nobody do; -1 leaves that as it is here. `silent_seconds`: a child that was heard of and
+    then gives no sign of life for so long is killed; None: it gives none.
     """
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
     directory: Path
     descriptors: Sequence[int] = ()
+    silent_seconds: float | None = None
     umask: int = -1
 
 
@@ -94,15 +97,32 @@ class Child:
                 await asyncio.wait_for(self._stopping.wait(), wait)
 
     async def _run_once(self) -> int:
-        process = await self._spawn(self.command())
+        command = self.command()
+        if command.silent_seconds is None:
+            return await self._run(command)
+        with contextlib.closing(Heartbeat(command.silent_seconds)) as heartbeat:
+            told = {**command.environment, VARIABLE: str(heartbeat.descriptor)}
+            beating = replace(command, environment=told, descriptors=(*command.descriptors, heartbeat.descriptor))
+            return await self._run(beating, heartbeat)
+
+    async def _run(self, command: Command, heartbeat: Heartbeat | None = None) -> int:
+        process = await self._spawn(command)
         self.pid = process.pid
+        watching = None if heartbeat is None else asyncio.create_task(self._watch(heartbeat, process.pid))
         try:
             if self._stopping.is_set():
                 self._kill_group()
             return await process.wait()
         finally:
+            if watching is not None:
+                watching.cancel()
             self._kill_group()
             self.pid = None
+
+    async def _watch(self, heartbeat: Heartbeat, pid: int) -> None:
+        seconds = await heartbeat.lost(pid)
+        self.tell(f"{self.name} gave no sign of life for {seconds:.0f} s and is killed.")
+        self._kill_group()
 
     async def _spawn(self, command: Command) -> asyncio.subprocess.Process:
         self.log.note(f"--- {self.name} starts")

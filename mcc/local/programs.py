@@ -16,6 +16,9 @@ DRAIN_CANCEL_SECONDS = 0.8
 DRAIN_HAND_BACK_SECONDS = 1.6
 """A family must be gone in 5 s, so its drones hand their orders back sooner than those that a service stops."""
 
+SILENT_LEASES = 2
+"""A drone that gives no sign of life for so many leases is killed and started again."""
+
 OWN_NAMES = ("FLOWER_", "MCC_")
 """Prefixes that children do not inherit: what counts of them is told anew."""
 
@@ -100,7 +103,9 @@ class Household:
             own["MCC_TOKEN"] = self.settings.token.get_secret_value()
         wanted = [] if slots is None else ["--slots", str(slots)]
         arguments = _python("drone.cli", "work", "--name", name, *wanted)
-        return lambda: Command(arguments, {**own, **self.environment}, self.directory)
+        silent_seconds = SILENT_LEASES * self.settings.lease_seconds
+        environment = {**own, **self.environment}
+        return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     def flower(self, port: int, login: str) -> Command:
         """Flower behind a password, which is not on the command line; without one any web page could talk to it."""
