@@ -16,7 +16,7 @@ WORKSPACE_ANY = "workspace/*"
 """In `spawns`: every agent that only the order's workspace defines."""
 
 
-_CONSENT = "say `mcc agents trust DIR` on the drone's machine to agree to it, DIR being the workspace"
+_CONSENT = "look at it, then run mcc agents trust WORKSPACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ def _without_consent(
 ) -> AgentDefinition:
     """What is left of the file's wishes. Raises `NotAgreed` when it is to stand for an agent of the operator's."""
     if file.name in agents.usable:
-        said = f"not used: the operator's agent {file.name!r} is replaced only by a file that was looked at and trusted"
+        said = f"not used, because nobody agreed that it replaces the operator's agent {file.name!r}"
         raise NotAgreed(file.source, f"{said}; {_CONSENT}")
     if definition.model == INHERIT:
         return definition
-    said = f"model {definition.model!r} is not used: only a file that was looked at and trusted chooses a model"
+    said = f"model {definition.model!r} is not used, because nobody agreed that this file chooses a model"
     warnings.append(DefinitionError(file.source, f"{said}; {_CONSENT}"))
     return definition.model_copy(update={"model": INHERIT})
 
