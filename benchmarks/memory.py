@@ -128,9 +128,9 @@ def place() -> Iterator[Place]:
         data, work = Path(folder) / "data", Path(folder) / "work"
         for directory in (data, work):
             directory.mkdir(mode=0o700)
-        configuration = Path(folder) / "mcc.toml"
+        configuration = data / "mcc.toml"
         configuration.write_text(CONFIGURATION.format(address=address), "utf-8")
-        environment = {**os.environ, "MCC_CONFIG": str(configuration), "FAKE_KEY": "benchmark"}
+        environment = {**os.environ, "FAKE_KEY": "benchmark"}
         settings = load(data_dir=data, port=0, host="127.0.0.1", workspace_roots=(work,))
         family = Family(settings, Staff(flower=False, slots=SLOTS), purpose="run", environment=environment)
         with housed(family):

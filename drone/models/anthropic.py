@@ -7,6 +7,7 @@ from typing import assert_never
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask, ModelError
 from drone.models.anthropic_reply import MessageReply
+from drone.models.encoded import encoded
 from drone.models.json_text import write
 from drone.models.parameters import sendable, unsendable
 from drone.models.remote import Endpoint, Remote
@@ -125,10 +126,7 @@ def _marked(blocks: list[bytes]) -> list[bytes]:
 
 def _blocks(message: Message) -> bytes:
     """The message's content blocks, joined by commas; nothing for a reply that said nothing."""
-    known = message.encoded.get(_WIRE)
-    if known is None:
-        known = message.encoded[_WIRE] = b",".join(map(write, _fresh(message)))
-    return known
+    return encoded(message, _WIRE, lambda one: b",".join(map(write, _fresh(one))))
 
 
 def _fresh(message: Message) -> Iterator[Mapping[str, object]]:

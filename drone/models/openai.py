@@ -1,11 +1,13 @@
 """This room is for OpenAI-compatible chat completions: what is asked, encoded once per message."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import assert_never
 from urllib.parse import urlsplit
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.ports import Ask
+from drone.models.encoded import encoded
 from drone.models.json_text import write
 from drone.models.openai_reply import ChatReply
 from drone.models.parameters import sendable
@@ -37,10 +39,10 @@ class ChatCompletions:
         return Target.at(endpoint.name, f"{endpoint.base_url}/chat/completions", {**headers, "accept": accept})
 
     def body(self, ask: Ask, without: frozenset[str]) -> bytes:
-        messages = [encoded for message in ask.messages if (encoded := self._encode(message))]
+        messages = [told for message in ask.messages if (told := self._encode(message))]
         if ask.system:
             messages.insert(0, b'{"role":"system","content":' + write(ask.system) + b"}")
-        parts = [self._head, b',"messages":[', b",".join(messages), b"]"]
+        parts = [self._head, b',"messages":[', *_listed(messages), b"]"]
         if ask.tools:
             parts += (b',"tools":[', b",".join([_tool(tool) for tool in ask.tools]), b"]")
         parts += [b',"%b":%b' % (name.encode(), write(value)) for name, value in self._options(ask, without).items()]
@@ -78,17 +80,19 @@ def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 
 def _encoded(message: Message) -> bytes:
-    known = message.encoded.get("openai")
-    if known is None:
-        known = message.encoded["openai"] = _fresh(message, with_thinking=False)
-    return known
+    return encoded(message, "openai", partial(_fresh, with_thinking=False))
 
 
 def _encoded_with_thinking(message: Message) -> bytes:
-    known = message.encoded.get("openai+thinking")
-    if known is None:
-        known = message.encoded["openai+thinking"] = _fresh(message, with_thinking=True)
-    return known
+    return encoded(message, "openai+thinking", partial(_fresh, with_thinking=True))
+
+
+def _listed(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """With commas between them; not joined here, for all together they may be large."""
+    for number, message in enumerate(messages):
+        if number:
+            yield b","
+        yield message
 
 
 def _fresh(message: Message, *, with_thinking: bool) -> bytes:

@@ -13,7 +13,7 @@ STRING_BYTES = 32 * 1024
 """A string whose UTF-8 is longer becomes a blob of its own."""
 
 ENTRY_BYTES = 64 * 1024
-"""Data that is longer still becomes one blob as a whole."""
+"""Data that is longer still becomes one blob, without the strings that are blobs of their own."""
 
 PREVIEW_CHARACTERS = 1_000
 
@@ -42,10 +42,11 @@ def cut(document: bytes, blobs: dict[str, str]) -> tuple[str, str | None]:
     cut_out: dict[str, str] = {}
     rest = to_json(_without_long(parsed(document), [], places, cut_out))
     if len(rest) > ENTRY_BYTES:
-        everything = document.decode()
+        everything = rest.decode()
         digest = text_digest(everything)
+        blobs.update(cut_out)
         blobs[digest] = everything
-        return "{}", to_json([([], digest)]).decode()
+        return "{}", to_json([([], digest), *places]).decode()
     blobs.update(cut_out)
     return rest.decode(), to_json(places).decode() if places else None
 
@@ -77,7 +78,8 @@ def whole(document: str, places: str | None, blobs: Mapping[str, str]) -> Any:
     value = parsed(document)
     for path, digest in json.loads(places) if places else ():
         if not path:
-            return parsed(blobs[digest])
+            value = parsed(blobs[digest])
+            continue
         target = value
         for step in path[:-1]:
             target = target[step]

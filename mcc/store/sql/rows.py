@@ -36,6 +36,9 @@ ENTRY_COLUMNS = (
     "data_json",
     "large_json",
 )
+BLOBS_AT_ONCE = 1_000_000
+"""Characters of texts that are sent to the database at a time, so that a large record is not held twice."""
+
 _BLOB = sa.text(
     "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
     " ON CONFLICT (digest) DO NOTHING"
@@ -146,8 +149,13 @@ def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
 
 def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
     """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other."""
-    if blobs:
-        rows = [{"digest": key, "text_json": text_json(blobs[key]), "created_at": at} for key in sorted(blobs)]
+    rows: list[dict[str, Any]] = []
+    for key in sorted(blobs):
+        rows.append({"digest": key, "text_json": text_json(blobs[key]), "created_at": at})
+        if sum(len(row["text_json"]) for row in rows) > BLOBS_AT_ONCE:
+            connection.execute(_BLOB, rows)
+            rows = []
+    if rows:
         connection.execute(_BLOB, rows)
 
 

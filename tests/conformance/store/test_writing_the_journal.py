@@ -102,6 +102,22 @@ def test_rows_stay_short_and_equal_texts_are_kept_once(sql_scene: Scene) -> None
     assert count == 2
 
 
+def test_a_large_record_names_the_texts_of_its_journal_and_holds_none_again(sql_scene: Scene) -> None:
+    held = sql_scene.running()
+    record = held.origin.record_id or ""
+    held.write(started())
+    for number in range(1, 61):
+        content = f"{number} " + "what a file holds\n" * 2_500
+        held.write(replied("", round_number=number), called(record, number), returned(record, number, content=content))
+    held.write(ended())
+    held.finish()
+    fold = sql_scene.fold(held.order_id).record()
+    assert (sql_scene.store.orders.record(held.order_id) == fold) is True
+    database = sql_scene.store.database  # type: ignore[attr-defined]
+    [kept] = database.read(lambda one: one.exec_driver_sql("SELECT sum(length(text_json)) FROM blobs").scalars().all())
+    assert 60 * 45_000 < kept < 60 * 50_000
+
+
 def test_texts_are_kept_once_under_their_digest(scene: Scene) -> None:
     digest = scene.store.texts.keep("a\x00\ud800")
     assert scene.store.texts.keep("a\x00\ud800") == digest

@@ -1,0 +1,26 @@
+"""What is large in a transcript is held once: encoded for each question, not kept in every form."""
+
+import pytest
+
+from drone.agent.messages import ToolResult, ToolResults
+from drone.agent.ports import Ask
+from drone.models.anthropic import Messages
+from drone.models.encoded import LARGE_BYTES
+from drone.models.openai import ChatCompletions
+from drone.models.remote import Endpoint, Format
+
+ENDPOINT = Endpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")
+FORMS = [ChatCompletions(ENDPOINT), Messages(ENDPOINT)]
+
+
+def result(content: str) -> ToolResults:
+    return ToolResults((ToolResult("call", "read_file", content, is_error=False),))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
+def test_a_large_result_is_not_held_a_second_time(form: Format) -> None:
+    small, large = result("few words"), result("x" * LARGE_BYTES)
+    first = form.body(Ask("", (small, large)), frozenset())
+    assert len(small.encoded) == 1 and not large.encoded
+    assert form.body(Ask("", (small, large)), frozenset()) == first
+    assert first.count(b"x" * LARGE_BYTES) == 1
