@@ -7,7 +7,7 @@ from typing import Any
 from drone.sandbox.aside import Aside, CutOff
 from drone.tools.ignore import MAX_BYTES, PLAIN_BYTES, IgnoreFile, Read, Rules
 
-SECONDS = 2.0
+SECONDS = 1.0
 """Processor time that the rules of one ignore file may take for the names of one directory, a thousand at a time."""
 
 MOST_IN_FORCE = 64

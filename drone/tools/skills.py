@@ -12,13 +12,17 @@ from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
 from mcc.contracts.shape import Text
 from mcc.definitions.errors import DefinitionError, suggestion
-from mcc.definitions.front_matter import FILE_BYTES, decoded, split
+from mcc.definitions.front_matter import FILE_BYTES, Parts, decoded, split
 from mcc.definitions.yaml12 import YamlProblem, parse
 from mcc.rules.patterns import Pattern
 
 WORKSPACE_SKILLS = ".mcc/skills"
 _FILE = "SKILL.md"
 _MOST = 200
+FRONT_CHARACTERS = 2_000
+FRONTS_CHARACTERS = 40_000
+"""Front matter of one skill, and of all that a directory holds: a thousand characters of it take 8 ms at worst."""
+
 _NAME = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -84,10 +88,12 @@ class SkillTools:
 
 
 def _in(root: Workspace, directory: str, *, own: bool = False) -> Iterator[Skill]:
-    """The skills below a directory, by name; at most 200."""
+    """The skills below a directory, by name; at most 200, and as long as all their front matter is within its bound."""
+    left = FRONTS_CHARACTERS
     for name in names_in(root, directory):
         if _NAME.fullmatch(name):
-            skill = _read(root, f"{directory}/{name}/{_FILE}", name, own=own)
+            skill, front = _read(root, f"{directory}/{name}/{_FILE}", name, left, own=own)
+            left -= front
             if skill is not None:
                 yield skill
 
@@ -104,23 +110,32 @@ def names_in(root: Workspace, directory: str) -> list[str]:
         os.close(fd)
 
 
-def _read(root: Workspace, path: str, name: str, *, own: bool) -> Skill | None:
-    """The skill at `path`, with its problem when the file is broken; None when there is none."""
+def _read(root: Workspace, path: str, name: str, left: int, *, own: bool) -> tuple[Skill | None, int]:
+    """The skill at `path`, with its problem when the file is broken, and how much front matter was read of the `left`.
+
+    None when there is no such file.
+    """
+    front = 0
     try:
         with root.open_file(path) as file:
             content = read_up_to(file.fileno(), FILE_BYTES + 1)
-        return _parsed(decoded(content, path), path, name, own=own)
+        parts = split(decoded(content, path), path)
+        if len(parts.front) > min(left, FRONT_CHARACTERS):
+            many = "its front matter has" if len(parts.front) > FRONT_CHARACTERS else "the front matter of all has"
+            most = FRONT_CHARACTERS if len(parts.front) > FRONT_CHARACTERS else FRONTS_CHARACTERS
+            raise DefinitionError(path, f"{many} more than {most:,} characters")
+        front = len(parts.front)
+        return _parsed(parts, path, name, own=own), front
     except PathMissing:
-        return None
+        return None, front
     except (PathError, OSError) as error:
-        return Skill(name, own=own, problem=f"its file cannot be opened: {error}")
+        return Skill(name, own=own, problem=f"its file cannot be opened: {error}"), front
     except (DefinitionError, YamlProblem) as error:
-        return Skill(name, own=own, problem=f"{path} is not a skill: {getattr(error, 'sentence', error)}.")
+        return Skill(name, own=own, problem=f"{path} is not a skill: {getattr(error, 'sentence', error)}."), front
 
 
-def _parsed(text: str, path: str, name: str, *, own: bool) -> Skill:
+def _parsed(parts: Parts, path: str, name: str, *, own: bool) -> Skill:
     """Raises `DefinitionError` and `YamlProblem`."""
-    parts = split(text, path)
     front = parse(parts.front).value
     if not isinstance(front, dict) or not isinstance(front.get("description"), str):
         raise DefinitionError(path, "its front matter has no description")

@@ -10,12 +10,14 @@ from threading import Event
 import pytest
 
 from drone.agent.definitions import Definitions
+from drone.agent.ports import Output
 from drone.sandbox.paths import Workspace
 from drone.tools.agent_files import agent_files
 from drone.tools.agents_aside import AgentReader
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
 from drone.tools.search import search_tool
+from drone.tools.skills import SkillTools
 from drone.tools.tool import ToolContext
 from drone.tools.walk import Walk
 from mcc.contracts.journal import Origin
@@ -141,3 +143,20 @@ def test_what_takes_longer_than_all_may_is_left_out_and_told(tmp_path: Path) -> 
         found = Definitions.load().nearer(agent_files(Workspace(tmp_path)), read)
     assert "b" not in found.agents
     assert any("b.md" in one and "reading the files before it took too long" in one for one in found.warnings)
+
+
+def test_skills_with_much_front_matter_are_told_and_not_parsed(tmp_path: Path) -> None:
+    for number in range(200):
+        skill = tmp_path / ".mcc" / "skills" / f"s{number:03}"
+        skill.mkdir(parents=True)
+        size = 30_000 if number < 100 else 1_500
+        front = f"name: s{number:03}\ndescription: d\nlist: [{'a,' * (size // 2)}]"
+        (skill / "SKILL.md").write_text(f"---\n{front}\n---\nDo it.")
+    told = within_own_time(lambda: _text(SkillTools(()).skills_list(context(tmp_path))))
+    assert told.count("its front matter has more than 2,000 characters") == 100
+    assert told.count("the front matter of all has more than 40,000 characters") == 74
+    assert "- s100 (of this workspace): d" in told
+
+
+def _text(result: Output | str) -> str:
+    return result.content if isinstance(result, Output) else result
