@@ -25,7 +25,7 @@ JOURNAL_LIMIT = 1_000
 JOURNAL_BYTES = 4_000_000
 """A page of a journal ends when it is as large as this."""
 
-READ_AT_ONCE = 50
+READ_AT_ONCE = 20
 
 router = APIRouter(prefix=API, tags=["orders"])
 
