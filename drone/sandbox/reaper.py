@@ -34,6 +34,7 @@ from enum import Enum, auto
 _PASSES = 20
 _LOOK_SECONDS = 1.0
 _OVERDUE_SECONDS = 0.05
+_ENDING_LOOK_SECONDS = 0.1
 _PIECE = 65_536
 _SUSPECT_SHARE = 0.3
 """Of twice the lease: well before the drone is lost."""
@@ -173,7 +174,7 @@ class Vigil:
     @property
     def look_seconds(self) -> float:
         """How often to look."""
-        return min(_LOOK_SECONDS, self._frozen_seconds / 48)
+        return min(_LOOK_SECONDS, self._frozen_seconds / 48) if self._ending is None else _ENDING_LOOK_SECONDS
 
     @property
     def silent_share(self) -> float:
@@ -341,10 +342,11 @@ class Reaper:
     @property
     def patience(self) -> float | None:
         """Seconds until the next look when nothing is heard; None = for ever."""
+        watch = None if self._vigil is None else self._vigil.look_seconds
         if not self.watched:
-            return None if self._vigil is None else self._vigil.look_seconds
+            return watch
         left = self._until - self._clock()
-        return min(left, _LOOK_SECONDS) if left > 0 else _OVERDUE_SECONDS
+        return min(left, watch or _LOOK_SECONDS) if left > 0 else _OVERDUE_SECONDS
 
 
 def serve(pipe: int, reaper: Reaper) -> None:

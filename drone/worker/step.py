@@ -27,7 +27,7 @@ log = structlog.get_logger("drone.step")
 UNREACHABLE = 3
 BROKEN = 1
 LOOK_SECONDS = 0.1
-EXIT_SECONDS = 1.5
+EXIT_SECONDS = 1.2
 """So long after its orders should have been handed back, a process that still is there ends as it is."""
 
 GONE_SECONDS = 5.0

@@ -46,7 +46,7 @@ NEXT_TURNS = 50
 FROZEN_LEASES = 2
 """A process that has shown no sign of life for so many leases is killed."""
 
-BACKSTOP_SECONDS = 1.8
+BACKSTOP_SECONDS = 1.4
 """So long after its orders should have been handed back, a process that was told to end and did not is killed."""
 
 
