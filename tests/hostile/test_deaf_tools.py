@@ -58,15 +58,16 @@ class Drone:
 async def test_an_order_whose_tools_never_stop_does_not_keep_its_neighbour_waiting(for_ever: Event) -> None:
     drone = Drone(for_ever)
     hanging = [drone.called("hostile", "deaf", 60.0) for _ in range(AT_ONCE)]
-    answer = await drone.called("neighbour", "quick", 60.0)
-    assert answer.content == "here"
-    evidence = Evidence("", (), (), Usage(), threads=drone.pools.of("neighbour"))
-    verdict = await ReportGate({"type": "object"}).check({"a": 1}, evidence)
-    assert verdict.ok
-    assert await drone.pools.of("neighbour").claim(lambda: "seen") == "seen"
-    for call in hanging:
-        call.cancel()
-    await asyncio.wait(hanging)
+    try:
+        async with asyncio.timeout(20.0):
+            answer = await drone.called("neighbour", "quick", 60.0)
+            evidence = Evidence("", (), (), Usage(), threads=drone.pools.of("neighbour"))
+            verdict = await ReportGate({"type": "object"}).check({"a": 1}, evidence)
+            seen = await drone.pools.of("neighbour").claim(lambda: "seen")
+        assert answer.content == "here" and verdict.ok and seen == "seen"
+    finally:
+        for_ever.set()
+        await asyncio.wait(hanging)
 
 
 async def test_threads_that_are_left_behind_are_told_to_the_model_of_their_own_order_alone(for_ever: Event) -> None:
