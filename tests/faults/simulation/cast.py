@@ -11,6 +11,7 @@ from typing import Protocol, cast
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, Message, UserMessage
 from drone.agent.ports import Ask, Listener, Reply, WantedCall
+from drone.agent.redacted import RedactedJournal
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.paths import Workspace
@@ -119,6 +120,7 @@ def _tools() -> Sequence[Callable[..., object]]:
         witness = WITNESS.get()
         await witness.pause()
         journal = context.turn.journal if context.turn else None
+        journal = journal.journal if isinstance(journal, RedactedJournal) else journal
         assert isinstance(journal, OrderJournal)
         witness.effect(name, path, context, journal)
         await witness.pause()
