@@ -64,7 +64,7 @@ def find_files(context: ToolContext, pattern: Text, path: Text = ".") -> str:
     fits = matcher(pattern)
     walk = Walk(workspace_of(context), path, None, context.stop)
     entries = [one for one in _entries(walk) if one.kind is Kind.FILE]
-    found = [one for one in entries if fits(one.path) or fits(one.below)]
+    found = [one for one in entries if not context.stop.is_set() and (fits(one.path) or fits(one.below))]
     head = f"{_plural(len(found), 'file')} of {len(entries):,} in {written(path)} match {written(pattern)}"
     lines = [head, *(written(one.path) for one in found[:MAX_LISTED])]
     return _with_notes(lines, len(found), walk.notes, "Narrow the pattern or name a path to see the rest.")
