@@ -122,7 +122,7 @@ def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registrati
 
 
 def _is_under(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(os.path.realpath(root)) for root in roots)
+    return any(path.is_relative_to(resolved(str(root))) for root in roots)
 
 
 class Writes(Protocol):

@@ -77,11 +77,19 @@ def workspace_under(workspace: str, roots: Sequence[str]) -> str:
     return str(path)
 
 
+def _lies_in(path: str, directory: Path) -> bool:
+    """Whether it is this directory or below it, links followed; False for what is moved away meanwhile."""
+    try:
+        there, real = directory.stat(), Path(os.path.realpath(path))
+        return any(os.path.samestat(there, above.stat()) for above in (real, *real.parents) if above.exists())
+    except (OSError, ValueError):
+        return False
+
+
 def _refuse_own(workspace: str, private: Iterable[Path]) -> None:
     """As far as it can be seen from here; the drone looks again at what it opens."""
-    real = Path(os.path.realpath(workspace))
     for place in private:
-        if place.is_dir() and any(above.exists() and above.samefile(place) for above in (real, *real.parents)):
+        if _lies_in(workspace, place):
             raise Unacceptable(
                 "workspace",
                 f"{workspace} lies inside MCC's own data, configuration or secrets ({place}), which no agent may see; "

@@ -17,4 +17,12 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 def _base(environ: Mapping[str, str], name: str, default: str) -> Path:
     """The specification has relative paths ignored: what they lead to depends on where a program is started."""
     named = Path(environ.get(name, ""))
-    return named if named.is_absolute() else Path(environ.get("HOME") or Path.home()) / default
+    return named if named.is_absolute() else _home(environ) / default
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    """A user of a container may have none, and then no files in it either."""
+    try:
+        return Path(environ.get("HOME") or Path.home())
+    except RuntimeError:
+        return Path("/nonexistent")

@@ -11,7 +11,11 @@ from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.roots import Roots
+from mcc.api.submission import checked
+from mcc.contracts.order import NewOrder
+from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
+from mcc.settings import Settings
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
 from tests.hostile.orders import Orders, needs_sandbox
@@ -111,6 +115,14 @@ async def test_a_sandbox_has_the_directory_that_was_opened_or_none(
     assert not [text for text in said if OUTSIDE in text]
     ended = await sandbox.run(("cat", "note.txt"), workspace, Bounds(20.0))
     assert INSIDE in ended.stdout.head.decode()
+
+
+def test_an_order_on_a_name_that_is_swapped_is_still_accepted(roots: Path, tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", workspace_roots=(roots,))
+    settings.data_dir.mkdir()
+    with Exchange(roots / "work", roots / "link"):
+        for _ in range(3_000):
+            assert checked(NewOrder(prompt="x", workspace=str(roots / "work")), settings, (), now()).workspace
 
 
 async def test_git_and_search_stay_where_they_are_while_the_name_is_swapped(orders: Orders, roots: Path) -> None:
