@@ -49,18 +49,20 @@ class Messages:
         base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
         return Target.at(endpoint.name, f"{base}/messages", headers)
 
-    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
-        parts = [self._head, b',"messages":[', b",".join(_turns(ask.messages)), b"]"]
+    def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
+        yield self._head + b',"messages":['
+        yield from _turns(ask.messages)
+        yield b"]"
         if ask.system:
-            parts += (b',"system":[{"type":"text","text":', write(ask.system), _CACHED, b"]")
+            yield b',"system":[{"type":"text","text":' + write(ask.system) + _CACHED + b"]"
         if tools := [_tool(tool) for tool in ask.tools]:
-            parts += (b',"tools":[', b",".join(tools if ask.system else _marked(tools)), b"]")
+            yield b',"tools":[' + b",".join(tools if ask.system else _marked(tools)) + b"]"
         elif stubs := _named_before(ask.messages):
-            parts += (b',"tools":', write(stubs), b',"tool_choice":{"type":"none"}')
+            yield b',"tools":' + write(stubs) + b',"tool_choice":{"type":"none"}'
         options = {"max_tokens": self._most(ask), **self._options(ask, without)}
-        parts += [b',"%b":%b' % (name.encode(), write(value)) for name, value in options.items()]
-        parts.append(b"}")
-        return b"".join(parts)
+        for name, value in options.items():
+            yield b',"%b":%b' % (name.encode(), write(value))
+        yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         return next((name for name in self._options(ask, without) if name in words), None)
@@ -99,25 +101,26 @@ def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
     return Remote(endpoint, Messages(endpoint), wire)
 
 
-def _turns(messages: Sequence[Message]) -> list[bytes]:
+def _turns(messages: Sequence[Message]) -> Iterator[bytes]:
     """Neighbours of one role are one message; the last user turns end in a cache mark."""
-    blocks = ((type(message) is AssistantMessage, _blocks(message)) for message in messages)
-    told = [
-        (assistant, b",".join(some for _, some in group))
-        for assistant, group in groupby((one for one in blocks if one[1]), key=lambda one: one[0])
-    ]
-    marks = _CACHED_TURNS
-    turns: list[bytes] = []
-    for assistant, joined in reversed(told):
-        if assistant:
-            turns.append(b'{"role":"assistant","content":[' + joined + b"]}")
-            continue
-        if marks:
-            marks -= 1
-            joined = joined[:-1] + _CACHED
-        turns.append(b'{"role":"user","content":[' + joined + b"]}")
-    turns.reverse()
-    return turns
+    told = [message for message in messages if _says_something(message)]
+    turns = [list(turn) for _, turn in groupby(told, key=lambda message: type(message) is AssistantMessage)]
+    users = [number for number, turn in enumerate(turns) if type(turn[0]) is not AssistantMessage]
+    marked = users[-_CACHED_TURNS:]
+    for number, turn in enumerate(turns):
+        role = b"user" if type(turn[0]) is not AssistantMessage else b"assistant"
+        yield b'%b{"role":"%b","content":[' % (b"," if number else b"", role)
+        for place, message in enumerate(turn):
+            if place:
+                yield b","
+            blocks = _blocks(message)
+            yield blocks[:-1] + _CACHED if number in marked and place == len(turn) - 1 else blocks
+        yield b"]}"
+
+
+def _says_something(message: Message) -> bool:
+    """What is large always does, and is not encoded to find out."""
+    return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message))
 
 
 def _marked(blocks: list[bytes]) -> list[bytes]:

@@ -1,6 +1,6 @@
 """This room is for OpenAI-compatible chat completions: what is asked, encoded once per message."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import assert_never
 from urllib.parse import urlsplit
@@ -38,16 +38,23 @@ class ChatCompletions:
         accept = "text/event-stream" if endpoint.stream else "application/json"
         return Target.at(endpoint.name, f"{endpoint.base_url}/chat/completions", {**headers, "accept": accept})
 
-    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
-        messages = [told for message in ask.messages if (told := self._encode(message))]
+    def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
+        yield self._head + b',"messages":['
+        between = b""
         if ask.system:
-            messages.insert(0, b'{"role":"system","content":' + write(ask.system) + b"}")
-        parts = [self._head, b',"messages":[', *_listed(messages), b"]"]
+            yield b'{"role":"system","content":' + write(ask.system) + b"}"
+            between = b","
+        for message in ask.messages:
+            if told := self._encode(message):
+                yield between
+                yield told
+                between = b","
+        yield b"]"
         if ask.tools:
-            parts += (b',"tools":[', b",".join([_tool(tool) for tool in ask.tools]), b"]")
-        parts += [b',"%b":%b' % (name.encode(), write(value)) for name, value in self._options(ask, without).items()]
-        parts.append(b"}")
-        return b"".join(parts)
+            yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
+        for name, value in self._options(ask, without).items():
+            yield b',"%b":%b' % (name.encode(), write(value))
+        yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         for name in self._options(ask, without):
@@ -85,14 +92,6 @@ def _encoded(message: Message) -> bytes:
 
 def _encoded_with_thinking(message: Message) -> bytes:
     return encoded(message, "openai+thinking", partial(_fresh, with_thinking=True))
-
-
-def _listed(messages: Iterable[bytes]) -> Iterator[bytes]:
-    """With commas between them; not joined here, for all together they may be large."""
-    for number, message in enumerate(messages):
-        if number:
-            yield b","
-        yield message
 
 
 def _fresh(message: Message, *, with_thinking: bool) -> bytes:

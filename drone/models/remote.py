@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from drone.agent.ports import Ask, Listener, ModelError, Reply
 from drone.models.addresses import problem_with
+from drone.models.body import body_of
 from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
@@ -69,8 +71,8 @@ class Format(Protocol):
 
     def target(self) -> Target: ...
 
-    def body(self, ask: Ask, without: frozenset[str]) -> bytes:
-        """The request, leaving out the optional parameters in `without`."""
+    def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
+        """The request in pieces, leaving out the optional parameters in `without`."""
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """The optional parameter of this request that the provider's words complain about."""
@@ -129,7 +131,7 @@ class Remote:
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
     async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
-        body, incoming = self._format.body(ask, without), self._format.incoming()
+        body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming()
         silence = min(ask.seconds, self._stall_seconds) if self._endpoint.stream else ask.seconds
         asked_at = self._clock()
         answer = await self._wire.post(self._target, body, silence)

@@ -5,7 +5,7 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 import certifi
@@ -14,6 +14,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from drone.agent.ports import ModelError
 from drone.models.addresses import is_on_this_machine
+from drone.models.body import LongBody
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0
@@ -111,16 +112,14 @@ class Wire:
         self._through: AiohttpTransport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def post(self, target: Target, body: bytes, read_seconds: float) -> Answer:
+    async def post(self, target: Target, body: bytes | LongBody, read_seconds: float) -> Answer:
         """Send `body`; answers as soon as the status is there. No silence may last longer than `read_seconds`.
 
         Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along. The body
         is handed over as a stream that is read already: httpx takes ten times as long to make a request from `content`.
         """
         limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": read_seconds, "write": read_seconds}
-        sent, timeout = httpx.ByteStream(body), {"timeout": limits}
-        request = httpx.Request("POST", target.url, headers=target.headers, stream=sent, extensions=timeout)
-        request.read()
+        request = _request(target, body, {"timeout": limits})
         try:
             response = await self._transport(target.url).handle_async_request(request)
         except _NOT_HERE as error:
@@ -142,6 +141,16 @@ class Wire:
             self._own = AiohttpTransport(verify=unused, client=session)
             self._through = AiohttpTransport(verify=unused, client=session, proxy=self._proxy)
         return self._own if url.scheme == "http" or is_on_this_machine(url.host) else self._through
+
+
+def _request(target: Target, body: bytes | LongBody, extensions: dict[str, Any]) -> httpx.Request:
+    if isinstance(body, LongBody):
+        headers = {**target.headers, "content-length": str(len(body))}
+        return httpx.Request("POST", target.url, headers=headers, stream=body, extensions=extensions)
+    sent = httpx.ByteStream(body)
+    request = httpx.Request("POST", target.url, headers=target.headers, stream=sent, extensions=extensions)
+    request.read()
+    return request
 
 
 def _session() -> aiohttp.ClientSession:

@@ -1,10 +1,13 @@
 """What is large in a transcript is held once: encoded for each question, not kept in every form."""
 
+import json
+
 import pytest
 
 from drone.agent.messages import ToolResult, ToolResults
 from drone.agent.ports import Ask
 from drone.models.anthropic import Messages
+from drone.models.body import LongBody, body_of
 from drone.models.encoded import LARGE_BYTES
 from drone.models.openai import ChatCompletions
 from drone.models.remote import Endpoint, Format
@@ -20,7 +23,18 @@ def result(content: str) -> ToolResults:
 @pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
 def test_a_large_result_is_not_held_a_second_time(form: Format) -> None:
     small, large = result("few words"), result("x" * LARGE_BYTES)
-    first = form.body(Ask("", (small, large)), frozenset())
+    first = b"".join(form.body(Ask("", (small, large)), frozenset()))
     assert len(small.encoded) == 1 and not large.encoded
-    assert form.body(Ask("", (small, large)), frozenset()) == first
+    assert b"".join(form.body(Ask("", (small, large)), frozenset())) == first
     assert first.count(b"x" * LARGE_BYTES) == 1
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["openai", "anthropic"])
+async def test_a_long_request_is_never_whole_and_says_how_long_it_is(form: Format) -> None:
+    said = [result(f"{number} " + "x" * 200_000) for number in range(20)]
+    body = body_of(lambda: form.body(Ask("be brief", said), frozenset()))
+    assert isinstance(body, LongBody)
+    pieces = [piece async for piece in body]
+    assert max(map(len, pieces)) < 250_000 and sum(map(len, pieces)) == len(body)
+    assert json.loads(b"".join(pieces))["model"] == "m"
+    assert [piece async for piece in body] == pieces, "for another try"
