@@ -186,27 +186,27 @@ class Memory:
 
     def _room(self) -> int:
         """Bytes that an order may bring along which goes on here."""
-        if self._limit is None:
-            return 1
+        if self._limit is None or not (len(self._runs) or self.shortage):
+            return 1  # What does not fit where nothing else runs ends, with the reason told.
         resident = self._resident() or 0
         if self.shortage or resident >= self._limit * ROOM:
             return 0
         return round(self._limit * FULL) - resident
 
     def _hold_to(self, limit: int) -> None:
+        if self._leaving is not None and self._runs.get(self._leaving.order_id) is self._leaving:
+            return  # What it gives back shows whether another one has to go as well.
+        self._leaving = None
         resident = self._resident()
         if resident is None:
             return
-        if resident > limit * FULL and (self._tidying.is_due or not len(self._runs)):
+        if resident > limit or (resident > limit * FULL and self._tidying.is_due):
             self._tidy()
             resident = self._resident() or resident
         going = {run.order_id: run for run in self._runs if run.goes_on}
         held = {order_id: run.weight for order_id, run in going.items()}
         judgement = judged(limit, resident, self._idle, held)
         self._tell(judgement.shortage)
-        if self._leaving is not None and self._runs.get(self._leaving.order_id) is self._leaving:
-            return  # What it gives back shows whether another one has to go as well.
-        self._leaving = None
         if judgement.aside is not None:
             self._lay_aside(going[judgement.aside], judgement.bytes, resident, limit)
         elif judgement.ended is not None:

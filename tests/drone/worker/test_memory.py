@@ -124,6 +124,20 @@ async def test_the_largest_order_waits_and_goes_on_when_another_has_ended() -> N
         assert bench.kinds(large.id)[-2:] == ["order.waiting", "order.resumed"]
 
 
+async def test_where_nothing_else_runs_an_order_goes_on_however_much_the_drone_holds_idle() -> None:
+    async with Bench() as bench:
+        scales = Scales()
+        memory = memory_of(bench, scales)
+        async with at_work(bench, 20 * MB), at_work(bench, 50 * MB) as (large, working):
+            scales.bytes = LIMIT + MB
+            memory.look()
+            await working
+        scales.bytes = round(LIMIT * 0.8)
+        memory.look()
+        await memory.wake()
+        assert bench.store.orders.get(large.id).status is OrderStatus.QUEUED
+
+
 async def test_while_one_order_leaves_no_other_one_has_to() -> None:
     async with Bench() as bench, at_work(bench, 20 * MB) as (_, small), at_work(bench, 50 * MB) as (_, large):
         scales = Scales()
