@@ -1,5 +1,6 @@
 """This room is for the journal of a held order, as the agent loop sees it and as its holder closes it."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class OrderJournal:
         self.incarnation = incarnation
         self.fold = fold
         self.sealed = False
+        self._keeping = asyncio.Semaphore()
         self.weight = 0
         """About as many bytes as its entries take in memory; what was read of it is added by the reader."""
 
@@ -57,7 +59,9 @@ class OrderJournal:
         return await self._committer.append(self, drafts) if drafts else self.last_seq
 
     async def keep(self, text: str) -> str:
-        return await self._committer.keep(text)
+        """One at a time, so that an order with many long texts leaves threads to its neighbours."""
+        async with self._keeping:
+            return await self._committer.keep(text)
 
     async def kept(self, digest: str) -> str | None:
         return await self._committer.kept(digest)
