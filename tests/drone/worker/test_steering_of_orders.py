@@ -13,6 +13,7 @@ from drone.agent.subagents.wanted import Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of
 from drone.models.scripted import Line
+from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools, tool
 from drone.worker.control import ControlListener
 from drone.worker.runs import Stop
@@ -60,7 +61,14 @@ class TreeCrew(FakeCrew):
         self._tree = tree
 
     async def run(
-        self, order: WorkOrder, *, journal: Journal, bridge: Bridge, past: Past, session: tuple[EarlierTurn, ...] = ()
+        self,
+        order: WorkOrder,
+        *,
+        journal: Journal,
+        bridge: Bridge,
+        past: Past,
+        session: tuple[EarlierTurn, ...] = (),
+        workspace: Workspace | None = None,
     ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge, past)
         task = Task(MASTER, root_record_id(order.id))
