@@ -11,6 +11,7 @@ from drone.sandbox.child import Bounds, Ended, run
 from drone.sandbox.custody import Custody
 from drone.sandbox.leash import Leash
 from drone.sandbox.paths import Workspace
+from drone.sandbox.private import Private
 
 WORKSPACE = "/workspace"
 """Where the workspace is, for whatever runs in the sandbox."""
@@ -74,10 +75,12 @@ class Bubblewrap:
         with another content. In place of what is private it sees empty directories and files.
         """
         async with self._places:
-            hidden = dict(workspace.hidden())
-            files = {name: b"" for name, is_directory in hidden.items() if not is_directory}
-            with closing(Leash()) as leash, closing(_Overlays({**(instead or {}), **files})) as overlays:
-                masks = (_mask(name) for name, is_directory in hidden.items() if is_directory)
+            hidden = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
+            hidden |= dict(_in_the_system(workspace.private))
+            files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
+            shown = {f"{WORKSPACE}/{name}": content for name, content in (instead or {}).items()}
+            with closing(Leash()) as leash, closing(_Overlays({**shown, **files})) as overlays:
+                masks = (_mask(path) for path, is_directory in hidden.items() if is_directory)
                 options = (
                     *leash.options,
                     *self._profile(workspace, environment or {}),
@@ -138,7 +141,7 @@ class _Overlays:
 
     @property
     def options(self) -> tuple[str, ...]:
-        places = ((str(fd), f"{WORKSPACE}/{path}") for path, fd in self._files.items())
+        places = ((str(fd), path) for path, fd in self._files.items())
         return tuple(word for place in places for word in ("--ro-bind-data", *place))
 
     @property
@@ -151,8 +154,8 @@ class _Overlays:
 
 
 def _mask(directory: str) -> Sequence[str]:
-    """An empty directory in place of one of the workspace."""
-    return ("--tmpfs", f"{WORKSPACE}/{directory}", "--remount-ro", f"{WORKSPACE}/{directory}")
+    """An empty directory in place of one that is seen in the sandbox."""
+    return ("--tmpfs", directory, "--remount-ro", directory)
 
 
 def _takes_descriptors(program: str) -> bool:
@@ -168,6 +171,19 @@ def _in_memory(content: bytes) -> int:
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
+    """What is private and lies among programs and libraries, below /usr/src for example; whether it is a directory."""
+    for directory in _SYSTEM if private else ():
+        try:
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            yield from ((f"{directory}/{name}", is_directory) for name, is_directory in private.names_in(fd))
+        finally:
+            os.close(fd)
 
 
 def _system() -> Iterator[str]:

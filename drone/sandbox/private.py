@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from drone.sandbox.mounts import Below
+
 Identity = tuple[int, int]
 """Device and inode: the same for every name, link and mount of a file or directory."""
 
@@ -26,10 +28,12 @@ def identity(status: os.stat_result) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """`tops` are the places themselves; `all` what lies below them as well, files behind their links included."""
+    """`tops` are the places themselves; `all` what lies below them as well, files behind their links included, whose
+    paths `behind_links` holds."""
 
     tops: frozenset[Identity] = frozenset()
     all: frozenset[Identity] = frozenset()
+    behind_links: frozenset[str] = frozenset()
     looked_at: float = float("-inf")
 
 
@@ -72,33 +76,34 @@ class Private:
         """
         if not self._places:
             return False
-        here = identity(os.fstat(directory))
-        return any(here in _above(place) for place in self._places) or any(_mounts_below(directory))
+        here, seen = identity(os.fstat(directory)), Below(directory)
+        return bool(seen.mounts) or any(here in _above(place) or seen.names_of(place) for place in self._places)
 
     def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
-        """Those that are below an open directory, by their own names from there; with each whether it is a directory.
+        """Those that are below an open directory, by every name that they have from there, mounts of them and of what
+        is around them included; with each whether it is a directory. Only the topmost: none lies below another one.
 
         Needs /proc; nothing is found without it.
         """
         if not self._places:
             return
-        real = (os.path.realpath(place) for place in self._places)
-        for place in dict.fromkeys((*real, *_mounts_below(directory))):
-            name = _name_below(directory, place)
-            if name is None:
-                continue
+        below = Below(directory)
+        found = {name for place in (*self._places, *self._known().behind_links) for name in below.names_of(place)}
+        covered: list[str] = []
+        for name in sorted(found):
             try:
-                status = os.stat(place)
+                is_directory = stat.S_ISDIR(below.status(name).st_mode)
             except OSError:
                 continue
-            if self.holds(status):
-                yield name, os.path.isdir(place)
+            if not any(name.startswith(f"{above}/") for above in covered):
+                covered += [name] if is_directory else []
+                yield name, is_directory
 
     def _known(self) -> _Known:
         now = self._clock()
         if now - self._last.looked_at >= _LOOK_SECONDS:
-            tops, everything = frozenset(self._tops()), frozenset(self._everything())
-            self._last = _Known(tops, tops | everything, now)
+            tops, behind = frozenset(self._tops()), set[str]()
+            self._last = _Known(tops, tops | frozenset(self._everything(behind)), frozenset(behind), now)
         return self._last
 
     def _tops(self) -> Iterator[Identity]:
@@ -108,7 +113,7 @@ class Private:
             except OSError:
                 continue
 
-    def _everything(self) -> Iterator[Identity]:
+    def _everything(self, behind_links: set[str]) -> Iterator[Identity]:
         pending, left = list(self._places), MOST
         while pending and left > 0:
             for entry in _entries(pending.pop()):
@@ -119,6 +124,7 @@ class Private:
                     continue
                 if stat.S_ISREG(status.st_mode) or not is_link:
                     yield identity(status)
+                    behind_links.update((os.path.realpath(entry.path),) if is_link else ())
                 if stat.S_ISDIR(status.st_mode) and not is_link:
                     pending.append(entry.path)
 
@@ -167,26 +173,3 @@ def _above(place: str) -> frozenset[Identity]:
             return frozenset(_upwards(fd))
         finally:
             os.close(fd)
-
-
-def _mounts_below(directory: int) -> Iterator[str]:
-    """Where something is mounted below an open directory."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            points = [line.split(" ", 5)[4] for line in lines]
-    except OSError:
-        return
-    for point in points:
-        plain = point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-        if _name_below(directory, plain) is not None:
-            yield plain
-
-
-def _name_below(directory: int, place: str) -> str | None:
-    """The name of a real path from an open directory; None when it is not below."""
-    try:
-        here = os.readlink(f"/proc/self/fd/{directory}")
-    except OSError:
-        return None
-    below = place.removeprefix(here.rstrip("/") + "/")
-    return below if below != place and below else None

@@ -160,12 +160,56 @@ def test_a_mount_of_it_elsewhere_is_hidden_as_well(tmp_path: Path) -> None:
         f"exec {sys.executable} -m tests.hostile.looking work data "
         "mounted/token mounted-below/secret mounted/run/secret"
     )
+    done = in_mounts(tmp_path, script)
+    assert done.stdout.splitlines() == ["denied"] * 3 + ["[]"], done.stderr
+
+
+MOUNTED = {
+    "the workspace is another mount of the home": ("mkdir alias && mount --bind home alias", "alias", "home/data"),
+    "what is around the data is mounted in the workspace": (
+        "mkdir -p work/disk && mount --bind home work/disk",
+        "work",
+        "home/data",
+    ),
+    "both are mounts of places on one disk": (
+        "mkdir disk away && mount --bind home disk && mount --bind home/data away",
+        "disk",
+        "away",
+    ),
+    "something is mounted inside of the data": ("mount -t tmpfs none home/data/run", "home", "home/data"),
+    "one private place lies in another": ("true", "home", "home/data home/data/run"),
+    "a file of the data is a link to one outside": ("ln -s ../key home/data/token2", "home", "home/data"),
+    "the data lie among the system's programs": (
+        "mount -t tmpfs none /usr/src && mv home/data /usr/src/",
+        "home",
+        "/usr/src/data",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mounting", "work", "private"), MOUNTED.values(), ids=MOUNTED.keys())
+def test_a_sandbox_sees_it_through_no_mount(tmp_path: Path, mounting: str, work: str, private: str) -> None:
+    needs_sandbox()
+    (tmp_path / "home" / "data" / "run").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    for name in ("home/plain", "work/plain"):
+        (tmp_path / name).write_text("plain")
+    for name in ("home/data/token", "home/data/run/key"):
+        (tmp_path / name).write_text(SECRET)
+    (tmp_path / "home" / "key").write_text(SECRET if "token2" in mounting else "plain")
+    look = f"exec {sys.executable} -m tests.hostile.sandboxed {SECRET} {work} {private}"
+    done = in_mounts(tmp_path, f"{{ {mounting}; }} || exit 77; {look}")
+    assert done.stdout == "looked\n", done.stderr
+
+
+def in_mounts(directory: Path, script: str) -> "subprocess.CompletedProcess[str]":
+    """Run it where it may mount things that nobody else sees; the test is skipped where that is not possible."""
     done = subprocess.run(
-        ("unshare", "--map-root-user", "--mount", "sh", "-c", f"cd {tmp_path} && {script}"),
+        ("unshare", "--map-root-user", "--mount", "sh", "-c", f"cd {directory} && {script}"),
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         capture_output=True,
         text=True,
     )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(done.stderr)
-    assert done.stdout.splitlines() == ["denied"] * 3 + ["[]"], done.stderr
+    return done
