@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.agent.artifacts import handle_of
+from drone.tools.terminal_text import pictured
 from drone.tools.tool import FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
 
@@ -32,7 +33,8 @@ async def read_artifact(
     """Read a piece of a text that was too long to be told at once, such as a tool's output or a subagent's report.
 
     The first line of the result says which characters of how many follow and where the next piece starts; from the
-    second line on it is the text itself, exactly. At most 100,000 characters come at once.
+    second line on it is the text itself, control characters shown as pictures such as ␛. At most 100,000 characters
+    come at once.
 
     Args:
         id: The handle that stands where the text was cut.
@@ -48,4 +50,4 @@ async def read_artifact(
     piece = text[start : start + min(length, MOST_READ)]
     end = start + len(piece)
     more = f"go on with start {end}" if end < len(text) else "this is the end"
-    return f"characters {start} to {end} of {len(text)}; {more}\n{piece}"
+    return f"characters {start} to {end} of {len(text)}; {more}\n{pictured(piece)[0]}"
