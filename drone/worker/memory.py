@@ -211,7 +211,7 @@ class Memory:
             self._lay_aside(going[judgement.aside], judgement.bytes, resident, limit)
         elif judgement.ended is not None:
             self._end(going[judgement.ended], judgement.bytes, limit)
-        elif not going and resident > limit:
+        elif not len(self._runs) and resident > limit:
             self._give_up(
                 f"it holds {_told(resident)} of the {_told(limit)} MB that it may, although nothing runs here"
             )

@@ -193,6 +193,18 @@ async def test_a_drone_that_is_full_of_nothing_ends() -> None:
         assert len(given_up) == 1 and "although nothing runs here" in given_up[0]
 
 
+async def test_a_drone_whose_last_order_is_being_written_down_stays() -> None:
+    async with Bench() as bench, at_work(bench, 50 * MB) as (order, _):
+        scales, given_up = Scales(), list[str]()
+        memory = memory_of(bench, scales, given_up)
+        run = bench.runs.get(order.id)
+        assert run is not None and run.held is not None
+        run.held[1].seal()
+        scales.bytes = LIMIT + MB
+        memory.look()
+        assert not given_up and memory.shortage is not None
+
+
 async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() -> None:
     async with Bench() as bench, at_work(bench, 1):
         collections = Collections()
