@@ -11,6 +11,9 @@ TABLES = ("defaults",)
 MODEL_KEYS = ("provider", "model", "price")
 """Keys that count in [models.ALIAS]. What names an address, a key, a file or another program is never one of them."""
 
+BY_FILE = "scripted"
+"""The provider whose models are named by paths: a device or a pipe would be read like any other file."""
+
 NAMED = 12
 NAME_CHARACTERS = 60
 
@@ -19,7 +22,7 @@ def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
     """`own` with what counts of `trusted` over it, and the names of what does not.
 
     The provider of a model that `own` describes by more than these keys stays: an address or a key that the user chose
-    for one provider would go to another.
+    for one provider would go to another. Nothing makes a model a script, whose name is the path of any file.
     """
     whole = {name: {**own.get(name, {}), **table} for name, table in _tables(trusted).items() if name in TABLES}
     models = dict(own.get("models", {}))
@@ -27,6 +30,8 @@ def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
     for alias, wished in _tables(_tables(trusted).get("models", {})).items():
         known = models.get(alias, {})
         counts = {key: value for key, value in wished.items() if key in MODEL_KEYS and not _moves(known, key, value)}
+        if {**known, **counts}.get("provider") == BY_FILE:
+            counts = {key: value for key, value in counts.items() if key not in ("provider", "model")}
         left += (f"[models.{alias}] {key}" for key in wished if key not in counts)
         if counts:
             models[alias] = {**known, **counts}

@@ -257,6 +257,20 @@ def test_a_trusted_file_never_moves_a_key_to_another_provider(user: User, own: s
     assert moves == ("[models.fast] provider" not in found.told)
 
 
+@pytest.mark.parametrize("own", ['provider = "scripted"\nmodel = "own.json"', 'provider = "offline"', ""])
+@pytest.mark.parametrize("wished", ['provider = "scripted"\nmodel = "/dev/zero"', 'model = "/dev/zero"'])
+def test_a_trusted_file_names_no_file_that_a_drone_reads(user: User, own: str, wished: str) -> None:
+    """A model that is a script is named by its path, and a device or a pipe has no end."""
+    user.writes(f"[models.play]\n{own}\n" if own else "")
+    user.finds(f"[models.play]\n{wished}\n")
+    user.trusts()
+    found = configuration(user.environment, user.checkout, user.data)
+    play = found.table("models").get("play", {})
+    assert (play.get("provider"), play.get("model")) != ("scripted", "/dev/zero")
+    assert "scripted" in own or play.get("provider") != "scripted"
+    assert ("[models.play] model" in found.told) == ("scripted" in own + wished)
+
+
 def test_a_name_in_a_checkout_s_file_does_not_reach_the_terminal_as_it_is(user: User) -> None:
     user.finds('["\\u001b]0;evil\\u0007\\nConfiguration: all is well"]\nx = 1\n')
     user.trusts()
