@@ -32,7 +32,7 @@ class Below:
     def __init__(self, directory: int) -> None:
         self._directory = directory
         self._all = {mount.number: mount for mount in _mounts()}
-        self._path = _path_of(directory) or ""
+        self._path = path_of(directory) or ""
         named = ((name_below(self._path, mount.point), mount.what) for mount in self._all.values() if self._path)
         self.mounts = {name: what for name, what in named if name}
         """Name from the directory to what is mounted there; of several at one point the last."""
@@ -76,7 +76,7 @@ class Below:
             return place and Place(place.device, f"{place.path.rstrip('/')}{rest}" if rest else place.path)
 
     def _place(self, fd: int) -> Place | None:
-        mount, path = self._all.get(_mount_number(fd)), _path_of(fd)
+        mount, path = self._all.get(_mount_number(fd)), path_of(fd)
         if mount is None or path is None:
             return None
         below = "" if path == mount.point else name_below(mount.point, path)
@@ -116,7 +116,8 @@ def _mount_number(fd: int) -> str:
         return ""
 
 
-def _path_of(fd: int) -> str | None:
+def path_of(fd: int) -> str | None:
+    """Where what is open lies now; None without /proc."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:

@@ -3,10 +3,12 @@
 import os
 import stat
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from threading import Lock
 
-from drone.sandbox.mounts import Below
+from drone.sandbox.mounts import Below, path_of
 
 Identity = tuple[int, int]
 """Device and inode: the same for every name, link and mount of a file or directory."""
@@ -14,7 +16,11 @@ Identity = tuple[int, int]
 MOST = 20_000
 """Names looked at below private directories; there are some hundred in a data directory."""
 
+MOST_HELD = 100
+"""Files and directories kept open; there are some ten places."""
+
 _LOOK_SECONDS = 1.0
+_HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 _UP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -41,13 +47,19 @@ class Private:
     """Files and directories that no tool sees, with all that is below them.
 
     What is there now is looked up at most once a second, so that files which come and go are known also by their hard
-    links and mounts. Safe for many threads. Without `places` nothing is private.
+    links and mounts. What was once found at a place stays private as long as it is there: who moves it, or what is
+    around it, and puts something else in its place makes nothing of it seen. Safe for many threads. Without `places`
+    nothing is private.
     """
 
     def __init__(self, places: Iterable[str | os.PathLike[str]] = (), *, clock: Callable[[], float] = time.monotonic):
         self._places = tuple(os.path.abspath(place) for place in places)
         self._clock = clock
         self._last = _Known()
+        self._held: dict[Identity, int] = {}
+        self._one_at_a_time = Lock()
+        weakref.finalize(self, _close, self._held)
+        self._hold()
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -77,7 +89,7 @@ class Private:
         if not self._places:
             return False
         here, seen = identity(os.fstat(directory)), Below(directory)
-        return bool(seen.mounts) or any(here in _above(place) or seen.names_of(place) for place in self._places)
+        return bool(seen.mounts) or any(here in _above(place) or seen.names_of(place) for place in self._paths())
 
     def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
         """Those that are below an open directory, by every name that they have from there, mounts of them and of what
@@ -88,7 +100,7 @@ class Private:
         if not self._places:
             return
         below = Below(directory)
-        found = {name for place in (*self._places, *self._known().behind_links) for name in below.names_of(place)}
+        found = {name for place in (*self._paths(), *self._known().behind_links) for name in below.names_of(place)}
         covered: list[str] = []
         for name in sorted(found):
             try:
@@ -100,21 +112,38 @@ class Private:
                 yield name, is_directory
 
     def _known(self) -> _Known:
-        now = self._clock()
-        if now - self._last.looked_at >= _LOOK_SECONDS:
-            tops, behind = frozenset(self._tops()), set[str]()
-            self._last = _Known(tops, tops | frozenset(self._everything(behind)), frozenset(behind), now)
-        return self._last
+        with self._one_at_a_time:
+            now = self._clock()
+            if now - self._last.looked_at >= _LOOK_SECONDS:
+                tops, behind = self._hold(), set[str]()
+                everything = tops | frozenset(self._everything(behind))
+                self._last = _Known(tops, everything, frozenset(behind), now)
+            return self._last
 
-    def _tops(self) -> Iterator[Identity]:
+    def _paths(self) -> tuple[str, ...]:
+        """The places, and where what was there once lies now."""
+        with self._one_at_a_time:
+            moved = tuple(path for fd in self._held.values() if (path := path_of(fd)))
+        return tuple(dict.fromkeys((*self._places, *moved)))
+
+    def _hold(self) -> frozenset[Identity]:
+        """What is at the places now, and what was and is elsewhere: open, so that no other one gets its number."""
+        for known in [known for known, fd in self._held.items() if not os.fstat(fd).st_nlink]:
+            os.close(self._held.pop(known))
+        found = set(self._held)
         for place in self._places:
             try:
-                yield identity(os.stat(place))
+                fd = os.open(place, _HELD)
             except OSError:
                 continue
+            found.add(now := identity(os.fstat(fd)))
+            if len(self._held) >= MOST_HELD or self._held.setdefault(now, fd) != fd:
+                os.close(fd)
+        return frozenset(found)
 
     def _everything(self, behind_links: set[str]) -> Iterator[Identity]:
-        pending, left = list(self._places), MOST
+        held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
+        pending, left = [*held, *self._places], MOST
         while pending and left > 0:
             for entry in _entries(pending.pop()):
                 left -= 1
@@ -127,6 +156,11 @@ class Private:
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
                 if stat.S_ISDIR(status.st_mode) and not is_link:
                     pending.append(entry.path)
+
+
+def _close(held: dict[Identity, int]) -> None:
+    for fd in held.values():
+        os.close(fd)
 
 
 def _entries(directory: str) -> list["os.DirEntry[str]"]:

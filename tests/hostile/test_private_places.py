@@ -12,11 +12,12 @@ import pytest
 from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import PathDenied, Workspace
+from drone.sandbox.paths import PathDenied, PathMissing, Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.tools.git_scene import Scene
+from tests.hostile.exchange import Exchange
 from tests.hostile.orders import Orders, needs_sandbox
 
 SECRET = "the-operators-own-token-0123456789"
@@ -162,6 +163,46 @@ def test_a_mount_of_it_elsewhere_is_hidden_as_well(tmp_path: Path) -> None:
     )
     done = in_mounts(tmp_path, script)
     assert done.stdout.splitlines() == ["denied"] * 3 + ["[]"], done.stderr
+
+
+@pytest.mark.parametrize("swapped", ["around", "around/data"])
+async def test_what_is_moved_away_stays_hidden_wherever_it_is(
+    tmp_path: Path, sandbox: Bubblewrap, swapped: str
+) -> None:
+    """Somebody who may rename in the workspace, and not read the data, puts something else in its place."""
+    work = tmp_path / "work"
+    for name in ("around/data", "other/data"):
+        (work / name / "run").mkdir(parents=True)
+    for name in ("token", "run/key"):
+        (work / "around" / "data" / name).write_text(SECRET)
+    private = Private([work / "around" / "data"], clock=count().__next__)
+    workspace = Roots([tmp_path], private).opened(str(work))
+    (work / "plain").write_text("plain")
+    with Exchange(work / swapped, work / swapped.replace("around", "other")):
+        for _ in range(300):
+            for name in ("around/data/token", "other/data/token", "other/data/run/key"):
+                with pytest.raises((PathDenied, PathMissing)):
+                    workspace.open_file(name)
+    (work / "around").rename(work / "moved")
+    (work / "around" / "data").mkdir(parents=True)
+    with pytest.raises(PathDenied, match="belongs to MCC itself"):
+        workspace.open_file("moved/data/token")
+    script = ("sh", "-c", 'grep -rlF "$0" . ; cat plain', SECRET)
+    ended = await sandbox.run(script, workspace, Bounds(20.0))
+    assert ended.stdout.head == b"plain"
+
+
+def test_what_is_gone_is_held_no_longer(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "key"
+    private = Private([data, file], clock=count().__next__)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(50):
+        data.mkdir()
+        (tmp_path / "new").write_text(f"{number}")
+        os.replace(tmp_path / "new", file)
+        assert private.holds(data.stat()) and private.holds(file.stat())
+        data.rmdir()
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
 
 
 MOUNTED = {
