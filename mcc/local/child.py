@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 
 from mcc.local import launch
@@ -30,6 +30,7 @@ class Command:
     environment: Mapping[str, str]
     directory: Path
     descriptors: Sequence[int] = ()
+    _: KW_ONLY
     silent_seconds: float | None = None
     umask: int = -1
 

@@ -90,7 +90,8 @@ class Household:
         token = self.settings.token
         chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
         environment = {**self._without_keys, **chosen}
-        return Command(arguments, environment, self.directory, (listening.fileno(),), FOR_OUR_OWN_EYES)
+        descriptors = (listening.fileno(),)
+        return Command(arguments, environment, self.directory, descriptors, umask=FOR_OUR_OWN_EYES)
 
     def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], Command]:
         """`shares`: how many drones of the family the machine's memory is for."""

@@ -61,6 +61,15 @@ def test_children_work_where_nothing_can_be_imported_by_accident(tmp_path: Path)
     assert all("-P" in command.arguments for command in commands)
 
 
+def test_what_services_write_is_for_their_user_alone_and_only_drones_give_signs_of_life(tmp_path: Path) -> None:
+    here = household(tmp_path)
+    with socket.socket() as listening:
+        services = (here.redis(["redis-server"]), here.api(listening), here.flower(1, LOGIN))
+    assert [(one.umask, one.silent_seconds) for one in services] == [(0o077, None)] * 3
+    drone = here.drone("drone-1", None)()
+    assert (drone.umask, drone.silent_seconds) == (-1, 2 * here.settings.lease_seconds)
+
+
 def test_a_chosen_token_reaches_the_api_and_drones_which_keep_it_out_of_what_is_told(tmp_path: Path) -> None:
     here = household(tmp_path, {"MCC_TOKEN": "t" * 32})
     with socket.create_server(("127.0.0.1", 0)) as listening:
