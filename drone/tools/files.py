@@ -132,13 +132,15 @@ class _Reading:
         self._refuse_binary(source, size)
         taken, final, whole = self._taken(source, first, last)
         if not size:
-            return f"{written(self.path)} · empty (0 bytes)\n"
+            return f"{written(self.path)}, empty (0 bytes)\n"
         if final < first:
             raise ToolFailed(f"{written(self.path)} has {_plural(final, 'line')}, so there is no line {first}.")
         text, told = _decoded(taken)
         of = f" of {total:,}" if total is not None else ""
-        head = (written(self.path), f"lines {first}–{final}{of}", f"{size:,} bytes", *told, *whole)
-        return f"{' · '.join(head)}\n{text}"
+        head = (written(self.path), f"lines {first}-{final}{of}", f"{size:,} bytes", *told, *whole)
+        # No sign beyond ASCII: one in the head makes Python hold two bytes for each character of the whole text, and a
+        # copy of it as UTF-8 beside them once it was sent.
+        return f"{', '.join(head)}\n{text}"
 
     def _refuse_binary(self, source: BinaryIO, size: int) -> None:
         head = source.read(_SNIFFED)

@@ -173,7 +173,7 @@ async def _as_it_was(checkout: Checkout, commit: str, path: str) -> str:
     found = await checkout.output("cat-file", "blob", what)
     if b"\0" in found.head[:_SNIFFED]:
         raise ToolFailed(f"{where} is binary ({found.total:,} bytes) and cannot be shown as text.")
-    return f"{where} · {found.total:,} bytes\n{_cut(found)}"
+    return f"{where}, {found.total:,} bytes\n{_cut(found)}"
 
 
 async def _standing(checkout: Checkout) -> str:

@@ -92,25 +92,30 @@ async def test_a_file_is_read_exactly(use: Use, tools: ToolSet, root: Path) -> N
     text = "\ufeffé\r\n\ttab\u2028end"
     (root / "exact").write_bytes(text.encode())
     head, _, body = (await use(tools, "read_file", path="exact")).content.partition("\n")
-    assert head == f"exact · lines 1–2 of 2 · {len(text.encode())} bytes"
+    assert head == f"exact, lines 1-2 of 2, {len(text.encode())} bytes"
     assert body == text
+
+
+async def test_a_plain_text_is_told_in_plain_characters_alone(use: Use, tools: ToolSet) -> None:
+    """One sign beyond them in its head, and each character of the text would take two bytes."""
+    assert (await use(tools, "read_file", path="src/main.py")).content.isascii()
 
 
 @pytest.mark.parametrize(
     ("start", "end", "lines", "body"),
     [
-        (None, None, "1–3", "one\ntwo\nthree\n"),
-        (2, None, "2–3", "two\nthree\n"),
-        (None, 2, "1–2", "one\ntwo\n"),
-        (2, 2, "2–2", "two\n"),
-        (3, 900, "3–3", "three\n"),
+        (None, None, "1-3", "one\ntwo\nthree\n"),
+        (2, None, "2-3", "two\nthree\n"),
+        (None, 2, "1-2", "one\ntwo\n"),
+        (2, 2, "2-2", "two\n"),
+        (3, 900, "3-3", "three\n"),
     ],
 )
 async def test_some_lines_are_read(
     use: Use, tools: ToolSet, start: int | None, end: int | None, lines: str, body: str
 ) -> None:
     output = await use(tools, "read_file", path="src/main.py", start_line=start, end_line=end)
-    assert output.content == f"src/main.py · lines {lines} of 3 · 14 bytes\n{body}"
+    assert output.content == f"src/main.py, lines {lines} of 3, 14 bytes\n{body}"
 
 
 async def test_lines_that_are_not_there_are_told(use: Use, tools: ToolSet) -> None:
@@ -121,9 +126,9 @@ async def test_lines_that_are_not_there_are_told(use: Use, tools: ToolSet) -> No
 
 
 async def test_an_empty_file_and_a_file_without_a_last_line_end(use: Use, tools: ToolSet) -> None:
-    assert (await use(tools, "read_file", path="src/pkg/deep.py")).content == "src/pkg/deep.py · empty (0 bytes)\n"
+    assert (await use(tools, "read_file", path="src/pkg/deep.py")).content == "src/pkg/deep.py, empty (0 bytes)\n"
     assert (await use(tools, "read_file", path="README.md")).content == (
-        "README.md · lines 1–1 of 1 · 9 bytes\n# Project"
+        "README.md, lines 1-1 of 1, 9 bytes\n# Project"
     )
 
 
@@ -166,7 +171,7 @@ async def test_a_huge_file_is_read_by_lines_only(use: Use, tools: ToolSet, root:
     whole = await use(tools, "read_file", path="huge")
     assert whole.is_error and "start_line" in whole.content
     some = await use(tools, "read_file", path="huge", start_line=10_400, end_line=10_401)
-    assert some.content == f"huge · lines 10400–10401 · 10,501,000 bytes\n{10_400:0999}\n{10_401:0999}\n"
+    assert some.content == f"huge, lines 10400-10401, 10,501,000 bytes\n{10_400:0999}\n{10_401:0999}\n"
 
 
 async def test_a_sparse_file_of_50_gigabytes_is_no_trouble(use: Use, tools: ToolSet, root: Path) -> None:

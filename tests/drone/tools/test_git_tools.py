@@ -101,7 +101,7 @@ async def test_show_tells_a_commit_or_a_file_as_it_was(asked: Asked, scene: Scen
     shown = (await asked(scene.root, "git_show", ref="v1")).content
     assert "author Ann <ann@example.com>" in shown and "    with a body" in shown and "-two\n+2" in shown
     file = (await asked(scene.root, "git_show", ref="HEAD~1", path="./dir/../a.txt")).content
-    assert file.endswith(" · 8 bytes\none\ntwo")
+    assert file.endswith(", 8 bytes\none\ntwo")
     assert (await asked(scene.root, "git_show", ref="main", path=".")).content.endswith(":\na.txt\nbin\ndir")
     binary = await asked(scene.root, "git_show", ref="main", path="bin")
     assert binary.is_error and "binary (2 bytes)" in binary.content

@@ -36,7 +36,7 @@ class Collections:
         self.seconds = 0.0
         self.done = 0
         self.freed: Callable[[], None] = lambda: None
-        self.tidying = Tidying(lambda: self.seconds, lambda: self.seconds, self._collect, lambda: None)
+        self.tidying = Tidying(lambda: self.seconds, lambda: self.seconds, self._collect, lambda: None, lambda: None)
 
     def _collect(self) -> None:
         self.seconds += 1.0

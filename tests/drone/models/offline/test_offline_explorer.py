@@ -74,7 +74,7 @@ def _read(arguments: Mapping[str, object]) -> str:
     if path not in INVENTED:
         raise Failure(f"{path} does not exist.")
     text = INVENTED[path]
-    return f"{path} · lines 1–{text.count(chr(10))} of {text.count(chr(10))} · {len(text)} bytes\n{text}"
+    return f"{path}, lines 1-{text.count(chr(10))} of {text.count(chr(10))}, {len(text)} bytes\n{text}"
 
 
 def numbered_format(name: str, arguments: Mapping[str, object]) -> str:
