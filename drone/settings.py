@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration
+from mcc.configuration.lists import paths_in
 from mcc.configuration.own import own_directories, own_files
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.provider_keys import address_variable
@@ -54,15 +55,12 @@ class SettingsProblem(ValueError):
     """The configuration cannot be used; the message says what to change."""
 
 
-def _listed(separators: str) -> BeforeValidator:
-    def split(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        for separator in separators[1:]:
-            value = value.replace(separator, separators[0])
-        return tuple(part.strip() for part in value.split(separators[0]) if part.strip())
+def _names(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
-    return BeforeValidator(split)
+
+def _paths(value: Any) -> Any:
+    return paths_in(value) if isinstance(value, str) else value
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -176,10 +174,10 @@ class Settings(BaseSettings):
     database_url: str = ""
     redis_url: Annotated[str, Field(pattern=REDIS_ADDRESS)] = "redis://127.0.0.1:6379/0"
     prompts_dir: Path | None = None
-    queues: Annotated[tuple[Name, ...], _listed(","), Field(min_length=1)] = ("default",)
+    queues: Annotated[tuple[Name, ...], BeforeValidator(_names), Field(min_length=1)] = ("default",)
     slots: Annotated[int, Field(ge=1, le=10_000)] = 200
     name: Annotated[str, Field(max_length=100)] = ""
-    workspace_roots: Annotated[tuple[Path, ...], _listed("," + os.pathsep)] = ()
+    workspace_roots: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = ()
 
     lease_seconds: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 12.0
     renew_seconds: Positive = 1.0

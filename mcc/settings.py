@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration, nearest
+from mcc.configuration.lists import paths_in
 from mcc.configuration.own import own_directories
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.trust import TrustStore
@@ -38,14 +39,14 @@ class BadSettings(Exception):
 
 
 def _listed(value: Any) -> Any:
-    """Lists are written with commas in the environment; paths with a colon (`os.pathsep`) as well."""
+    """Lists are written with commas in the environment."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
 
 
 def _paths(value: Any) -> Any:
-    return _listed(value.replace(os.pathsep, ",") if isinstance(value, str) else value)
+    return paths_in(value) if isinstance(value, str) else value
 
 
 def _absolute(path: Path) -> Path:

@@ -1,6 +1,5 @@
 """This room is for what a family consists of: the command line and the environment of each child."""
 
-import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from mcc.api.token import token_file
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
+from mcc.configuration.lists import as_text, paths_in
 from mcc.local.child import Command
 from mcc.settings import Settings
 
@@ -77,7 +77,7 @@ class Household:
             if file is not None:
                 environment[name] = str(file)
         if roots := workspace_roots(settings, inherited):
-            environment["MCC_WORKSPACE_ROOTS"] = os.pathsep.join(roots)
+            environment["MCC_WORKSPACE_ROOTS"] = as_text(roots)
         return cls(settings, environment, directory)
 
     def redis(self, arguments: Sequence[str]) -> Command:
@@ -138,7 +138,7 @@ def workspace_roots(settings: Settings, inherited: Mapping[str, str]) -> Sequenc
     Empty when mcc.toml names them for drones: those read it themselves.
     """
     if named := inherited.get("DRONE_WORKSPACE_ROOTS"):
-        return [str(Path(part).absolute()) for part in named.replace(",", os.pathsep).split(os.pathsep) if part]
+        return [str(Path(part).absolute()) for part in paths_in(named)]
     if settings.workspace_roots:
         return [str(root) for root in settings.workspace_roots]
     if "workspace_roots" in settings.configuration.table("drone"):

@@ -92,8 +92,9 @@ COMPUTED = {
 def page() -> Iterator[str]:
     yield from ("# Configuration", "", "What counts is, in this order: command line, environment, `mcc.toml`, default.")
     yield "An empty environment variable counts as not set. Lists are written with commas in the environment and as"
-    yield "arrays in TOML. `mcc config show` prints what counts for the service. The service refuses a misspelt `MCC_`"
-    yield "variable, table or key; a drone refuses an unknown key of the tables that are its own."
+    yield "arrays in TOML; paths that have commas or colons as a JSON array. `mcc config show` prints what counts for"
+    yield "the service. The service refuses a misspelt `MCC_` variable, table or key; a drone refuses an unknown key of"
+    yield "the tables that are its own."
     yield from _files()
     yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
     schema = mcc.Settings.model_json_schema()["properties"]

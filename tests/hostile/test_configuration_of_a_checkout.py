@@ -166,6 +166,21 @@ def test_no_child_of_a_family_hears_what_a_checkout_may_not_say(user: User, trus
         assert trusted == ("elsewhere" in told["models"])
 
 
+@pytest.mark.parametrize("name", ["in:/etc", "in,/etc", "in: ,/etc", "[/etc]", '["/etc"]'])
+def test_a_directory_s_name_allows_no_other_directory(user: User, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A family works in the directory where it is started, also when that is called like a list of others."""
+    here = user.checkout / name
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    run = user.home / "run"
+    run.mkdir()
+    inherited = user.environment
+    household = Household.of(load(inherited, directory=here), inherited, run, "unix:///s")
+    service = told_in(user, household_environment(household, "api"), OF_THE_SERVICE)
+    drone = told_in(user, household_environment(household, "drone"), OF_A_DRONE)
+    assert (service["workspace_roots"], drone["workspace_roots"]) == (str(here), [str(here)])
+
+
 def household_environment(household: Household, child: str) -> Mapping[str, str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         commands = {
