@@ -1,6 +1,7 @@
 """A process beside the drone answers questions, and is gone when it takes too much, or nobody asks any more."""
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -39,6 +40,21 @@ def test_questions_are_answered_by_one_process_one_after_the_other() -> None:
         ]
         assert aside.ask("x" * 3_000_000, 5) == "x" * 3_000_000
         assert aside.starts == 1
+
+
+def test_it_is_asked_also_where_more_than_a_thousand_files_are_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < 2_000:
+        pytest.skip("this machine lets a process open fewer")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2_000, hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        with closing(Aside(work_aside.echo)) as aside:
+            assert aside.ask("x" * 300_000, 5) == "x" * 300_000
+    finally:
+        for fd in opened:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_it_knows_nothing_of_the_drone_and_lets_others_go_first() -> None:
