@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from drone.sandbox.child import Bounds, Ended, run
@@ -35,6 +35,16 @@ _AT_ONCE = 8
 _SAME = 'test "$(stat -c %d:%i .)" = "$0" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
 _ONLY_THERE = ("sh", "-c", f'{_SAME}; exec "$@"')
 """Starts a command if the current directory has this device and inode."""
+
+Hidden = Mapping[str, bool]
+"""What is private, by its path in the sandbox, and whether it is a directory."""
+
+Look = Callable[[Callable[[], Hidden]], Awaitable[Hidden]]
+"""Looks where that holds up nobody: the disk may be slow."""
+
+
+async def _at_once(look: Callable[[], Hidden]) -> Hidden:
+    return look()
 
 
 class Bubblewrap:
@@ -68,15 +78,15 @@ class Bubblewrap:
         *,
         environment: Mapping[str, str] | None = None,
         instead: Mapping[str, bytes] | None = None,
+        look: Look = _at_once,
     ) -> Ended:
         """Run `argv` in the workspace, which is read-only. Raises OSError when bubblewrap cannot be started.
 
         `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
-        with another content. In place of what is private it sees empty directories and files.
+        with another content. In place of what is private it sees empty directories and files; `look` finds that.
         """
         async with self._places:
-            hidden = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
-            hidden |= dict(_in_the_system(workspace.private))
+            hidden = await look(lambda: _hidden(workspace))
             files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
             shown = {f"{WORKSPACE}/{name}": content for name, content in (instead or {}).items()}
             with closing(Leash()) as leash, closing(_Overlays({**shown, **files})) as overlays:
@@ -171,6 +181,11 @@ def _in_memory(content: bytes) -> int:
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _hidden(workspace: Workspace) -> Hidden:
+    below = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
+    return below | dict(_in_the_system(workspace.private))
 
 
 def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:

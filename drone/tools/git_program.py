@@ -137,6 +137,7 @@ class Checkout:
                 bounds,
                 environment={**_ENVIRONMENT, **self._place()},
                 instead=self.instead,
+                look=self.threads.tool,
             )
         except OSError as error:
             raise ToolFailed(f"The sandbox for git could not be started: {error.strerror}. Try again.") from error

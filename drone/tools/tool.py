@@ -154,7 +154,7 @@ class FunctionTool:
         try:
             return await threads_of(context).tool(self._called, wanted)
         except NoThread as full:
-            return failure(str(full))
+            return _told(full, self.spec.name)
         finally:
             context.stop.set()
 
@@ -186,6 +186,8 @@ def _output(value: object) -> Output:
 
 def _told(error: Exception, name: str) -> Output:
     match error:
+        case NoThread():
+            return failure(str(error))
         case ToolFailed():
             return Output(str(error), True, error.outcome)
         case PathDenied():

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from drone.agent.threads import in_thread
 from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
@@ -149,6 +150,23 @@ async def test_a_sandbox_sees_empty_places_instead_and_can_put_nothing_there(
     assert said.startswith("plain") and SECRET not in said
     assert "token" not in said and "Read-only file system" in said
     assert "./" not in said.partition("Read-only file system")[2].partition(" ")[0]
+
+
+async def test_what_a_sandbox_hides_is_looked_for_where_that_holds_up_nobody(
+    tmp_path: Path, sandbox: Bubblewrap
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "token").write_text(SECRET)
+    looked: list[str] = []
+
+    async def look(find: Callable[[], Mapping[str, bool]]) -> Mapping[str, bool]:
+        hidden = await in_thread(find)
+        looked.extend(hidden)
+        return hidden
+
+    workspace = Workspace(tmp_path, private=Private([tmp_path / "data"]))
+    ended = await sandbox.run(("ls", "-A", "data"), workspace, Bounds(20.0), look=look)
+    assert looked == ["/workspace/data"] and ended.stdout.total == 0 and not ended.status
 
 
 def test_a_mount_of_it_elsewhere_is_hidden_as_well(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from drone.agent.ports import Fenced, Output
+from drone.agent.threads import NoThread
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTools, Joined, ToolContext, ToolFailed, declaration_of, tool
 from mcc.contracts.journal import Outcome
@@ -175,6 +176,14 @@ async def test_exceptions_become_error_results(
     output = await use(FunctionTools([tool(name="fail")(function)]), "fail")
     expected = "fail broke: RuntimeError: " if kind == "async" and isinstance(error, StopIteration) else said
     assert (output.content, output.is_error, output.outcome) == (expected, True, outcome)
+
+
+async def test_a_tool_that_gets_no_thread_says_so_in_the_words_of_the_runtime(use: Use) -> None:
+    async def read_slowly() -> str:
+        raise NoThread("Nothing that needs a thread can be called any more.")
+
+    output = await use(FunctionTools([read_slowly]), "read_slowly")
+    assert output == Output("Nothing that needs a thread can be called any more.", True, Outcome.ERROR, untrusted=False)
 
 
 async def test_a_full_disk_is_a_result_that_the_model_is_told(use: Use) -> None:
