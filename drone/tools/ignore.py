@@ -17,7 +17,11 @@ MAX_CHARACTERS = 200
 PLAIN_BYTES = 8_000
 PLAIN_PATTERNS = 64
 PLAIN_WILDCARDS = 4
-"""An ignore file within these bounds is held against names at once: its worst name costs some milliseconds."""
+PLAIN_CHARACTERS = 1_000
+"""An ignore file within these bounds is held against names at once: its worst name costs some milliseconds.
+
+The last is of all its patterns: an automaton that meets too many states to keep follows every character of them.
+"""
 
 _NESTED = 4_000_000
 _WILD = "*?["
@@ -82,7 +86,8 @@ class Read:
     def plain(self) -> bool:
         """Whether holding these rules against a name takes no time worth speaking of, whatever the name."""
         patterns = [rule.glob for rule in self.rules if rule.plain is None and rule.suffix is None]
-        return len(patterns) <= PLAIN_PATTERNS and all(_wildcards(glob) <= PLAIN_WILDCARDS for glob in patterns)
+        few = len(patterns) <= PLAIN_PATTERNS and sum(map(len, patterns)) <= PLAIN_CHARACTERS
+        return few and all(_wildcards(glob) <= PLAIN_WILDCARDS for glob in patterns)
 
 
 class IgnoreFile:

@@ -14,6 +14,7 @@ MOST_IN_FORCE = 64
 """Ignore files that are heeded for one directory: those of so many directories above it."""
 
 _AT_ONCE = 1_000
+_HERE_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,13 @@ class Ignored:
 class IgnoreReader:
     """Makes rules of ignore files: those that are plain here, the others in the process of `aside`.
 
-    What is not heeded is told by sentences in `notes`.
+    What is not heeded is told by sentences in `notes`. `is_over`: nobody wants to know any more; from then on the rules
+    say nothing, so that no number of names holds them for longer.
     """
 
     aside: Aside
     notes: list[str]
+    is_over: Callable[[], bool] = lambda: False
     _held: dict[int, "_Aside"] = field(default_factory=dict)
 
     def rules(self, name: str, data: bytes, above: Ignored) -> Rules | None:
@@ -53,7 +56,7 @@ class IgnoreReader:
             return None
         if len(data) <= PLAIN_BYTES and (read := Read.of(data)).plain:
             self.tell(name, read.left_out)
-            return IgnoreFile(read.rules)
+            return _Here(IgnoreFile(read.rules), self.is_over)
         return _Aside(self, name, data, len(above.files))
 
     def tell(self, name: str, left_out: str) -> None:
@@ -82,6 +85,21 @@ class IgnoreReader:
         self._held.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """The rules of a file that is plain."""
+
+    file: IgnoreFile
+    is_over: Callable[[], bool]
+
+    def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
+        found: list[bool | None] = []
+        for begin in range(0, len(paths), _HERE_AT_ONCE):
+            piece = paths[begin : begin + _HERE_AT_ONCE]
+            found.extend([None] * len(piece) if self.is_over() else self.file.verdicts(piece))
+        return found
+
+
 @dataclass(slots=True, eq=False)
 class _Aside:
     """The rules of a file that could be slow. One that is, is not heeded any longer."""
@@ -97,7 +115,8 @@ class _Aside:
         found: list[bool | None] = []
         for begin in range(0, len(paths), _AT_ONCE):
             piece = paths[begin : begin + _AT_ONCE]
-            found.extend([None] * len(piece) if self.dropped else self._verdicts(piece))
+            is_dropped = self.dropped or self.reader.is_over()
+            found.extend([None] * len(piece) if is_dropped else self._verdicts(piece))
         return found
 
     def _verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:

@@ -69,7 +69,7 @@ class Walk:
         base = self._base()
         self._until = time.monotonic() + self.seconds
         with closing(Aside(answering, self.stop)) as aside:
-            reader = IgnoreReader(aside, self.notes)
+            reader = IgnoreReader(aside, self.notes, lambda: self.stop.is_set() or self._is_late)
             yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:
             self.notes.append(f"Stopped after {self.limit:,} names; name a smaller part of the workspace.")

@@ -11,11 +11,13 @@ import pytest
 
 from drone.agent.definitions import Definitions
 from drone.agent.ports import Output
+from drone.sandbox.aside import Aside
 from drone.sandbox.paths import Workspace
 from drone.tools.agent_files import agent_files
 from drone.tools.agents_aside import AgentReader
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
+from drone.tools.ignored import Ignored, IgnoreReader, answering
 from drone.tools.search import search_tool
 from drone.tools.skills import SkillTools
 from drone.tools.tool import ToolContext
@@ -59,6 +61,25 @@ def test_ignore_files_full_of_stars_are_dropped_aloud(stars: Path, tool: str) ->
     told = within_own_time(calls[tool])
     assert ".gitignore was not heeded any more: reading it took too long" in told
     assert "600" in told or "601" in told
+
+
+def test_few_rules_that_nearly_fit_long_names_are_read_aside_as_well(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("\n".join(f"**/*{'a' * (40 + one)}*{chr(98 + one % 20)}" for one in range(64)))
+    for number in range(300):
+        (tmp_path / f"{'a' * 235}{number}").touch()
+    told = within_own_time(lambda: detection_tool(None)(context(tmp_path)))
+    assert 'files": 301' in told and ".gitignore was not heeded any more: reading it took too long" in told
+
+
+@pytest.mark.parametrize("rules", ["*a\n", "*a*b*c*d*e\n"], ids=["here", "aside"])
+def test_rules_say_nothing_any_more_when_the_time_of_a_walk_is_over(rules: str) -> None:
+    looks = iter([False, True])
+    with closing(Aside(answering)) as aside:
+        held = IgnoreReader(aside, [], lambda: next(looks)).rules(".gitignore", rules.encode(), Ignored())
+        assert held is not None
+        ignored = [((b"abcde" if "e" in rules else b"a"), False)]
+        assert held.verdicts(ignored) == [True]
+        assert held.verdicts(ignored * 20) == [None] * 20
 
 
 def test_an_ignore_file_in_every_directory_is_heeded_to_a_depth_and_no_further(tmp_path: Path) -> None:
