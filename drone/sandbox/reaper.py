@@ -40,6 +40,8 @@ _SUSPECT_SHARE = 0.3
 """Of twice the lease: well before the drone is lost."""
 
 _TO_END = bytes((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
+_SIGNALS = bytes(number for number in range(1, 32) if number != ord("\n"))
+"""No command has such bytes in it; that of a signal stands before one."""
 
 
 def boot_seconds() -> float:
@@ -359,7 +361,7 @@ def serve(pipe: int, reaper: Reaper) -> None:
                 break
             if set(_TO_END) & set(piece):
                 reaper.told_to_end()
-                piece = piece.translate(None, _TO_END)
+            piece = piece.translate(None, _SIGNALS)
             *lines, rest = (rest + piece).split(b"\n")
             reaper.hear(line.decode("ascii", "replace") for line in lines)
         reaper.look()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.reaper import Process, Vigil, busiest
+from drone.sandbox.reaper import Process, Reaper, Vigil, busiest, serve
 
 ROOT = Path(__file__).parents[3]
 NAP = str(300_000 + os.getpid())
@@ -167,3 +167,19 @@ def test_a_second_signal_does_not_put_the_end_off() -> None:
     vigil.told_to_end()
     vigil.hear()
     assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
+
+
+def test_the_number_of_a_signal_before_a_command_does_not_spoil_it() -> None:
+    """Any signal with a handler of Python stands in the pipe, not only those that tell the drone to end."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as child:
+        process = Process.of(child.pid)
+        assert process is not None
+        reading, writing = os.pipe()
+        with open(writing, "wb") as pipe:
+            pipe.write(bytes((signal.SIGHUP, signal.SIGCHLD)) + f"+ {process.pid} {process.started}\n".encode())
+        serve(reading, Reaper(600.0))
+        os.close(reading)
+        try:
+            assert child.wait(20) == -signal.SIGKILL
+        finally:
+            child.kill()
