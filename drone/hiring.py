@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import READ_ARTIFACT
@@ -18,6 +17,7 @@ from drone.agent.spending.budget import Share
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.subagents.wanted import CannotHire, Wanted
 from drone.agent.turn import Turn
+from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.tools.only import Only
 from drone.tools.provision import provision
@@ -31,15 +31,6 @@ from mcc.definitions.groups import expanded
 from mcc.rules.errors import RuleError, SchemaError
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
-
-
-class ModelSource(Protocol):
-    """Models by their names. Raises `UnknownModel`."""
-
-    @property
-    def default(self) -> Model: ...
-
-    def get(self, name: str) -> Model: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from drone.agent.subagents.children import run_child
 from drone.agent.subagents.spawning import CannotSpawn, check_depth
 from drone.agent.subagents.wanted import CannotHire, Wanted
 from drone.agent.turn import Task, Turn, title_of
-from drone.hiring import Hiring, ModelSource, Parent
+from drone.hiring import Hiring, Parent
 from drone.library import Tool, toolset
+from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.artifacts import ArtifactTools

@@ -91,7 +91,7 @@ class _Redacting:
 
 
 class ModelSource(Protocol):
-    """Models by their names."""
+    """Models by their names. Raises `UnknownModel`."""
 
     @property
     def default(self) -> Model: ...
