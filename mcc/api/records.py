@@ -1,6 +1,7 @@
 """Chat records on request: a fold that grows, with the long texts left in the database until they are sent."""
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -10,6 +11,8 @@ from mcc.store.errors import UnknownOrder
 from mcc.store.offload import Offload
 from mcc.store.outline import Outline, Place
 from mcc.store.ports import Store
+
+log = logging.getLogger(__name__)
 
 KEPT_ORDERS = 32
 PAGE_ENTRIES = 100
@@ -61,6 +64,7 @@ class Records:
             self._kept.pop(order_id, None)
             raise
         except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
+            log.exception("the journal of %s makes no sense; its stored record is sent", order_id)
             self._kept.pop(order_id, None)
             return await self._offload(self._stored, order_id)
         if document is None:
