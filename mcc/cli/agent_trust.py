@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mcc.cli.agent_files import installed_here, workspace_files
 from mcc.configuration.agents import KIND, trust
+from mcc.configuration.file import ConfigProblem, content_of
 from mcc.configuration.trust import TrustStore, digest_of
 from mcc.contracts.agents import INHERIT
 from mcc.definitions.errors import DefinitionError
@@ -41,6 +42,8 @@ def states(store: TrustStore) -> list[tuple[str, str]]:
 
 def _state(path: Path, digest: str) -> str:
     try:
-        return "trusted" if digest_of(path.read_bytes()) == digest else "changed since: not trusted"
+        return "trusted" if digest_of(content_of(path)) == digest else "changed since: not trusted"
+    except ConfigProblem:
+        return "changed since: not trusted"
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {error.strerror or error}"
