@@ -1,4 +1,4 @@
-"""This room is for mounts: the same directory has a name through each of them, and a wall has to know them all."""
+"""Mounts: the same directory has a name through each of them, and a wall has to know them all."""
 
 import os
 from collections.abc import Iterator
