@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
-    """The key of this directory, which is marked on the way if it can be. Blocks.
+    """The key of this directory, which is marked on the way if it can be. Blocks. Raises OSError when a disk fails.
 
     `mark` False: it is left as it is.
     """

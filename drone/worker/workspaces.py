@@ -205,7 +205,7 @@ class Workspaces:
         assert order.workspace is not None
         try:
             return await self._plan(order, order.workspace, begun=begun)
-        except (NoThread, TimeoutError) as problem:
+        except (NoThread, OSError) as problem:
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem) or NOT_IN_TIME)
             return None
 
@@ -227,7 +227,7 @@ class Workspaces:
                 return None
 
     async def _looked(self, order_id: str, look: Callable[..., T], *arguments: object) -> T:
-        """What a function that looks at an order's workspace says. Raises `NoThread`, TimeoutError.
+        """What a function that looks at an order's workspace says. Raises `NoThread` and OSError, TimeoutError for one.
 
         A file system that does not answer costs this order its thread, and no other order anything.
         """
@@ -302,7 +302,7 @@ class Workspaces:
     async def _is_there(self, waiting: Waiting) -> bool:
         try:
             return await self._looked(waiting.order_id, self._is_seen, waiting)
-        except (NoThread, TimeoutError):
+        except (NoThread, OSError):
             return False
 
     def _is_seen(self, waiting: Waiting) -> bool:

@@ -1,14 +1,17 @@
 """An order with a workspace goes where that is seen, and holds it: readers together, writers alone."""
 
 import asyncio
+import errno
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
-from drone.agent.threads import Pools
+from drone.agent.threads import Pools, Threads
 from drone.sandbox.host_lock import Holder, HostLock
 from drone.sandbox.marker import DIRECTORY, workspace_key
 from drone.sandbox.paths import Workspace
@@ -23,6 +26,7 @@ from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.testing import MemoryStore
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 
+T = TypeVar("T")
 HERE = "this-machine"
 
 
@@ -281,6 +285,46 @@ async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(pl
         order = await begun_elsewhere(bench, place, clock)
         bench.store.controls.request(order.id, ControlKind.RESUME, NewControl(), principal="test")
         await began_and_left(bench, order)
+
+
+class Stale(Threads):
+    """A file system of the network that says of one order's workspace that it is stale."""
+
+    def __init__(self, order_id: str) -> None:
+        super().__init__(per_order=1, in_all=1)
+        self._stale = order_id
+
+    async def run(self, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
+        if order_id == self._stale:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return await super().run(order_id, function, *arguments)
+
+
+@dataclass
+class Stranded:
+    """Reads only, through these threads."""
+
+    pools: Pools
+
+    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
+        return False
+
+
+async def test_a_workspace_that_fails_keeps_no_other_order_from_its_own(place: Path, locks: Path) -> None:
+    clock, store = Clock(), MemoryStore()
+    store.leases.register(another(place.parent), lease_seconds=60)
+    async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
+        orders = [bench.place("hello", workspace=str(place)) for _ in range(2)]
+        stranded = Stranded(Pools(claims=Stale(orders[0].id)))
+        eyes = Workspaces(store, bench.offload, stranded, bench.trust, Roots([place.parent]), locks, host=HERE)
+        assert await eyes.plan(orders[0], begun=False) is None
+        assert await eyes.plan(orders[1], begun=False) is not None
+        for _ in range(2):
+            for order in orders:
+                await bench.runner.work(order.id, drone="d1")
+            clock.now += 6
+        assert all(waiting(bench, order) for order in orders)
+        assert list(await eyes.wake()) == [orders[1].id]
 
 
 class Exhausted:
