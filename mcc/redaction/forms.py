@@ -27,8 +27,13 @@ _PERCENTS = Part(b"%(?:25){0,2}", b"%(?:2|25|252|2525)?")
 
 _UNICODE = sequence(_BACKSLASHES, byte(*b"uU"))
 _ESCAPE = sequence(_BACKSLASHES, either(byte(*b"xX"), sequence(byte(*b"uU"), literal(b"00"))))
-_NEW_LINE = either(sequence(optional(byte(*b"\r")), byte(*b"\n")), sequence(byte(BACKSLASH), byte(*b"n")))
-_WRAP = optional(_NEW_LINE)
+_NEW_LINE = either(
+    sequence(optional(byte(*b"\r")), byte(*b"\n")), sequence(optional(literal(b"\\r")), byte(BACKSLASH), byte(*b"n"))
+)
+_INDENT = Part(b"[ \\t]*", b"[ \\t]+")
+_WRAP = optional(sequence(_NEW_LINE, _INDENT))
+"""A block of lines stands indented in YAML, say."""
+
 _BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE))
 
 

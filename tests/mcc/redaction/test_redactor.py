@@ -32,12 +32,22 @@ def in_wrapped_base64(text: str) -> str:
     return base64.encodebytes(b"a line before: " * 4 + text.encode() + b" and after").decode()
 
 
+def in_an_indented_block(text: str) -> str:
+    return in_wrapped_base64(text).replace("\n", "\n    ")
+
+
+def in_escaped_lines(text: str) -> str:
+    return in_wrapped_base64(text).replace("\n", "\\r\\n")
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": str,
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64 without padding": lambda text: base64.b64encode(text.encode()).decode().rstrip("="),
     "base64 for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
     "base64 in lines": in_wrapped_base64,
+    "base64 in an indented block": in_an_indented_block,
+    "base64 in escaped lines": in_escaped_lines,
     "base64 after one byte": lambda text: base64.b64encode(b"x" + text.encode() + b"yz").decode(),
     "base64 after two bytes": lambda text: base64.b64encode(b"xy" + text.encode() + b"z").decode(),
     "percent": in_percents,
@@ -54,7 +64,14 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-EDGES = {"base64 without padding": 1, "base64 after one byte": 8, "base64 after two bytes": 8, "base64 in lines": 100}
+EDGES = {
+    "base64 without padding": 1,
+    "base64 after one byte": 8,
+    "base64 after two bytes": 8,
+    "base64 in lines": 100,
+    "base64 in an indented block": 110,
+    "base64 in escaped lines": 110,
+}
 """Characters that encode what stands beside the secret, some of them with a few bits of it."""
 
 
