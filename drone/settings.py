@@ -19,7 +19,7 @@ from mcc.configuration.provider_keys import address_variable
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.order import Name
 from mcc.contracts.shape import Closed
-from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
+from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, WatchedSecrets, secrets_among, text_of
 
 SHARED = frozenset(
     {
@@ -204,8 +204,7 @@ class Settings(BaseSettings):
     defaults: Defaults = Defaults()
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     configuration: Configuration = Field(default=Configuration(), repr=False, exclude=True)
-    _known: frozenset[str] = PrivateAttr(default=frozenset())
-    _redactor: tuple[object, Redactor] | None = PrivateAttr(default=None)
+    _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(
@@ -260,11 +259,9 @@ class Settings(BaseSettings):
     def redactor(self) -> Redactor:
         """Keeps out of every text what nobody may say. A token or login that is made later is known from then on; one
         that is replaced stays secret."""
-        marks = tuple(map(_mark, self._secret_files))
-        if self._redactor is None or self._redactor[0] != marks:
-            self._known |= self.secrets()
-            self._redactor = (marks, Redactor(self._known))
-        return self._redactor[1]
+        if self._watched is None:
+            self._watched = WatchedSecrets(self._secret_files, self.secrets)
+        return self._watched()
 
     def secrets(self) -> frozenset[str]:
         """Keys, the operator's token, Flower's login, passwords in addresses, and what the environment has of them."""
@@ -288,15 +285,6 @@ class Settings(BaseSettings):
         files = (self.configuration.own, self.configuration.trusted, self.token_file)
         named = (_whole(Path(file)) for file in files if file)
         return (*own_directories(environ, self.data_dir), *named, *own_files(self.database_url, self.redis_url))
-
-
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is made or replaced."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _whole(path: Path) -> Path:

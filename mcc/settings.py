@@ -23,7 +23,7 @@ from mcc.configuration.lists import paths_in
 from mcc.configuration.own import own_directories
 from mcc.configuration.places import config_home, default_data_dir
 from mcc.configuration.trust import TrustStore
-from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, secrets_among, text_of
+from mcc.redaction import FLOWER_FILE, TOKEN_FILE, Redactor, WatchedSecrets, secrets_among, text_of
 from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"
@@ -212,14 +212,21 @@ def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = N
     return settings
 
 
-def redactor_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Redactor:
+def watched_secrets(settings: Settings, environ: Mapping[str, str] | None = None) -> WatchedSecrets:
     """Keeps out of every text what this process knows and nobody may say: the operator's token, Flower's login,
     passwords in addresses, and what in the environment looks like a secret."""
+    token, login = settings.token_file or settings.data_dir / TOKEN_FILE, settings.data_dir / FLOWER_FILE
     given = settings.token.get_secret_value() if settings.token else None
-    token = text_of(settings.token_file or settings.data_dir / TOKEN_FILE)
-    login = text_of(settings.data_dir / FLOWER_FILE)
     addresses = (settings.database_url, settings.redis_url)
-    return Redactor(secrets_among(os.environ if environ is None else environ, (given, token), addresses, (login,)))
+    known = os.environ if environ is None else environ
+    return WatchedSecrets(
+        (token, login), lambda: secrets_among(known, (given, text_of(token)), addresses, (text_of(login),))
+    )
+
+
+def redactor_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Redactor:
+    """That of this moment, for a process that ends soon."""
+    return watched_secrets(settings, environ)()
 
 
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from functools import cache, partial
 
 from fastapi import FastAPI
 
@@ -17,7 +16,7 @@ from mcc.api.records import Records
 from mcc.api.service import API, Service
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.hints import Connect
-from mcc.settings import Settings, redactor_of
+from mcc.settings import Settings, watched_secrets
 from mcc.store.ports import Store
 from mcc.store.room import Reserve
 
@@ -47,7 +46,7 @@ def build_app(
     feed = Feed(store, offload, connect, pace)
     notices = Notices(feed, nudge, teller)
     metrics = Metrics()
-    redactor = cache(partial(redactor_of, settings))
+    redactor = watched_secrets(settings)
     app = FastAPI(
         title="MCC",
         version=mcc.__version__,

@@ -5,7 +5,6 @@ import errno
 import logging
 import socket
 import sys
-from functools import cache, partial
 from types import FrameType
 
 import uvicorn
@@ -23,7 +22,7 @@ from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.sweep import SweepLoop
 from mcc.feed.hints import connector
 from mcc.redaction.logs import log_crashes
-from mcc.settings import BadSettings, Settings, redactor_of
+from mcc.settings import BadSettings, Settings, watched_secrets
 from mcc.store.errors import StoreError
 from mcc.store.heap import settle
 from mcc.store.ports import Store
@@ -60,7 +59,7 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     """Serve until told to stop; answers the exit code. `listening`: a socket that is open already."""
-    logs.set_up(redactor=cache(partial(redactor_of, settings)))
+    logs.set_up(redactor=watched_secrets(settings))
     log_crashes(log)
     settle()
     try:

@@ -2,5 +2,6 @@
 
 from mcc.redaction.redactor import MARK, Redactor, Stream
 from mcc.redaction.secrets import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
+from mcc.redaction.watched import WatchedSecrets
 
-__all__ = ["FLOWER_FILE", "MARK", "TOKEN_FILE", "Redactor", "Stream", "secrets_among", "text_of"]
+__all__ = ["FLOWER_FILE", "MARK", "TOKEN_FILE", "Redactor", "Stream", "WatchedSecrets", "secrets_among", "text_of"]
