@@ -226,10 +226,11 @@ class Worker:
 class Service:
     url: str
     data_dir: Path
+    workspace: Path
     worker: Worker
 
     def mcc(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return mcc(*arguments, data_dir=self.data_dir, cwd=self.data_dir, **{"MCC_URL": self.url, **more})
+        return mcc(*arguments, data_dir=self.data_dir, cwd=self.workspace, **{"MCC_URL": self.url, **more})
 
 
 @contextmanager
@@ -261,9 +262,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
     assert mcc("db", "upgrade", data_dir=data_dir).returncode == 0
     store = open_store(f"sqlite:///{data_dir / 'mcc.db'}")
-    worker = Worker(store, data_dir)
+    workspace = tmp_path_factory.mktemp("workspace")
+    worker = Worker(store, workspace)
     with serving(data_dir) as url:
-        yield Service(url, data_dir, worker)
+        yield Service(url, data_dir, workspace, worker)
     worker.close()
     store.close()
 
@@ -285,7 +287,7 @@ def test_run_json_is_the_journal_and_then_the_order(service: Service) -> None:
     order = lines[-1]
     assert (order["status"], order["labels"], order["answer"]) == ("succeeded", ["a"], NASTY)
     assert (order["limits"]["rounds"], order["limits"]["cost_usd"]) == (3, 0.5)
-    assert order["workspace"] == str(service.data_dir.resolve())
+    assert order["workspace"] == str(service.workspace.resolve())
 
 
 def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
@@ -355,7 +357,7 @@ def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=env,
-        cwd=service.data_dir,
+        cwd=service.workspace,
     ) as process:
         try:
             assert process.stdout is not None

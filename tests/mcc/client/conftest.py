@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -18,8 +17,8 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def served(store: MemoryStore, tmp_path: Path) -> Iterator[Served]:
-    with Served(store, tmp_path) as served:
+def served(store: MemoryStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(store, tmp_path_factory.mktemp("data")) as served:
         yield served
 
 
