@@ -26,6 +26,7 @@ _MAX_OUTPUT = 200_000
 _LINE = 500
 _BEFORE = 100
 _SNIFFED = 8_192
+_BETWEEN_WORDS = frozenset(b" \t\r\"'`,;:<>()[]{}|&")
 _BOM = b"\xef\xbb\xbf"
 
 Searcher = Callable[..., str]
@@ -233,13 +234,30 @@ def _window(line: bytes, match: int) -> str:
         return _one_line(line)
     begin = max(0, min(match - _BEFORE, len(line) - _LINE))
     end = min(len(line), begin + _LINE)
-    begin, end = _character(line, begin), _character(line, end)
+    begin, end = _word_after(line, begin, match), _word_before(line, end, match)
     before, after = ("…" if begin else ""), ("…" if end < len(line) else "")
     return f"{before}{_one_line(line[begin:end])}{after}"
 
 
 def _one_line(line: bytes) -> str:
     return plain(line.decode("utf-8", "replace")).replace("\n", "␍")
+
+
+def _word_after(line: bytes, at: int, match: int) -> int:
+    """Where the first word begins that is whole from `at` on: half a key would not be known for one and redacted.
+
+    What is one word as far as the match is cut where it must be.
+    """
+    if at == 0 or line[at - 1] in _BETWEEN_WORDS:
+        return at
+    return next((here + 1 for here in range(at, match) if line[here] in _BETWEEN_WORDS), _character(line, at))
+
+
+def _word_before(line: bytes, at: int, match: int) -> int:
+    """Where the last word ends that is whole up to `at`; the counterpart of `_word_after`."""
+    if at == len(line) or line[at] in _BETWEEN_WORDS:
+        return at
+    return next((here + 1 for here in range(at - 1, match, -1) if line[here] in _BETWEEN_WORDS), _character(line, at))
 
 
 def _character(line: bytes, at: int) -> int:

@@ -26,12 +26,15 @@ from drone.agent.ports import Ask, ModelError, WantedCall
 from drone.alone import order_from
 from drone.crew import Crew
 from drone.models.scripted import Line, Said, ScriptedModel
+from drone.sandbox.paths import Workspace
 from drone.settings import Settings
+from drone.tools.search import search_tool
+from drone.tools.tool import ToolContext
 from drone.worker.logs import set_up
 from drone.worker.task import TaskBroke, run_order
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelReplied, Thought
+from mcc.contracts.journal import ModelReplied, Origin, Thought
 from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
@@ -74,6 +77,16 @@ EVERY_FORM = [form for secret in SECRETS for form in forms(secret).values()]
 def leaks(text: str) -> list[str]:
     """What is there of any form, but for edges that encode what stands beside a secret."""
     return [form for form in EVERY_FORM if form[8:-8] in text]
+
+
+@pytest.mark.parametrize("before", range(330, 420, 6))
+def test_a_search_that_shows_a_part_of_a_line_shows_no_part_of_a_key(tmp_path: Path, before: int) -> None:
+    line = json.dumps({"said": "word " * 100 + "x" * before, "token": TOKEN, "more": ["word"] * 200})
+    (tmp_path / "one-line.json").write_text(line)
+    where = ToolContext("call", Origin(record_id="r", agent="master"), Workspace(tmp_path))
+    for pattern in ("x+", f"{TOKEN[-4:]}|more", ".{120}$"):
+        assert TOKEN[:10] not in (said := Redactor([TOKEN]).text(search_tool(None)(where, pattern)))
+        assert TOKEN[-10:] not in said
 
 
 def settings_in(folder: Path, **more: Any) -> Settings:
