@@ -42,6 +42,7 @@ class Custody:
         self._watch: tuple[str, ...] | None = None
         self._signals: int | None = None
         self._beats: int | None = None
+        self._at_work: dict[int, str] = {}
         self._busy = threading.Event()
         self._closed = False
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -87,6 +88,10 @@ class Custody:
 
     def note(self, thread: int, order_id: str | None) -> None:
         """This thread (as the system numbers it) works for an order now, or for none. Quick, from any thread."""
+        if order_id is None:
+            self._at_work.pop(thread, None)
+        else:
+            self._at_work[thread] = order_id
         if self._signals is not None:
             with contextlib.suppress(OSError):
                 os.write(self._signals, (f"< {thread}\n" if order_id is None else f"> {thread} {order_id}\n").encode())
@@ -184,6 +189,7 @@ class Custody:
         if self._reaper is not None:
             _dismiss(self._reaper, at_once=True)
         everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
+        everything += "".join(f"> {thread} {order_id}\n" for thread, order_id in list(self._at_work.items()))
         self._reaper = _hired(self._margin_seconds / 2, self._watch)
         if self._signals is not None and self._reaper is not None and self._reaper.stdin is not None:
             os.dup2(self._reaper.stdin.fileno(), self._signals, inheritable=False)

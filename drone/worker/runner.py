@@ -224,11 +224,14 @@ class Runner:
             )
             return False
         await refusals.kept()
-        return await self._finisher.finish(run, outcome)
+        is_ended = await self._finisher.finish(run, outcome)
+        if is_ended and self._suspects is not None:
+            self._suspects.forget(run.order_id)
+        return is_ended
 
     def _known(self, run: Run) -> Outcome | None:
         """The end of an order that is not to be tried again, whatever its turn would bring."""
-        return froze() if self._suspects is not None and self._suspects.takes_out(run.order_id) else None
+        return froze() if self._suspects is not None and self._suspects.holds(run.order_id) else None
 
     async def _read(self, claim: Claim) -> tuple[Fold, Past, int]:
         """The journal so far, for the record and for going on, and what it weighs; most first attempts tell nothing."""

@@ -15,9 +15,11 @@ class Suspects:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._directory
 
-    def takes_out(self, order_id: str) -> bool:
-        """Whether the order was noted; it is not any more."""
+    def holds(self, order_id: str) -> bool:
+        """Whether the order was noted."""
+        return (self._directory / order_id).exists()
+
+    def forget(self, order_id: str) -> None:
+        """It has ended: nobody tries it any more."""
         with suppress(OSError):
-            (self._directory / order_id).unlink()
-            return True
-        return False
+            (self._directory / order_id).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ class QueueBound:
         self._most = most
         self._clock = clock
         self._lock = Lock()
-        self._count_at = float("-inf")
+        self._counted_at = self._count_at = float("-inf")
         self._queued = 0
 
     def take(self, count: Callable[[int], int]) -> None:
@@ -36,9 +36,12 @@ class QueueBound:
             return
         with self._lock:
             now = self._clock.uptime()
-            if now >= self._count_at:
+            # Places of orders that were undone are counted here until the next count, which no refusal goes without.
+            looks_full = self._queued >= self._most and now >= self._counted_at + COUNT_SECONDS
+            if now >= self._count_at or looks_full:
                 self._queued = count(self._most + 1) - 1
                 room = self._most - self._queued
+                self._counted_at = now
                 self._count_at = now + min(max(room / OTHERS_A_SECOND, COUNT_SECONDS), MOST_SECONDS)
             if self._queued >= self._most:
                 raise queue_full(self._most)

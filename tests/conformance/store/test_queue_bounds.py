@@ -150,3 +150,12 @@ def test_far_from_the_bound_nobody_counts_for_a_minute_and_at_the_bound_every_se
             full.take(near)
         clock.advance(1.0)
     assert (far.times, near.times) == (1, round(MOST_SECONDS))
+
+
+def test_places_of_orders_that_were_undone_are_given_again(clock: FakeClock) -> None:
+    bound, counter = QueueBound(100_000, clock), Counter(40_000)
+    for _ in range(60_000):
+        bound.take(counter)
+    clock.advance(COUNT_SECONDS)
+    bound.take(counter)
+    assert counter.times == 2

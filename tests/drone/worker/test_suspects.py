@@ -14,6 +14,7 @@ async def test_an_order_that_froze_a_drone_of_this_machine_is_not_tried_again(tm
     async with Bench(suspects=suspects) as bench:
         order, other = bench.place("hello"), bench.place("hello")
         (suspects.made() / order.id).touch()
+        assert all(suspects.holds(order.id) for _ in range(2)), "until its end is written down"
         await bench.runner.work(order.id, drone="d2")
         ended = bench.store.orders.get(order.id)
         assert (ended.status, ended.reason) == (OrderStatus.FAILED, FailureReason.POISON)
