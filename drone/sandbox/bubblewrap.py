@@ -1,6 +1,5 @@
 """This room is for bubblewrap: the profile in which foreign programs run, and whether this machine can make it."""
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from drone.sandbox.child import Bounds, Ended, run
 from drone.sandbox.custody import Custody
 from drone.sandbox.leash import Leash
 from drone.sandbox.paths import Workspace
+from drone.sandbox.places import Places
 from drone.sandbox.private import Private
 
 WORKSPACE = "/workspace"
@@ -31,6 +31,7 @@ _NAMESPACES = ("user", "pid", "ipc", "uts", "net")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
+_EACH = 4
 
 _SAME = 'test "$(stat -c %d:%i .)" = "$0" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
 _ONLY_THERE = ("sh", "-c", f'{_SAME}; exec "$@"')
@@ -52,7 +53,7 @@ class Bubblewrap:
 
     Namespaces of their own for users, processes, IPC, host name and network; no capability, no new privilege; a private
     /tmp that is gone afterwards. They die with this process, and are held back while it may not act (`custody`). At
-    most 8 run at once, further ones wait.
+    most 8 run at once, of one order 4, and one of each whatever the others take; further ones wait.
     """
 
     def __init__(self, program: str, custody: Custody | None = None, *, by_descriptor: bool = True) -> None:
@@ -62,7 +63,7 @@ class Bubblewrap:
         self._program = program
         self._by_descriptor = by_descriptor
         self._system = tuple(_system())
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._places = Places(_EACH, _AT_ONCE)
 
     @classmethod
     def found(cls, path: str | None = None) -> "Bubblewrap | None":
@@ -85,7 +86,7 @@ class Bubblewrap:
         `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
         with another content. In place of what is private it sees empty directories and files; `look` finds that.
         """
-        async with self._places:
+        async with self._places.taken(workspace.fd):
             hidden = await look(lambda: _hidden(workspace))
             files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
             shown = {f"{WORKSPACE}/{name}": content for name, content in (instead or {}).items()}
