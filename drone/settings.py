@@ -189,6 +189,7 @@ class Settings(BaseSettings):
     park_after_seconds: Positive = 20.0
     canary_seconds: Positive = 30.0
     canary_patience_seconds: Positive = 20.0
+    database_wait_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
     drain_cancel_seconds: Annotated[float, Field(ge=0)] = 5.0
     drain_hand_back_seconds: Annotated[float, Field(ge=0)] = 8.0
     wedged_seconds: Positive = 30.0

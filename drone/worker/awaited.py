@@ -11,9 +11,6 @@ from mcc.store.errors import StoreUnavailable
 
 log = structlog.get_logger("drone.awaited")
 
-PATIENCE_SECONDS = 300.0
-"""Then the process ends with a sentence: whoever supervises it starts another, or somebody looks."""
-
 PAUSE_SECONDS = 1.0
 
 
@@ -31,12 +28,13 @@ def schema_problem(
     store: Asked,
     pause: Callable[[float], None] = rested,
     *,
-    patience_seconds: float = PATIENCE_SECONDS,
+    patience_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> str | None:
     """What the store says of its schema, as soon as it can be asked. `pause` may raise, to end the wait.
 
-    Raises `StoreUnavailable` when the database stays away for `patience_seconds`.
+    Raises `StoreUnavailable` when the database stays away for `patience_seconds`: the process should end with a
+    sentence then, so that whoever supervises it starts another, or somebody looks.
     """
     give_up, told = clock() + patience_seconds, ""
     while True:

@@ -87,7 +87,8 @@ class Drone:
         """
         self._stop_worker = stop_worker
         try:
-            if problem := awaited.schema_problem(self._store, pause):
+            patience = self._settings.database_wait_seconds
+            if problem := awaited.schema_problem(self._store, pause, patience_seconds=patience):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
             crew = self._loop.submit(self._hired()).result(START_SECONDS)

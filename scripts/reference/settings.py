@@ -53,6 +53,7 @@ OF_DRONES: Mapping[str, str] = {
     "canary_patience_seconds": "How long that message may take.",
     "drain_cancel_seconds": "After SIGTERM: how long turns may go on to their end.",
     "drain_hand_back_seconds": "After SIGTERM: when orders that still run are handed back.",
+    "database_wait_seconds": "How long a starting drone waits for a database that is away, before it gives up.",
     "egress_proxy": "An HTTP proxy that models off this machine are asked through: `http://HOST:PORT`.",
     "wedged_seconds": "The process ends itself when its loop does not turn, or work waits for a thread, for so long.",
     "heartbeat": "A descriptor for signs of life; whoever supervises the process kills it when none come.",

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.ports import Ask, Call, DeltaKind, Listener, Model, Output, Reply, ToolSet
+from drone.agent.redacted import RedactedJournal
 from drone.models.registry import Models, Unusable
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
@@ -245,6 +246,7 @@ class FailingTools:
     async def call(self, call: Call) -> Output:
         output = await self.tools.call(call)
         journal = call.turn.journal if call.turn else None
+        journal = journal.journal if isinstance(journal, RedactedJournal) else journal
         await self.points.hit_async("F12", getattr(journal, "order_id", None))
         return output
 

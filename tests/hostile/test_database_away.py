@@ -35,7 +35,7 @@ class Away:
 @pytest.mark.parametrize("answer", [None, "run `mcc db upgrade`"])
 def test_what_the_database_says_counts_as_soon_as_it_says_anything(answer: str | None) -> None:
     store = Away(3, answer)
-    assert schema_problem(store, store.pause, clock=store.clock) == answer
+    assert schema_problem(store, store.pause, patience_seconds=60, clock=store.clock) == answer
     assert store.time == 3
 
 
@@ -51,7 +51,7 @@ def test_a_wait_can_be_broken_off() -> None:
         raise SystemExit(0)
 
     with pytest.raises(SystemExit):
-        schema_problem(Away(10_000), stop)
+        schema_problem(Away(10_000), stop, patience_seconds=60)
 
 
 def test_a_drone_waits_for_its_database_and_ends_in_order_when_told_to(site: Site) -> None:

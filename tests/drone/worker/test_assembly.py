@@ -160,7 +160,7 @@ def test_a_database_that_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path)
             raise StoreUnavailable("no such host")
 
     with pytest.raises(CannotStart, match="cannot be reached: no such host"):
-        Drone(settings(tmp_path), Away(), FakeCrew).start()
+        Drone(settings(tmp_path, database_wait_seconds=0), Away(), FakeCrew).start()
 
 
 def test_an_old_schema_is_said_in_a_sentence(tmp_path: Path) -> None:
