@@ -41,10 +41,6 @@ class TrustStore:
         """Path to digest. Raises `TrustProblem`."""
         return self._read().get(kind, {})
 
-    def trusts(self, kind: str, path: Path, digest: str) -> bool:
-        """Whether this very content was trusted in this very place. Raises `TrustProblem`."""
-        return self.digests(kind).get(str(path)) == digest
-
     def keep(self, kind: str, digests: Mapping[Path, str]) -> None:
         """Trust these, beside what is trusted already. Raises `TrustProblem`."""
         with self._changing() as trusted:
