@@ -31,7 +31,7 @@ PART_OF_TIME = 0.01
 """At most this part of the time is spent on collections; those of a drone with thousands of live agents are slow."""
 
 GROWN_BYTES = 4_000_000
-"""What orders may grow by before the next look comes at once."""
+"""What orders may grow by before the next look comes at once, and what lies free between their texts is given back."""
 
 FULL = 0.85
 """From this part of its memory on a drone takes nothing more, so that what runs here can grow."""
@@ -172,8 +172,8 @@ class Memory:
     def look(self) -> None:
         """Tidy up after what has ended, and lay aside what there is no room for."""
         self._look_now.clear()
+        enough = self._grown > GROWN_BYTES or self._runs.left - self._tidied >= (ORDERS if len(self._runs) else 1)
         self._grown = 0
-        enough = self._runs.left - self._tidied >= (ORDERS if len(self._runs) else 1)
         if enough and self._tidying.is_due:
             self._tidy()
         if self._limit is not None:

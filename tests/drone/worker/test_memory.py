@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.controls.standstill import Block
-from drone.worker.memory import FULL, ORDERS, Judgement, Memory, Tidying, judged
+from drone.worker.memory import FULL, GROWN_BYTES, ORDERS, Judgement, Memory, Tidying, judged
 from mcc.contracts.journal import ORDER, AgentStep
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -228,6 +228,13 @@ async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() ->
         collections.seconds += 100.0
         memory.look()
         assert collections.done == 2
+        collections.seconds += 100.0
+        memory.grew(GROWN_BYTES)
+        memory.look()
+        assert collections.done == 2
+        memory.grew(GROWN_BYTES + 1)
+        memory.look()
+        assert collections.done == 3, "orders that grow leave pieces between what stays"
 
 
 async def test_what_is_written_counts_for_its_order() -> None:
