@@ -12,6 +12,8 @@ import fcntl
 import json
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from pathlib import Path
 from drone.sandbox.custody import left_behind
 from drone.sandbox.reaper import Process, signal_all
 from mcc.configuration.private import make_private_directory, private_opener
+
+_END_SECONDS, _LOOK_SECONDS = 2.0, 0.005
 
 
 class Overtaken(Exception):
@@ -157,4 +161,9 @@ class HostLock:
 
 
 def _end_children(holder: Holder) -> None:
-    signal_all(left_behind(Path(holder.children)), signal.SIGKILL)
+    """Kill them, and wait a moment until they are gone: a killed process first comes to the end of its system call."""
+    children = left_behind(Path(holder.children))
+    signal_all(children, signal.SIGKILL)
+    give_up = time.monotonic() + _END_SECONDS
+    while any(child.there for child in children) and time.monotonic() < give_up:
+        threading.Event().wait(_LOOK_SECONDS)
