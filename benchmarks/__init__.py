@@ -1,1 +1,1 @@
-"""This room is for what we claim about speed: figures that anyone can print again."""
+"""What we claim about speed: figures that anyone can print again."""

@@ -1,4 +1,4 @@
-"""This room is for `make bench`: every figure, one after the other. `python -m benchmarks NAME …` prints some."""
+"""Every figure of `make bench`, one after the other. `python -m benchmarks NAME …` prints some."""
 
 import logging
 import sys

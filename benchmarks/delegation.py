@@ -1,4 +1,4 @@
-"""This room is for what delegation costs: a subagent more, gates and budgets on every agent, a long conversation."""
+"""What delegation costs: a subagent more, gates and budgets on every agent, a long conversation."""
 
 import asyncio
 import gc
@@ -26,12 +26,12 @@ from benchmarks.workload import (
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Ask, Listener, Model, Reply
+from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
-from drone.alone import order_from
 from drone.crew import Crew
+from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel, by_prompt, call
 from drone.settings import Settings
 from drone.tools.tool import FunctionTools, Joined
@@ -39,7 +39,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
-from mcc.view.spared import CHARACTERS_PER_TOKEN, spared
+from mcc.view.figures import CHARACTERS_PER_TOKEN, saved_by_delegation
 
 ROOT = Path(__file__).resolve().parents[1]
 SPAWNS = 16
@@ -195,8 +195,8 @@ async def carrying() -> None:
         await crew.run(order, journal=journal)
         record = journal.fold.record()
         assert record is not None
-        saved = spared(record)
-        told = f"{saved.told // CHARACTERS_PER_TOKEN:,}"
+        saved = saved_by_delegation(record)
+        told = f"{saved.reported // CHARACTERS_PER_TOKEN:,}"
         worked = f"{saved.worked // CHARACTERS_PER_TOKEN:,}"
         rows.append((prompt, len(record.subagent_history), worked, told, f"{saved.tokens:,}", f"{saved.share:.0%}"))
     await crew.close()

@@ -1,4 +1,4 @@
-"""This room is for a fake model server: deterministic, fast, in both wire formats, plain and streamed.
+"""A fake model server: deterministic, fast, in both wire formats, plain and streamed.
 
     python -m benchmarks.fake_llm PORT        # prints "ready PORT" when it listens; port 0 takes a free one
 

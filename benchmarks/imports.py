@@ -1,4 +1,4 @@
-"""This room is for how long it takes until something can be used: `import drone`, `mcc --help`."""
+"""How long it takes until something can be used: `import drone`, `mcc --help`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""This room is for journal entries per second: 100 orders at once, beside one raw commit per row in the same run."""
+"""Journal entries per second: 100 orders at once, beside one raw commit per row in the same run."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from psycopg import sql
 
 from benchmarks.stored import Silent, Trusted
 from benchmarks.workload import table
-from drone.worker.told import Teller
-from drone.worker.writer import Writer
+from drone.worker.broadcaster import Broadcaster
+from drone.worker.journal import Writer
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, fresh_id
@@ -37,8 +37,7 @@ from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import now
 from mcc.contracts.usage import Usage
 from mcc.store.migrate import upgrade
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.store import Store, open_store
 from mcc.store.values import Batch, Claim
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -134,7 +133,7 @@ def by_a_drone(store: Store) -> int:
 
 
 async def _by_a_drone(store: Store, claims: list[Claim]) -> int:
-    writer = Writer(store, Trusted(), Teller(Silent()))
+    writer = Writer(store, Trusted(), Broadcaster(Silent()))
     committing = asyncio.create_task(writer.run())
 
     async def turn(claim: Claim) -> int:

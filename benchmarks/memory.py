@@ -19,8 +19,7 @@ from typing import Any
 import httpx
 
 from benchmarks.workload import fake_provider, table
-from mcc.local.family import Family
-from mcc.local.housed import housed
+from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 
@@ -133,7 +132,7 @@ def place() -> Iterator[Place]:
         environment = {**os.environ, "FAKE_KEY": "benchmark"}
         settings = load(data_dir=data, port=0, host="127.0.0.1", workspace_roots=(work,))
         family = Family(settings, Staff(flower=False, slots=SLOTS), purpose="run", environment=environment)
-        with housed(family):
+        with family_in_thread(family):
             headers = {"Authorization": f"Bearer {family.token}"}
             with httpx.Client(base_url=f"{family.url}/api/v1", headers=headers, timeout=120) as client:
                 yield Place(family, client, work)

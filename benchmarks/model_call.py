@@ -1,4 +1,4 @@
-"""This room is for the cost of one model call: our adapters beside a bare httpx loop, on the same fake server.
+"""The cost of one model call: our adapters beside a bare httpx loop, on the same fake server.
 
 python -m benchmarks.model_call [TURNS]     # a turn is nine calls; prints CPU milliseconds per call
 """
@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask, Model
+from drone.agent.model import Ask, Model
 from drone.models.anthropic import anthropic_model
 from drone.models.openai import openai_model
 from drone.models.remote import Endpoint

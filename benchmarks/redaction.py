@@ -12,9 +12,9 @@ from typing import Any
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, Model, WantedCall
-from drone.alone import order_from
+from drone.agent.model import Ask, Model, WantedCall
 from drone.crew import Crew
+from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel
 from drone.settings import Settings
 from mcc.redaction import Redactor

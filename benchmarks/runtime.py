@@ -1,4 +1,4 @@
-"""This room is for the runtime's own cost: CPU per model call, and many turns at once in one process."""
+"""The runtime's own cost: CPU per model call, and many turns at once in one process."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ from benchmarks.workload import (
     table,
 )
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Model
+from drone.agent.model import Model
 from drone.collector import calm
 
 REPEATS = 5

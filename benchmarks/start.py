@@ -1,4 +1,4 @@
-"""This room is for the way to a drone: from POST to `agent.started` at a viewer, beside bare Celery."""
+"""The way to a drone: from POST to `agent.started` at a viewer, beside bare Celery."""
 
 import json
 import os
@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 import httpx
 import redis
 
-from benchmarks.plain_celery import REACHED, URL_NAME, app, stamp
+from benchmarks.plain_celery import PREFIX, REACHED, URL_NAME, app, stamp
 from benchmarks.workload import table
-from mcc.local.family import Family
-from mcc.local.housed import housed
+from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 
@@ -26,7 +25,7 @@ WARM = 5
 def main() -> None:
     with TemporaryDirectory(prefix="mcc-") as folder:
         settings = load(data_dir=Path(folder), port=0, host="127.0.0.1")
-        with housed(Family(settings, Staff(flower=False), purpose="run")) as family:
+        with family_in_thread(Family(settings, Staff(flower=False), purpose="run")) as family:
             ours = [_first_word(family.url, family.token) for _ in range(ORDERS + WARM)][WARM:]
             bare = _bare_celery(f"unix://{Path(folder) / 'run' / 'redis.sock'}")
     rows = [
@@ -72,7 +71,7 @@ def _bare_celery(redis_url: str) -> list[float]:
 def _one_task(answers: "redis.Redis") -> float:
     sent = time.monotonic_ns()
     stamp.delay(sent)
-    answer = answers.blpop(REACHED, timeout=30)
+    answer = answers.blpop(PREFIX + REACHED, timeout=30)
     if answer is None:
         raise TimeoutError("the plain Celery worker did not answer")
     began, reached = json.loads(answer[1])

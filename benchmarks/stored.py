@@ -1,26 +1,24 @@
-"""This room is for turns with the real store behind them: placed, claimed, journaled in groups, finished."""
+"""Turns with the real store behind them: placed, claimed, journaled in groups, finished."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
-from drone.agent.ports import Model
+from drone.agent.model import Model
+from drone.worker.async_store import AsyncStore
+from drone.worker.broadcaster import Broadcaster
 from drone.worker.ending import Finisher
-from drone.worker.refusals import Refusals
-from drone.worker.runs import Runs
-from drone.worker.told import Teller
-from drone.worker.writer import Writer
+from drone.worker.executions import Executions, Refusals
+from drone.worker.journal import Writer
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, Outcome
 from mcc.contracts.status import OrderStatus
-from mcc.dispatch.hints import Told
+from mcc.dispatch.publisher import Message
 from mcc.store.migrate import upgrade
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
-from mcc.store.sql.store import open_store
+from mcc.store.store import Store, open_store
 
 LEASE_SECONDS = 600.0
 
@@ -34,7 +32,7 @@ class Trusted:
 class Silent:
     """Nobody watches."""
 
-    async def tell(self, told: Iterable[Told]) -> bool:
+    async def publish(self, messages: Iterable[Message]) -> bool:
         return True
 
 
@@ -44,35 +42,37 @@ async def stored_turns(database_url: str, model: Model) -> AsyncIterator[Callabl
     upgrade(database_url)
     store = open_store(database_url)
     incarnation = _register(store)
-    offload, teller, runs = Offload(4), Teller(Silent()), Runs()
-    writer = Writer(store, Trusted(), teller)
-    finisher = Finisher(store, offload, teller)
+    calls, broadcaster, executions = AsyncStore(store), Broadcaster(Silent()), Executions()
+    writer = Writer(store, Trusted(), broadcaster)
+    finisher = Finisher(calls, broadcaster)
     committing = asyncio.create_task(writer.run())
 
     async def turn() -> None:
-        placed = await offload(
-            store.orders.place, NewOrder(prompt=prompt_of_a_turn(), limits=LIMITS), principal="bench"
+        placed = await calls.once(
+            lambda store: store.orders.place(NewOrder(prompt=prompt_of_a_turn(), limits=LIMITS), principal="bench")
         )
-        run = runs.enter(placed.order.id)
-        claim = await offload(
-            store.claims.claim, placed.order.id, incarnation=incarnation, claim_token=fresh_id(), drone="bench"
+        execution = executions.enter(placed.order.id)
+        claim = await calls.once(
+            lambda store: store.claims.claim(
+                placed.order.id, incarnation=incarnation, claim_token=fresh_id(), drone="bench"
+            )
         )
-        if run is None or claim is None:
+        if execution is None or claim is None:
             raise RuntimeError("an order of the benchmark could not be claimed")
         fold = Fold(claim.order.id, claim.order.session_id)
         fold.last_seq, fold.attempt = claim.last_seq, 1
         journal = writer.open(claim.order.id, claim.epoch, fold)
-        run.hold(claim, journal, Refusals(store.controls, offload))
+        execution.hold(claim, journal, Refusals(calls))
         answer = await our_turn(model, journal, claim.order.id)
-        await finisher.finish(run, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
-        runs.leave(run)
+        await finisher.finish(execution, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
+        executions.leave(execution)
 
     try:
         yield turn
     finally:
         committing.cancel()
         writer.close()
-        offload.close()
+        calls.close()
         store.close()
 
 

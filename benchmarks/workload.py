@@ -1,4 +1,4 @@
-"""This room is for the workload of the runtime's figures: one turn is a master, four subagents side by side, 38 calls.
+"""The workload of the runtime's figures: one turn is a master, four subagents side by side, 38 calls.
 
 The master delegates once to `CHILDREN` subagents, each of which looks something up `ROUNDS` times and reports; so a
 turn is 2 + CHILDREN x (ROUNDS + 1) model calls, ROUNDS + 3 of them one after another.
@@ -20,7 +20,8 @@ from pathlib import Path
 import httpx
 
 from drone.agent.agent import Agent
-from drone.agent.ports import Journal, Model
+from drone.agent.journal import Journal
+from drone.agent.model import Model
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from drone.agent.gates.report_gate import ReportGate as ReportGate
     from drone.agent.gates.state_gate import StateGate as StateGate
     from drone.agent.memory import MemoryJournal as MemoryJournal
-    from drone.agent.past import Past as Past
     from drone.agent.report import Report as Report
     from drone.agent.subagents.spawning import DepthExceeded as DepthExceeded
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
+    from drone.agent.tree import Tree as Tree
     from drone.crew import Crew as Crew
     from drone.isolated import Fork as Fork
     from drone.isolated import ForkResult as ForkResult
@@ -48,7 +48,6 @@ _HOMES = {
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.memory",
     "Models": "drone.models.registry",
-    "Past": "drone.agent.past",
     "Report": "drone.agent.report",
     "ReportGate": "drone.agent.gates.report_gate",
     "Settings": "drone.settings",
@@ -57,6 +56,7 @@ _HOMES = {
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",
     "SubagentRunner": "drone.isolated",
+    "Tree": "drone.agent.tree",
     "load_agent": "drone.library",
     "StateGate": "drone.agent.gates.state_gate",
     "tool": "drone.tools.tool",

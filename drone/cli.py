@@ -1,4 +1,4 @@
-"""This room is for the command `drone`: one worker, or one turn without broker and database."""
+"""The command `drone`: `work` runs a worker, `run` does one order without broker and database."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ def work(
 
     Example: drone work --queues default,slow --slots 50
     """
-    from drone.worker.main import work as serve
+    from drone.worker.app import work as serve
 
     raise typer.Exit(serve(_settings(queues=queues, slots=slots, name=name)))
 
@@ -47,7 +47,7 @@ def run(
 
     Example: drone run "Explain this repository" --limit rounds=20
     """
-    from drone.alone import order_from, run_here
+    from drone.local_run import order_from, run_here
 
     directory = (workspace or Path()).resolve()
     try:
@@ -61,15 +61,16 @@ def run(
 
 
 def _settings(**given: Any) -> "Settings":
-    from drone.settings import SettingsProblem, load
+    from drone.settings import load
+    from mcc.configuration.settings import BadSettings
 
     try:
         settings = load(**given)
-    except SettingsProblem as problem:
+    except BadSettings as problem:
         _say(f"drone: {problem}")
         raise typer.Exit(USAGE) from problem
-    if told := settings.configuration.told:
-        _say(one_line(told, 2_000))
+    if summary := settings.configuration.summary:
+        _say(one_line(summary, 2_000))
     return settings
 
 

@@ -1,4 +1,4 @@
-"""This room is for the garbage collector, which must not walk thousands of live transcripts all the time."""
+"""Settings of Python's garbage collector, for a process with thousands of live transcripts."""
 
 import gc
 

@@ -1,20 +1,21 @@
-"""This room is for the crew: all that a drone has at hand to run an order, from its workspace to its outcome."""
+"""The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
 from contextlib import closing
 from dataclasses import replace
 from typing import assert_never
 
-from drone.agent.controls.bridge import Bridge
+from drone.agent.controls.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.past import Past
-from drone.agent.ports import Journal, ToolSet
+from drone.agent.journal import Journal
 from drone.agent.redacted import RedactedJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.offers import offers
-from drone.agent.subagents.wanted import CannotHire
+from drone.agent.subagents.spawning import CannotHire
 from drone.agent.threads import Pools, in_thread
+from drone.agent.toolset import ToolSet
+from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Terms
 from drone.models.redacted import RedactedModels
@@ -24,22 +25,20 @@ from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from drone.settings import Settings
-from drone.tools.agent_files import agent_files
-from drone.tools.agents_aside import AgentReader
-from drone.tools.artifacts import ArtifactTools
+from drone.tools.agent_files import AgentReader, agent_files
+from drone.tools.artifact_tools import ArtifactTools
 from drone.tools.catalog import Toolbox
-from drone.tools.detected import DETECTION, Detected
+from drone.tools.environment_gate import DETECTION, Detected
 from drone.tools.provision import provision
-from drone.tools.redacted import Redacted
 from drone.tools.tool import Joined
-from mcc.configuration.agents import AgentConsent
-from mcc.configuration.trust import TrustStore
+from drone.tools.wrappers import Redacted
+from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.definitions.files import place_of
+from mcc.definitions.scopes import place_of
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
@@ -50,7 +49,7 @@ WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
 
 
 class Crew:
-    """Everything that a drone needs to run orders, without broker or database. Safe for many orders at once."""
+    """Runs orders with the agents, models and tools of one drone, without broker or database; many orders at once."""
 
     def __init__(
         self,
@@ -64,6 +63,7 @@ class Crew:
         self._definitions = definitions
         self._models = models
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
+        self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self._trust = trust or settings.trust_store()
         self.pools = Pools()
@@ -77,21 +77,21 @@ class Crew:
         order: WorkOrder,
         *,
         journal: Journal,
-        bridge: Bridge | None = None,
-        past: Past | None = None,
+        router: ControlRouter | None = None,
+        tree: Tree | None = None,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
     ) -> Outcome:
-        """One turn of the Master Agent; `bridge` brings what people ask of its agents.
+        """One turn of the Master Agent; `router` carries controls to its agents.
 
-        `past`: what the journal says of a turn that another drone began; it goes on where that was. `session`: the
-        turns before this one, for a turn that begins; one that goes on has kept them. `workspace`: what the order works
-        in, opened by whoever holds it; None = it is opened here. Raises `JournalError`, `Exhausted` and CancelledError;
-        everything else is in the outcome.
+        `tree`: what the journal says of a turn that another drone began, without a router that knows it. `session`: the
+        session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
+        order's workspace, if the caller has opened it; None = it is opened here. Raises `JournalError`, `Exhausted` and
+        CancelledError; everything else is in the outcome.
         """
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
-        turn = Turn.begun(written, Budget(order.limits or Limits()), bridge, past, threads)
+        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads)
         try:
             workspace = workspace or await threads.claim(self._workspace, order)
             known = await threads.claim(self._agents_in, workspace)
@@ -99,11 +99,11 @@ class Crew:
             hiring = Hiring(known, models, turn, Terms(order.result_schema, order.rules))
             await threads.gate(hiring.make_gates, order.agent)
             earlier = tuple(map(redactor.model, session))
-            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.past), earlier)
+            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.tree), earlier)
         except CannotHire as error:
             return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
         prompt = redactor.text(order.prompt)
-        task = Task(prompt, turn.past.root or root_record_id(order.id), title_of(prompt))
+        task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
         return redactor.model(outcome_of(await master.run(task, turn)))
 
     def agents(self) -> tuple[Capability, ...]:
@@ -115,9 +115,10 @@ class Crew:
         return (*self._toolbox.capabilities(), *known)
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
-        """Whether some agent of the order can write in its workspace, whose tools no other one has more of. Blocks.
+        """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.
 
-        Where that cannot be told it counts as writing.
+        Only the master is looked at: a child never gets a tool that its parent does not have. True where it cannot be
+        found out, since an order that only reads shares its workspace with others.
         """
         try:
             there = self._toolbox.tools(workspace).specs()
@@ -130,12 +131,12 @@ class Crew:
 
     @property
     def custody(self) -> Custody | None:
-        """Who looks after the programs that tools run; None where none are run."""
+        """What looks after the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
 
     @property
     def sandbox(self) -> str:
-        """What programs run in here, or why none do."""
+        """The sandbox that programs run in, or why none run, as a sentence."""
         return self._toolbox.sandbox
 
     def models(self) -> tuple[Capability, ...]:
@@ -147,7 +148,7 @@ class Crew:
             await in_thread(self.custody.close)
 
     def _agents_in(self, workspace: Workspace | None) -> Definitions:
-        """The agents that an order may hire there. Blocks."""
+        """The agents that an order with this workspace may hire, its own agent files included. Blocks."""
         if workspace is None:
             return self._definitions
         consent = AgentConsent.read(self._trust, workspace.root)
@@ -156,12 +157,12 @@ class Crew:
         trusted = {file.name for file in found if consent.covers(place_of(file.name), file.content)}
         files = [replace(file, content=clean(file.content)) for file in found]
         with closing(AgentReader()) as read:
-            return self._definitions.nearer(files, read, trusted)
+            return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _tools(self, workspace: Workspace | None, past: Past) -> ToolSet:
+    def _tools(self, workspace: Workspace | None, tree: Tree) -> ToolSet:
         """The tools of an order with this workspace, or without one."""
-        detected = Detected(already=past.succeeded(DETECTION))
-        tools = Joined(self._toolbox.tools(workspace, detected), ArtifactTools())
+        detected = Detected(already=DETECTION in tree.succeeded)
+        tools = Joined(self._toolbox.tools(workspace, detected), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
     def _workspace(self, order: WorkOrder) -> Workspace | None:

@@ -1,4 +1,4 @@
-"""This room is for hiring: the agents of one order, each with its model, its tools and its limits."""
+"""Making the agents of one order, each with its model, its tools and its limits."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,24 +10,25 @@ from drone.agent.definitions import Definitions
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Model, ToolSet
+from drone.agent.model import Model
+from drone.agent.parts import Hired
 from drone.agent.prompt import inventory
-from drone.agent.session import note_of
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
-from drone.agent.subagents.wanted import CannotHire, Wanted
+from drone.agent.subagents.spawning import CannotHire, Wanted
+from drone.agent.toolset import ToolSet
+from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
-from drone.tools.only import Only
 from drone.tools.provision import provision
-from drone.tools.timed import Timed
 from drone.tools.tool import Joined
+from drone.tools.wrappers import Only, Timed
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, Rule
-from mcc.definitions.groups import expanded
+from mcc.definitions.rights import expanded
 from mcc.rules.errors import RuleError, SchemaError
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
@@ -35,9 +36,9 @@ _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEG
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """What a child takes over from whoever hires it, and may not go beyond.
+    """What a parent passes on to its children, which get no more than that.
 
-    `delegation` are its delegation tools, `spawns` the agents that it may hire (None = every one).
+    `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one).
     """
 
     model: Model
@@ -71,9 +72,9 @@ class Hiring:
         return self.turn.budget.limits
 
     def make_gates(self, master: str | None = None) -> None:
-        """Have every agent's gate made and kept, so that hiring does not hold the loop up; for a thread.
+        """Make the gate of every agent, so that hiring finds them compiled and does not hold the event loop up. Blocks.
 
-        `master` answers for the order. A gate that cannot be made is told by whoever hires its agent.
+        `master` is the agent that answers for the order. What is wrong with a gate is raised when its agent is hired.
         """
         for name, definition in self.definitions.agents.items():
             with suppress(CannotHire):
@@ -92,7 +93,7 @@ class Hiring:
         return self._agent(definition, Parent(self._model(asked), tools), Wanted(name, 0, model=asked), notes, session)
 
     def child(self, wanted: Wanted, parent: Parent) -> Agent:
-        """Raises `CannotHire`."""
+        """An agent below `parent`, as it was asked for. Raises `CannotHire`."""
         definition = self._definition(wanted.agent_type)
         own = wanted.model if wanted.model not in (None, INHERIT) else _own_model(definition)
         above = parent if own is None else replace(parent, model=self._model(own))
@@ -118,7 +119,7 @@ class Hiring:
         notes: Sequence[AgentStep] = (),
         session: Sequence[EarlierTurn] = (),
     ) -> Agent:
-        """`parent` with the model that the agent gets; `wanted` with what was asked for."""
+        """The agent of this definition. `parent` has the model that the agent gets, `wanted` what was asked for."""
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
@@ -135,14 +136,16 @@ class Hiring:
             model=parent.model,
             tools=own,
             limits=self.limits,
-            requested_model=wanted.model,
             gate=gate,
-            owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
-            tools_requested=definition.tools if wanted.groups is None else wanted.groups,
-            notes=(*notes, *given.told([spec.name for spec in specs])),
-            inventory=inventory(specs, team if delegation else {}, given.missing),
-            session=session,
-            origin=self.definitions.known.origin(definition.name),
+            hired=Hired(
+                requested_model=wanted.model,
+                owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
+                tools_requested=definition.tools if wanted.groups is None else wanted.groups,
+                notes=(*notes, *given.steps([spec.name for spec in specs])),
+                inventory=inventory(specs, team if delegation else {}, given.missing),
+                session=tuple(session),
+                origin=self.definitions.known.origin(definition.name),
+            ),
         )
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
@@ -151,7 +154,7 @@ class Hiring:
         )
 
     def _gate(self, definition: AgentDefinition, *, is_subagent: bool) -> Gate | None:
-        """The order's own terms count for the agent that answers it."""
+        """The gate of an agent: what its definition asks for and, for the master, what the order demands as well."""
         terms = Terms() if is_subagent else self.terms
         try:
             return gate_for(definition, is_subagent=is_subagent, result_schema=terms.result_schema, rules=terms.rules)
@@ -161,8 +164,8 @@ class Hiring:
     def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:
         """The usable agents that this one may delegate to, with what models are told of them, in its file's order.
 
-        A child may delegate to those that its parent may delegate to as well. An agent whose file is broken is left
-        out here; registration tells its problem.
+        A child may delegate only where its parent may. An agent whose file is broken is left out; the registration
+        of the drone tells its problem.
         """
         known = self.definitions.agents
         names = self.definitions.spawns(definition.name)
@@ -175,5 +178,5 @@ def _own_model(definition: AgentDefinition) -> str | None:
 
 
 def _for_reports(definition: AgentDefinition) -> tuple[str, ...]:
-    """What reads the whole of a shortened report, for an agent that gets reports."""
+    """The tool that an agent which gets reports reads the whole of a shortened one with; its file may forbid it."""
     return () if READ_ARTIFACT in expanded(definition.disallowed_tools) else (READ_ARTIFACT,)

@@ -1,4 +1,4 @@
-"""This room is for a runner of single agents inside somebody else's program: the port, and the one that ships."""
+"""A runner of single agents inside another program: the Protocol to write against, and the runner that ships."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,22 +11,22 @@ from drone.agent.agent import Agent
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.mishap import mishap
-from drone.agent.ports import Model, ToolSet
+from drone.agent.model import Model
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import run_child
-from drone.agent.subagents.spawning import CannotSpawn, check_depth
-from drone.agent.subagents.wanted import CannotHire, Wanted
+from drone.agent.subagents.spawning import CannotHire, CannotSpawn, Wanted, check_depth
+from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Parent
 from drone.library import Tool, toolset
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
-from drone.tools.artifacts import ArtifactTools
+from drone.tools.artifact_tools import ArtifactTools
 from drone.tools.catalog import Toolbox
-from drone.tools.groups import UnknownToolName, expand
+from drone.tools.provision import UnknownToolName, expand
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced
@@ -114,6 +114,7 @@ class InProcessRunner:
         self._models = _Named(models) if isinstance(models, Mapping) else models
         self._workspace = None if workspace is None else Path(workspace).resolve()
         self._tools = toolset(tools)
+        self._artifacts = ArtifactTools()
         self._limits = limits or Limits()
 
     async def run_isolated(
@@ -188,7 +189,7 @@ class InProcessRunner:
     async def _hired(self, fork: Fork, turn: Turn) -> Agent:
         hiring = Hiring(self._overridden(fork), self._models, turn)
         await turn.threads.gate(hiring.make_gates)
-        tools = Joined(await turn.threads.tool(self._workspace_tools, fork.cwd), ArtifactTools(), self._tools)
+        tools = Joined(await turn.threads.tool(self._workspace_tools, fork.cwd), self._artifacts, self._tools)
         if fork.tools is not None:
             expand(fork.tools, [spec.name for spec in tools.specs()])
         wanted = Wanted(fork.agent_name, fork.depth + 1, model=fork.model)

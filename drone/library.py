@@ -1,19 +1,19 @@
-"""This room is for the runtime as a library: an agent from a definition, a model and whatever may serve as tools."""
+"""The runtime as a library: an agent from a definition, a model, and functions, tool sets or agents as its tools."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from drone.agent import agent
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import gate_for
-from drone.agent.ports import Model, ToolSet
+from drone.agent.model import Model
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
-from drone.tools.timed import Timed
+from drone.agent.toolset import ToolSet
 from drone.tools.tool import FunctionTools, Joined
+from drone.tools.wrappers import Timed
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import FILE_BYTES, decoded
@@ -36,9 +36,7 @@ class Agent(agent.Agent):
         model: Model,
         tools: ToolSet | Iterable[Tool] | None = None,
         limits: Limits | None = None,
-        requested_model: str | None = None,
         gate: Gate | None = None,
-        notes: Sequence[AgentStep] = (),
     ) -> None:
         limits = limits or Limits()
         super().__init__(
@@ -46,9 +44,7 @@ class Agent(agent.Agent):
             model=model,
             tools=Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds),
             limits=limits,
-            requested_model=requested_model,
             gate=gate or gate_for(definition, is_subagent=False),
-            notes=notes,
         )
 
 

@@ -1,4 +1,4 @@
-"""This room is for `make demo`: the whole family, one order on this very repository, and what came of it."""
+"""The demo of `make demo`: a whole family, one order on this very repository, and what came of it."""
 
 import os
 import shlex
@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 PROMPT = "Explain this repository"
 CHECKOUT = Path(__file__).resolve().parents[1]
 
-OFFLINE = (
-    "This was the offline model, which follows fixed rules: no other one is set up here. Set ANTHROPIC_API_KEY, "
-    "OPENAI_API_KEY or OPENROUTER_API_KEY, or start Ollama, to have a language model do it."
-)
-
 
 def main() -> int:
     """Answers the exit code: 0 when the order succeeded.
@@ -28,9 +23,8 @@ def main() -> int:
     from mcc.cli.options import plain_errors, say_configuration
     from mcc.cli.server import refusals
     from mcc.client import MCC
-    from mcc.configuration.own import demo_data_dir
-    from mcc.local.family import Family
-    from mcc.local.housed import housed
+    from mcc.configuration.places import demo_data_dir
+    from mcc.local.family import Family, family_in_thread
     from mcc.local.programs import Staff
     from mcc.settings import load
 
@@ -39,7 +33,7 @@ def main() -> int:
         settings = load(data_dir=data_dir, port=0, host="127.0.0.1", workspace_roots=(CHECKOUT,))
         say_configuration(settings)
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
-        with housed(Family(settings, Staff(flower=False), purpose="run", tell=print)) as family:
+        with family_in_thread(Family(settings, Staff(flower=False), purpose="run", notify=print)) as family:
             print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)
             with MCC(family.url, token=family.token) as client:
                 return _show_one_order(client, settings)
@@ -62,8 +56,8 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     """Which model, what it cost, where it is kept."""
     from mcc.cli.printing import print_pairs
     from mcc.client import NotFound
+    from mcc.configuration.providers import OFFLINE, any_key
     from mcc.view import figures
-    from mcc.view.spared import spared
 
     order = client.orders.get(order_id)
     usage, place = order.usage, settings.data_dir
@@ -74,7 +68,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     except NotFound:
         print(f"order   {order_id}\nNo agent started, so there is no record.")
         return
-    children = spared(record)
+    savings = figures.saved_by_delegation(record)
     print_pairs(
         (
             ("order", order.id),
@@ -83,14 +77,17 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
             ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
             (
                 "delegated",
-                f"{children.tokens:,} tokens ({children.share:.0%}) of the subagents' work never reached the master",
+                f"{savings.tokens:,} tokens ({savings.share:.0%}) of the subagents' work never reached the master",
             ),
             ("kept in", place),
             ("look again", f"mcc up --data-dir {again}, then: mcc orders record {order.id} --data-dir {again}"),
         )
     )
-    if record.model.effective.startswith("offline"):
-        print(OFFLINE)
+    if record.model.effective.startswith(OFFLINE):
+        print(
+            "This was the offline model, which follows fixed rules: no other one is set up here. "
+            f"Set {any_key()}, or start Ollama, to have a language model do it."
+        )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""This room is for the agent runtime: the loop, its transcript, budget, subagents. No provider, no broker."""
+"""The agent runtime: the loop, its transcript, budget, subagents. No provider, no broker."""

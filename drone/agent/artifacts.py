@@ -1,8 +1,8 @@
-"""This room is for artifacts: texts too long for a transcript, kept whole and read piece by piece."""
+"""Artifacts: texts too long for a transcript, kept whole and read piece by piece."""
 
 from collections.abc import Awaitable, Callable
 
-from drone.agent.ports import Journal
+from drone.agent.journal import Journal
 
 READ_ARTIFACT = "read_artifact"
 """The tool that reads them."""

@@ -1,4 +1,4 @@
-"""This room is for the agents of an installation: their files found and read once, the shipped and the operator's."""
+"""The agents of an installation: their files found and read once, the shipped and the operator's."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,9 @@ from pathlib import Path
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability
 from mcc.contracts.shape import digest
-from mcc.definitions.errors import DefinitionError
-from mcc.definitions.files import MASTER, AgentFile, Reader, workspace_agent
-from mcc.definitions.front_matter import FILE_BYTES
-from mcc.definitions.groups import TOOL_GROUPS, GroupTable, expanded
-from mcc.definitions.scopes import Agents, installed, with_workspace
+from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, expanded
+from mcc.definitions.scopes import MASTER, AgentFile, Agents, Reader, installed, with_workspace, workspace_agent
 from mcc.rules.report import few
 
 __all__ = ["MASTER", "Definitions", "shipped_prompts"]
@@ -59,13 +57,18 @@ class Definitions:
         return few([str(one) for one in (*self.known.refused, *self.known.warnings)], TOLD, TOLD_CHARACTERS)
 
     def nearer(
-        self, files: Iterable[AgentFile], read: Reader = workspace_agent, trusted: Collection[str] = ()
+        self,
+        files: Iterable[AgentFile],
+        read: Reader = workspace_agent,
+        trusted: Collection[str] = (),
+        doubt: str = "",
     ) -> "Definitions":
         """With the agents of an order's workspace before these, none of them with more rights than the operator's.
 
-        `trusted` are the names of those files that the operator agreed to, to replace an agent or to choose a model.
+        `trusted` are the names of those files that the operator agreed to, to replace an agent or to choose a model;
+        `doubt` says why that cannot be known.
         """
-        return Definitions(with_workspace(self.known, files, self.groups, read, trusted), self.groups)
+        return Definitions(with_workspace(self.known, files, self.groups, read, trusted, doubt), self.groups)
 
     def get(self, name: str) -> AgentDefinition:
         """Raises LookupError with a sentence: there is no such agent, or its file is broken."""

@@ -1,9 +1,9 @@
-"""This room is for a journal in memory: the runtime without a database, for embedding, `drone run` and tests."""
+"""A journal in memory: the runtime without a database, for embedding, `drone run` and tests."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from drone.agent.ports import DeltaKind
+from drone.agent.journal import DeltaKind
 from drone.agent.threads import in_thread
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ORDER, Draft, Entry, Fact, Origin
@@ -57,9 +57,11 @@ class MemoryJournal:
     async def cleared(self) -> None:
         """Nobody else can hold this order."""
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
-        for draft in self.fold.closing(now(), status, error, under):
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+        drafts = self.fold.closing(now(), status, error, under)
+        for draft in drafts:
             self._take(draft)
+        return drafts
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         if self._hear is not None:

@@ -1,4 +1,4 @@
-"""This room is for the transcript's messages: frozen, and encoded once per wire format."""
+"""The transcript's messages: frozen, and encoded once per wire format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

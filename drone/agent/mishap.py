@@ -1,8 +1,8 @@
-"""This room is for mishaps: whatever a model or tool of somebody else raises, as words for those who must know."""
+"""Mishaps: whatever a model or tool of somebody else raises, as words for those who must know."""
 
 import asyncio
 
-from drone.agent.ports import JournalError
+from drone.agent.journal import JournalError
 from mcc.contracts.shape import repeated_key
 from mcc.rules.report import cut
 

@@ -1,12 +1,11 @@
-"""This room is for progress: an agent that goes round in circles is nudged, and then stopped."""
+"""Progress: an agent that goes round in circles is nudged, and then stopped."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from drone.agent.gates.gate import Finish
 from drone.agent.report import NoProgress
-from drone.agent.spoken import NUDGE
+from drone.agent.transcript import NUDGE
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, ModelReplied, Outcome, ToolFinished
 from mcc.contracts.record import ToolCall
@@ -59,41 +58,31 @@ class _Seen:
         return self.rounds == 1 and not self.done.is_error
 
 
+@dataclass(slots=True)
 class Progress:
-    """Watches one run. Everything counts once a round: a hundred bad calls in one reply are one bad round.
+    """Watches one run. Everything counts once a round: a hundred bad calls in one reply are one bad round."""
 
-    What a `finish` judges is not looked at: its gate counts the attempts itself.
-    """
-
-    def __init__(self, finish: Finish | None = None) -> None:
-        self._finish = finish
-        self._last: list[_Seen] = []
-        self._refused: deque[_Seen] = deque(maxlen=REMEMBERED)
-        self._failed = 0
-        self._said: ModelReplied | None = None
-        self._said_again = 1
-        self._silent = False
-
-    def begin_anew(self) -> None:
-        """Forget what was watched so far."""
-        self._last, self._failed, self._silent = [], 0, False
-        self._refused.clear()
-        self._said, self._said_again = None, 1
+    _last: list[_Seen] = field(default_factory=list)
+    _refused: deque[_Seen] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _failed: int = 0
+    _said: ModelReplied | None = None
+    _said_again: int = 1
+    _silent: bool = False
 
     def saw(
-        self, calls: Sequence[ToolCall], finished: Sequence[ToolFinished], reply: ModelReplied | None = None
+        self, watched: Sequence[tuple[ToolCall, ToolFinished]], reply: ModelReplied | None = None
     ) -> AgentStep | None:
-        """What one reply called and what came of it, in the same order; a nudge for the model, if one is due.
+        """What one reply called and what came of each call; a nudge for the model, if one is due.
 
-        Raises `NoProgress`.
+        Calls that the gate judges are left out: the gate counts the attempts itself. Raises `NoProgress`.
         """
         self._silent = False
-        told: list[str] = []
-        if seen := [self._with_last(call, done) for call, done in self._watched(calls, finished)]:
-            told.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
+        nudges: list[str] = []
+        if seen := [self._with_last(call, done) for call, done in watched]:
+            nudges.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
         if reply is not None and reply.finish_reason == "length" and (cut := _cut_off(reply)):
-            told.append(cut)
-        return AgentStep(name=NUDGE, message="\n".join(dict.fromkeys(told))) if told else None
+            nudges.append(cut)
+        return AgentStep(name=NUDGE, message="\n".join(dict.fromkeys(nudges))) if nudges else None
 
     def answered(self, text: str) -> AgentStep | None:
         """A reply that is the agent's answer; a nudge when it is empty. Raises `NoProgress` when the one before was."""
@@ -106,12 +95,9 @@ class Progress:
             name=NUDGE, message="Your last reply was empty. Go on with a tool call, or give your answer in words."
         )
 
-    def _watched(
-        self, calls: Sequence[ToolCall], finished: Sequence[ToolFinished]
-    ) -> Iterable[tuple[ToolCall, ToolFinished]]:
-        pairs = zip(calls, finished, strict=True)
-        owned = self._finish
-        return pairs if owned is None else (pair for pair in pairs if not owned.owns(pair[0].name))
+    def spoken_to(self) -> None:
+        """Somebody wrote to the agent: an empty reply before that is forgotten."""
+        self._silent = False
 
     def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
         """The call, counted on from the round before when it was the same there."""

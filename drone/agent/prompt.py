@@ -1,4 +1,4 @@
-"""This room is for the system prompt: what an agent's file says, and after it what the agent really has."""
+"""The system prompt: what an agent's file says, and after it what the agent really has."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

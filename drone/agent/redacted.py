@@ -1,7 +1,9 @@
 """A journal around a journal into which no known secret is written, whoever says it."""
 
-from drone.agent.ports import DeltaKind, Journal
-from mcc.contracts.journal import Fact, Origin
+from collections.abc import Sequence
+
+from drone.agent.journal import DeltaKind, Journal
+from mcc.contracts.journal import Draft, Fact, Origin
 from mcc.contracts.record import AgentEnd
 from mcc.redaction import Redactor
 
@@ -27,8 +29,8 @@ class RedactedJournal:
     async def kept(self, digest: str) -> str | None:
         return await self.journal.kept(digest)
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> None:
-        await self.journal.close(status, self._redactor.text(error), under)
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+        return await self.journal.close(status, self._redactor.text(error), under)
 
     def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
         self.journal.delta(origin, kind, round_number, attempt, offset, text)

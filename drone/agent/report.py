@@ -1,4 +1,4 @@
-"""This room is for the report: how an agent's run ended and what it brought."""
+"""The report: how an agent's run ended and what it brought."""
 
 from dataclasses import dataclass
 from enum import StrEnum

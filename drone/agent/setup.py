@@ -1,4 +1,4 @@
-"""This room is for the set-up of an agent: what its model is asked with in every round, kept for whoever takes over."""
+"""The set-up of an agent: what its model is asked with in every round, kept for whoever takes over."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""This room is for work side by side: the first part that fails ends the others, and is what the caller hears."""
+"""Work side by side: the first part that fails ends the others, and is what the caller hears."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

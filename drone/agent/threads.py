@@ -34,8 +34,9 @@ class NoThread(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Work(Generic[T]):
-    """One piece of work from when it is asked for until its thread ends."""
+    """One piece of work from when it is asked for until its thread ends. `owner`: whose bound it counts against."""
 
+    owner: str
     order_id: str
     function: Callable[[], T]
     result: "asyncio.Future[T]"
@@ -106,11 +107,15 @@ class Threads:
 
         Raises `NoThread`, and RuntimeError where the system has no thread left.
         """
-        if self.is_exhausted(order_id):
-            raise NoThread(self._why(order_id))
+        return await self.run_for(order_id, order_id, function, *arguments)
+
+    async def run_for(self, owner: str, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
+        """The same for work of an order that counts against the bound of `owner`, which many orders may share."""
+        if self.is_exhausted(owner):
+            raise NoThread(self._why(owner))
         context = copy_context()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        work = _Work(order_id, lambda: context.run(function, *arguments), result)
+        work = _Work(owner, order_id, lambda: context.run(function, *arguments), result)
         self._waiting.append(work)
         self._admit()
         try:
@@ -119,25 +124,25 @@ class Threads:
             self._let_go(work)
 
     def left_behind(self) -> Counter[str]:
-        """How many threads of each order go on although nobody has waited for them for a while."""
-        return Counter(work.order_id for work in self._running if self._is_left_behind(work))
+        """How many threads of each owner go on although nobody has waited for them for a while."""
+        return Counter(work.owner for work in self._running if self._is_left_behind(work))
 
-    def is_exhausted(self, order_id: str) -> bool:
-        """Whether every thread that this order may have is left behind."""
-        return self._taken[order_id] >= self._per_order <= self.left_behind()[order_id]
+    def is_exhausted(self, owner: str) -> bool:
+        """Whether every thread that this owner may have is left behind."""
+        return self._taken[owner] >= self._per_order <= self.left_behind()[owner]
 
     def keeps_waiting(self) -> bool:
-        """Whether some work has not begun that its own order does not hold up."""
+        """Whether some work has not begun that its own owner does not hold up."""
         if any(not work.begun for work in self._running):
             return True
-        return any(self._taken[work.order_id] < self._per_order for work in self._waiting)
+        return any(self._taken[work.owner] < self._per_order for work in self._waiting)
 
     def _is_left_behind(self, work: _Work[Any]) -> bool:
         return work.abandoned_at is not None and self._clock() - work.abandoned_at >= self._grace_seconds
 
     def _admit(self) -> None:
         for work in list(self._waiting):
-            taken = self._taken[work.order_id]
+            taken = self._taken[work.owner]
             if taken == 0 or (taken < self._per_order and len(self._running) < self._in_all):
                 self._waiting.remove(work)
                 self._begin(work)
@@ -145,7 +150,7 @@ class Threads:
     def _begin(self, work: _Work[Any]) -> None:
         work.admitted = True
         self._running.add(work)
-        self._taken[work.order_id] += 1
+        self._taken[work.owner] += 1
         try:
             ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin, self.witness)
         except RuntimeError as problem:
@@ -155,9 +160,9 @@ class Threads:
 
     def _over(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
         self._running.discard(work)
-        self._taken[work.order_id] -= 1
-        if not self._taken[work.order_id]:
-            del self._taken[work.order_id]
+        self._taken[work.owner] -= 1
+        if not self._taken[work.owner]:
+            del self._taken[work.owner]
         self.ended += 1
         problem = None if ending.cancelled() else ending.exception()
         if not work.result.done():
@@ -174,16 +179,16 @@ class Threads:
                 self._waiting.remove(work)
         elif work in self._running:
             work.abandoned_at = self._clock()
-            asyncio.get_running_loop().call_later(self._grace_seconds, self._refuse, work.order_id)
+            asyncio.get_running_loop().call_later(self._grace_seconds, self._refuse, work.owner)
 
-    def _refuse(self, order_id: str) -> None:
-        """What waits for a thread of this order waits in vain, once all of them are left behind."""
-        if not self.is_exhausted(order_id):
+    def _refuse(self, owner: str) -> None:
+        """What waits for a thread of this owner waits in vain, once all of them are left behind."""
+        if not self.is_exhausted(owner):
             return
-        for work in [one for one in self._waiting if one.order_id == order_id]:
+        for work in [one for one in self._waiting if one.owner == owner]:
             self._waiting.remove(work)
             if not work.result.done():
-                work.result.set_exception(NoThread(self._why(order_id)))
+                work.result.set_exception(NoThread(self._why(owner)))
 
     def _why(self, order_id: str) -> str:
         return (
@@ -194,15 +199,20 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """The threads of a process, by what they are for: what blocks in one of them holds up nothing in another."""
+    """The threads of a process, by what they are for: what blocks in one of them holds up nothing in another.
+
+    `looks` are those at workspaces, bounded by the root that they look under: a file system that does not answer holds
+    up this many of them for all orders there, and no process is better off than this one.
+    """
 
     tools: Threads = field(default_factory=lambda: Threads(per_order=8, in_all=64))
     gates: Threads = field(default_factory=lambda: Threads(per_order=2, in_all=16))
     claims: Threads = field(default_factory=lambda: Threads(per_order=1, in_all=16))
+    looks: Threads = field(default_factory=lambda: Threads(per_order=3, in_all=16))
 
     @property
     def every(self) -> tuple[Threads, ...]:
-        return (self.tools, self.gates, self.claims)
+        return (self.tools, self.gates, self.claims, self.looks)
 
     def tell(self, witness: Witness) -> None:
         """Have whoever wants to know told which thread works for which order."""
@@ -210,7 +220,8 @@ class Pools:
             one.witness = witness
 
     def left_behind(self) -> int:
-        return sum(one.left_behind().total() for one in self.every)
+        """How many threads go on in vain that another process would be free of."""
+        return sum(one.left_behind().total() for one in self.every if one is not self.looks)
 
     def exhausted_by(self, order_id: str) -> bool:
         """Whether this order has left all threads behind that it may have of one kind."""

@@ -1,28 +1,66 @@
-"""This room is for a run's transcript: what its model is shown, and how long that is."""
+"""The transcript of a run: what its model is shown, what journal entries say to it, and how long that is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
-from drone.agent.spoken import spoken
-from mcc.contracts.journal import Fact
+from mcc.contracts.control import SteerMode
+from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, Fact, GateChecked
+from mcc.contracts.order import EarlierTurn
+
+NUDGE = "nudge"
+VALIDATE = "validate"
+"""The tool of a gate that checks a result and ends nothing."""
+
+REPLY = "reply"
+"""`GateChecked.tool` of a reply without tool calls from an agent that has a gate."""
+
+TRY_FIRST = (
+    "You report that you are blocked, but you have not tried to look at anything. Try your tools first; if you are "
+    "blocked then, say what you tried and what came of it."
+)
+"""The error of a check, once in a run."""
+
+_REDIRECTED = "Your task has changed. Leave what you were doing; this is your task from now on:\n\n"
+
+NOTE = "session"
 
 
+@dataclass(slots=True)
 class Transcript:
-    """Only ever grows. `characters` counts its messages, and what is sent beside them with each question."""
+    """`opening` is what the run began with, `said` what came since. It only ever grows, at its end."""
 
-    def __init__(self, messages: Iterable[Message], characters_beside: int) -> None:
-        self.messages = list(messages)
-        self.characters = characters_beside + sum(map(length, self.messages))
+    opening: tuple[Message, ...] = field(default=(), compare=False)
+    said: list[Message] = field(default_factory=list)
+    characters_said: int = 0
+    characters_before: int = field(default=0, compare=False)
+
+    def open(self, messages: Iterable[Message], beside: int = 0) -> None:
+        """Begin with these messages. `beside`: characters that are sent with each question beside all messages."""
+        self.opening = tuple(messages)
+        self.characters_before = beside + sum(map(length, self.opening))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (*self.opening, *self.said)
+
+    @property
+    def characters(self) -> int:
+        """The length of a question that is asked now."""
+        return self.characters_before + self.characters_said
 
     def add(self, message: Message) -> None:
-        self.messages.append(message)
-        self.characters += length(message)
+        self.said.append(message)
+        self.characters_said += length(message)
 
-    def hear(self, *facts: Fact) -> None:
-        """Add what these entries say to the model, where they say something."""
-        for fact in facts:
-            if (text := spoken(fact)) is not None:
-                self.add(UserMessage(text))
+    def hear(self, text: str | None) -> None:
+        """What a journal entry says to the model, as a message of its own."""
+        if text is not None:
+            self.add(UserMessage(text))
+
+    def let_go(self) -> None:
+        """Nobody asks with it any more."""
+        self.opening, self.said = (), []
 
 
 def length(message: Message) -> int:
@@ -34,3 +72,34 @@ def length(message: Message) -> int:
             return len(text) + len(thinking)
         case _:
             return len(message.text)
+
+
+def spoken(fact: Fact) -> str | None:
+    """The user message that an entry puts into its record's transcript, word for word; None when it puts none.
+
+    A resumed run reads its transcript from the journal, so nothing else may ever be said to a model.
+    """
+    match fact:
+        case ControlApplied(control="steer", message=str() as text, mode=mode):
+            return _REDIRECTED + text if mode == SteerMode.REDIRECT else text
+        case AgentStep(name=name, message=text) if name == NUDGE:
+            return text
+        case BudgetWarned(message=text, used=used) if used is not None:
+            return text
+        case GateChecked(tool=tool, ok=False, errors=errors) if tool == REPLY:
+            return "\n".join(errors)
+        case _:
+            return None
+
+
+def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
+    """Each turn's prompt and answer; one without an answer says how it ended: each prompt is answered."""
+    for turn in turns:
+        yield UserMessage(turn.prompt)
+        yield AssistantMessage(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
+
+
+def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
+    """For people: how much of its session the agent was shown."""
+    before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
+    return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")

@@ -1,1 +1,1 @@
-"""This room is for models: one file per wire format, and what is put around them."""
+"""Models: one file per wire format, and what is put around them."""

@@ -1,28 +1,27 @@
-"""This room is for Anthropic's Messages API: what is asked, encoded once per message."""
+"""Anthropic's Messages API: what is asked, encoded once per message."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask, ModelError
+from drone.agent.model import Ask, ModelError
 from drone.models.anthropic_reply import MessageReply
-from drone.models.encoded import encoded
+from drone.models.body import encoded
 from drone.models.json_text import write
-from drone.models.parameters import sendable, unsendable
 from drone.models.remote import Endpoint, Remote
-from drone.models.tool_names import legal
+from drone.models.tool_specs import legal, sendable, unsendable
 from drone.models.transport import Target, Wire
+from mcc.configuration.providers import ANTHROPIC_FORM
 from mcc.contracts.journal import Thought
 from mcc.contracts.record import ToolCall
 from mcc.rules.patterns import Pattern
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 OUTPUT_TOKENS = 16_384
 """The API wants a cap on output; this one is sent when nobody sets another."""
 
-_WIRE = "anthropic"
+_WIRE = ANTHROPIC_FORM
 _CACHED = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_000}
@@ -158,6 +157,7 @@ def _thought(thought: Thought) -> Mapping[str, object] | None:
 
 def _call(call: ToolCall) -> Mapping[str, object]:
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
     return {"type": "tool_use", "id": call.call_id, "name": legal(call.name), "input": given}
 
 

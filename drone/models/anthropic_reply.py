@@ -1,10 +1,10 @@
-"""This room is for replies in the format of Anthropic's Messages API, whole or as events."""
+"""Replies in the format of Anthropic's Messages API, whole or as events."""
 
 from collections.abc import Mapping
 
 from drone.models.collected import Collected, Growing, as_text
 from drone.models.failures import parsed, told_inside
-from drone.models.spending import count
+from drone.models.prices import count
 from mcc.contracts.journal import Thought
 
 Json = Mapping[str, object]

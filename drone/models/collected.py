@@ -1,13 +1,12 @@
-"""This room is for a reply while it arrives: its pieces in order, told to the listener, and the whole at the end."""
+"""A reply while it arrives: its pieces in order, told to the listener, and the whole at the end."""
 
 import json
 from collections.abc import Iterable, Mapping
 
-from drone.agent.ports import Listener, ModelError, Reply, WantedCall
+from drone.agent.model import Listener, ModelError, Reply, WantedCall
 from drone.models.json_text import arguments, joined
-from drone.models.prices import Price
-from drone.models.spending import Spent
-from drone.models.tool_names import own_names
+from drone.models.prices import Price, Spent
+from drone.models.tool_specs import own_names
 from mcc.contracts.journal import Thought
 from mcc.contracts.usage import Usage
 

@@ -1,4 +1,4 @@
-"""This room is for server-sent events: bytes in pieces of any size go in, whole events come out."""
+"""Server-sent events: bytes in pieces of any size go in, whole events come out."""
 
 from typing import TypeAlias
 

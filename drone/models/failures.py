@@ -1,9 +1,9 @@
-"""This room is for what providers say when they fail: a sentence without secrets, and whether trying again may help."""
+"""What providers say when they fail: a sentence without secrets, and whether trying again may help."""
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from drone.agent.ports import ModelError
+from drone.agent.model import ModelError
 from drone.models.json_text import read
 from mcc.rules.patterns import Pattern
 

@@ -1,11 +1,18 @@
-"""This room is for falling back: models in order, the next one asked where the one before gave no reply."""
+"""Falling back: models in order, the next one asked where the one before gave no reply."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
-from drone.models.spending import Bill
+from drone.agent.model import (
+    Ask,
+    AskLater,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
+from drone.models.prices import Bill
 
 REST_SECONDS = 60.0
 """A model that failed is passed over for so long, unless no other is left."""

@@ -1,6 +1,13 @@
-"""This room is for the loop guard: a model around a model that ends a reply which repeats itself without end."""
+"""The loop guard: a model around a model that ends a reply which repeats itself without end."""
 
-from drone.agent.ports import Ask, DeltaKind, Listener, Model, ModelError, Reply
+from drone.agent.journal import DeltaKind
+from drone.agent.model import (
+    Ask,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
 
 LONGEST_UNIT = 200
 """Characters of what is repeated."""

@@ -1,4 +1,4 @@
-"""This room is for OpenAI-compatible chat completions: what is asked, encoded once per message."""
+"""OpenAI-compatible chat completions: what is asked, encoded once per message."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -6,17 +6,15 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask
-from drone.models.encoded import encoded
+from drone.agent.model import Ask
+from drone.models.body import encoded
 from drone.models.json_text import write
 from drone.models.openai_reply import ChatReply
-from drone.models.parameters import sendable
 from drone.models.remote import Endpoint, Remote
-from drone.models.tool_names import legal
+from drone.models.tool_specs import legal, sendable
 from drone.models.transport import Target, Wire
+from mcc.configuration.providers import OPENAI, OPENAI_FORM
 from mcc.contracts.record import ToolCall
-
-BASE_URL = "https://api.openai.com/v1"
 
 _EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 _UNREADABLE = "arguments_that_were_not_a_json_object"
@@ -27,7 +25,7 @@ class ChatCompletions:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        strict = urlsplit(endpoint.base_url).hostname == "api.openai.com"
+        strict = urlsplit(endpoint.base_url).hostname == OPENAI.host
         self._encode: Callable[[Message], bytes] = _encoded if strict else _encoded_with_thinking
         self._cap = "max_completion_tokens" if strict else "max_tokens"
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
@@ -87,7 +85,7 @@ def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 
 def _encoded(message: Message) -> bytes:
-    return encoded(message, "openai", partial(_fresh, with_thinking=False))
+    return encoded(message, OPENAI_FORM, partial(_fresh, with_thinking=False))
 
 
 def _encoded_with_thinking(message: Message) -> bytes:
@@ -128,15 +126,15 @@ def _call(call: ToolCall) -> dict[str, object]:
     """Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one."""
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
     return {
-        "id": call.call_id,
+        "id": call.call_id,  # ours, which differ where a provider's repeat: docs/decisions/06-own-call-ids.md
         "type": "function",
         "function": {"name": legal(call.name), "arguments": write(given).decode()},
     }
 
 
 def _tool(tool: ToolSpec) -> bytes:
-    known = tool.encoded.get("openai")
+    known = tool.encoded.get(OPENAI_FORM)
     if known is None:
         function = {"name": legal(tool.name), "description": tool.description, "parameters": sendable(tool.parameters)}
-        known = tool.encoded["openai"] = write({"type": "function", "function": function})
+        known = tool.encoded[OPENAI_FORM] = write({"type": "function", "function": function})
     return known

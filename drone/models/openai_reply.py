@@ -1,11 +1,11 @@
-"""This room is for replies in the format of OpenAI's chat completions, whole or in chunks, from any server."""
+"""Replies in the format of OpenAI's chat completions, whole or in chunks, from any server."""
 
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 from drone.models.collected import Collected, Growing, as_text
 from drone.models.failures import parsed, told_inside
-from drone.models.spending import count
+from drone.models.prices import count
 from mcc.contracts.journal import Thought
 
 Json = Mapping[str, object]

@@ -1,8 +1,16 @@
-"""This room is for prices: what a model's tokens cost, as far as it is known."""
+"""What model calls cost: prices, usage as providers tell it (checked, clamped, estimated where missing), bills."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from drone.agent.model import Reply
+from mcc.contracts.usage import Usage
 
 PER = 1_000_000
+
+MOST_TOKENS = 100_000_000
+"""No single call spends more; a provider that says so is not believed."""
+
+BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +30,53 @@ class Price:
 
 FREE = Price(0.0, 0.0)
 """What runs inside the drone: offline and scripted models."""
+
+
+def count(value: object) -> int | None:
+    """A number of tokens, 0 for a negative one; None for what is no believable number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_TOKENS:
+        return None
+    return int(max(0, value))
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the provider said so far; None = nothing believable. `input` includes the cached tokens."""
+
+    input: int | None = None
+    cached: int = 0
+    output: int | None = None
+    reasoning: int = 0
+
+    def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
+        """The usage of one call. Unsaid tokens are counted at four bytes each, so that budgets hold all the same."""
+        taken = _estimated(request_bytes) if self.input is None else self.input
+        given = _estimated(reply_characters) if self.output is None else self.output
+        cached = min(self.cached, taken)
+        return Usage(
+            input_tokens=taken,
+            cached_input_tokens=cached,
+            output_tokens=given,
+            reasoning_tokens=min(self.reasoning, given),
+            model_calls=1,
+            cost_usd=None if price is None else price.cost(taken, cached, given),
+        )
+
+
+class Bill:
+    """What failed tries cost so far; `usage` None: nothing that anybody spoke of."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+
+    def add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage.plus(usage)
+
+    def on(self, reply: Reply) -> Reply:
+        """The reply that came in the end, with everything that it took."""
+        return reply if self.usage is None else replace(reply, usage=self.usage.plus(reply.usage))
+
+
+def _estimated(size: int) -> int:
+    return -(-size // BYTES_PER_TOKEN)

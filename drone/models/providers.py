@@ -1,51 +1,23 @@
-"""This room is for providers known by name: their addresses, keys and first models."""
+"""Providers: the addresses that the operator set and those that may be asked, the default model, known prices."""
 
 import http.client
+import ipaddress
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from drone.models.prices import Price
 from drone.settings import Settings
+from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider
 
-OLLAMA = "ollama"
-OLLAMA_URL = "http://127.0.0.1:11434"
 PROBE_SECONDS = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """`form`: openai or anthropic. `first_model`: asked where nobody names one."""
-
-    name: str
-    form: Literal["openai", "anthropic"]
-    base_url: str
-    key_name: str
-    first_model: str
-
-
-KNOWN = (
-    Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-4-6"),
-    Provider("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1"),
-    Provider("openrouter", "openai", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
-    Provider(OLLAMA, "openai", f"{OLLAMA_URL}/v1", "", ""),
-)
-"""In the order in which a default is looked for."""
-
-
-def provider(name: str, settings: Settings) -> Provider | None:
-    """The provider with the address that the operator set for it; None when there is none of this name."""
-    known = next((one for one in KNOWN if one.name == name), None)
-    if known is None:
-        return None
-    said = {
-        "openai": settings.openai_base_url,
-        "anthropic": settings.anthropic_base_url,
-        OLLAMA: _ollama_url(settings) and f"{_ollama_url(settings)}/v1",
-    }.get(name)
-    return known if not said else Provider(name, known.form, said.rstrip("/"), known.key_name, known.first_model)
+def addressed(name: str, settings: Settings) -> Provider | None:
+    """The provider behind the address that the operator set for it; None when there is none of this name."""
+    known = provider(name)
+    address = settings.base_urls.get(name)
+    return known.at(address) if known and address else known
 
 
 def default_name(settings: Settings, probe: Callable[[str], str | None]) -> str | None:
@@ -53,11 +25,12 @@ def default_name(settings: Settings, probe: Callable[[str], str | None]) -> str 
 
     `probe` answers the first model of the Ollama at an address.
     """
-    for known in KNOWN:
+    for known in PROVIDERS:
         if known.key_name and settings.key(known.key_name):
             return f"{known.name}/{known.first_model}"
-    model = probe(_ollama_url(settings) or OLLAMA_URL)
-    return model and f"{OLLAMA}/{model}"
+    local = OLLAMA.at(settings.base_urls.get(OLLAMA.name, OLLAMA.base_url))
+    model = probe(local.base_url.removesuffix(local.version_path))
+    return model and f"{local.name}/{model}"
 
 
 def first_model_of_ollama(base_url: str) -> str | None:
@@ -103,5 +76,42 @@ def _chatting(told: object) -> Iterator[str]:
             yield name
 
 
-def _ollama_url(settings: Settings) -> str | None:
-    return settings.ollama_base_url and settings.ollama_base_url.rstrip("/").removesuffix("/v1")
+def host_of(base_url: str) -> str:
+    """Host and port, without what might be a secret."""
+    parts = _split(base_url)
+    if parts is None or not parts.hostname:
+        return "an unreadable address"
+    return parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"
+
+
+def problem_with(base_url: str) -> str | None:
+    """Why models at this address cannot be asked; None when they can."""
+    parts = _split(base_url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"its base_url {base_url!r} is not an address; write https://host/path"
+    if parts.username or parts.password:
+        return "its base_url holds a user name or password; name the variable of the key in api_key_env instead"
+    if parts.query or parts.fragment:
+        return "its base_url must end with the path, without ? or #"
+    if parts.scheme == "http" and not is_on_this_machine(parts.hostname):
+        return f"its base_url is http and {parts.hostname} is not this machine; use https"
+    return None
+
+
+def _split(base_url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def is_on_this_machine(host: str) -> bool:
+    """Whether the name is that of the loopback, without asking anybody."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from drone.agent.journal import DeltaKind
 from drone.agent.mishap import mishap
-from drone.agent.ports import Ask, DeltaKind, Listener, Model, ModelError, Reply, WantedCall
+from drone.agent.model import (
+    Ask,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+    WantedCall,
+)
 from mcc.redaction import Redactor, Stream
 
 

@@ -1,4 +1,4 @@
-"""This room is for models by name: from configuration to a model that retries, falls back and knows its price."""
+"""Models by name: from configuration to a model that retries, falls back and knows its price."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.agent.ports import Ask, Listener, Model, ModelError, Reply
-from drone.models.addresses import host_of, problem_with
+from drone.agent.model import (
+    Ask,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
 from drone.models.fallback import Fallback
 from drone.models.loop_guard import LoopGuard
 from drone.models.prices import Price
-from drone.models.providers import KNOWN, Provider, default_name, first_model_of_ollama, known_price, provider
+from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
-from mcc.configuration.provider_keys import refusal
+from mcc.configuration.providers import ANTHROPIC_FORM, OFFLINE, PROVIDERS, SCRIPTED, Provider, refusal
 from mcc.contracts.drones import Capability
-from mcc.rules.nearness import alike
+from mcc.rules.errors import alike
 
 if TYPE_CHECKING:
     from drone.models.transport import Wire
-
-OFFLINE = "offline"
 
 
 class UnknownModel(LookupError):
@@ -105,17 +108,17 @@ class Models:
         if name == OFFLINE:
             return _offline()
         prefix, _, model = name.partition("/")
-        known = provider(prefix, self._settings)
+        known = addressed(prefix, self._settings)
         if known is not None and model:
             return self._remote(name, ModelConfig(provider=known.form, model=model), known)
         raise UnknownModel(self._unknown(name))
 
     def _configured(self, name: str, config: ModelConfig) -> Model:
-        if config.provider == "offline":
+        if config.provider == OFFLINE:
             return _offline()
-        if config.provider == "scripted":
+        if config.provider == SCRIPTED:
             return _scripted(name, Path(config.model))
-        known = provider(config.provider, self._settings)
+        known = addressed(config.provider, self._settings)
         if known is None:
             raise UnknownModel(f"The model {name} names a provider that does not exist, {config.provider!r}.")
         return self._remote(name, config, known)
@@ -156,13 +159,13 @@ class Models:
             max_output_tokens=config.max_output_tokens,
             price=price,
         )
-        make = anthropic_model if form == "anthropic" else openai_model
+        make = anthropic_model if form == ANTHROPIC_FORM else openai_model
         return Retrying(LoopGuard(make(endpoint, self._road())))
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
         near = alike(name, names, n=1)
-        forms = ", ".join(f"{one.name}/…" for one in KNOWN)
+        forms = ", ".join(f"{one.name}/…" for one in PROVIDERS)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
         return f"There is no model {name!r}. {hint}"
 
@@ -184,13 +187,12 @@ def _offline() -> Model:
 
 
 def _scripted(name: str, path: Path) -> Model:
-    from drone.models.script_file import ScriptProblem, load
-    from drone.models.scripted import ScriptedModel
+    from drone.models.scripted import ScriptedModel, ScriptProblem, load
 
     try:
-        return ScriptedModel(load(path), name=f"scripted/{name}", keep_asks=False)
+        return ScriptedModel(load(path), name=f"{SCRIPTED}/{name}", keep_asks=False)
     except ScriptProblem as error:
-        return Unusable(f"scripted/{name}", str(error))
+        return Unusable(f"{SCRIPTED}/{name}", str(error))
 
 
 def _description(config: ModelConfig | None, model: Model) -> str:

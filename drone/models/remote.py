@@ -1,4 +1,4 @@
-"""This room is for asking a model over the network: one request, its answer read while it arrives, one deadline."""
+"""Asking a model over the network: one request, its answer read while it arrives, one deadline."""
 
 import asyncio
 import time
@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from drone.agent.ports import Ask, Listener, ModelError, Reply
-from drone.models.addresses import problem_with
+from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.models.body import body_of
 from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
-from drone.models.prices import Price
-from drone.models.spending import Bill
+from drone.models.prices import Bill, Price
+from drone.models.providers import problem_with
 from drone.models.transport import Answer, Target, Unreachable, Wire
 
 STALL_SECONDS = 90.0

@@ -1,4 +1,4 @@
-"""This room is for trying again: a model around a model that waits and asks anew when that may help."""
+"""Trying again: a model around a model that waits and asks anew when that may help."""
 
 import asyncio
 import random
@@ -6,8 +6,15 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
-from drone.models.spending import Bill
+from drone.agent.model import (
+    Ask,
+    AskLater,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
+from drone.models.prices import Bill
 from mcc.contracts.usage import Usage
 
 FEWEST_TOKENS = 1_024

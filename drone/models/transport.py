@@ -1,4 +1,7 @@
-"""This room is for the road to providers: httpx requests over one aiohttp session, and nothing of httpx leaves it."""
+"""The road to providers: httpx requests over one aiohttp session, and nothing of httpx leaves it.
+
+There is no `httpx.AsyncClient` in between, on purpose: docs/decisions/07-http-without-a-client.md.
+"""
 
 import asyncio
 import ssl
@@ -12,9 +15,9 @@ import certifi
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from drone.agent.ports import ModelError
-from drone.models.addresses import is_on_this_machine
+from drone.agent.model import ModelError
 from drone.models.body import LongBody
+from drone.models.providers import is_on_this_machine
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0

@@ -1,1 +1,1 @@
-"""This room is for the walls around what tools touch: a workspace's path rule, and the sandbox that programs run in."""
+"""The walls around what tools touch: a workspace's path rule, and the sandbox that programs run in."""

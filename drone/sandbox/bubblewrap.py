@@ -1,16 +1,16 @@
-"""This room is for bubblewrap: the profile in which foreign programs run, and whether this machine can make it."""
+"""Bubblewrap: the profile in which foreign programs run, how many at once, and whether this machine can make it."""
 
+import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 
-from drone.sandbox.child import Bounds, Ended, run
+from drone.sandbox.child import Bounds, Ended, Leash, run
 from drone.sandbox.custody import Custody
-from drone.sandbox.leash import Leash
 from drone.sandbox.paths import Workspace
-from drone.sandbox.places import Places
 from drone.sandbox.private import Private
 
 WORKSPACE = "/workspace"
@@ -63,7 +63,7 @@ class Bubblewrap:
         self._program = program
         self._by_descriptor = by_descriptor
         self._system = tuple(_system())
-        self._places = Places(_EACH, _AT_ONCE)
+        self._slots = ProgramSlots(_EACH, _AT_ONCE)
 
     @classmethod
     def found(cls, path: str | None = None) -> "Bubblewrap | None":
@@ -86,7 +86,7 @@ class Bubblewrap:
         `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
         with another content. In place of what is private it sees empty directories and files; `look` finds that.
         """
-        async with self._places.taken(workspace.fd):
+        async with self._slots.taken(workspace.fd):
             hidden = await look(lambda: _hidden(workspace))
             files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
             shown = {f"{WORKSPACE}/{name}": content for name, content in (instead or {}).items()}
@@ -210,3 +210,35 @@ def _system() -> Iterator[str]:
         elif os.path.isdir(directory):
             yield from ("--ro-bind", directory, directory)
     yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+
+
+class ProgramSlots:
+    """A holder has one slot for certain, and up to `each` while fewer than `in_all` are taken.
+
+    So an order whose programs take their time holds up its own, and nobody else's. Use on one event loop only.
+    """
+
+    def __init__(self, each: int, in_all: int) -> None:
+        self._each = each
+        self._in_all = in_all
+        self._held: Counter[int] = Counter()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def taken(self, holder: int) -> AsyncIterator[None]:
+        """A slot, once there is one."""
+        while not self._may(holder):
+            await self._changed.wait()
+        self._held[holder] += 1
+        try:
+            yield
+        finally:
+            self._held[holder] -= 1
+            if not self._held[holder]:
+                del self._held[holder]
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def _may(self, holder: int) -> bool:
+        own = self._held[holder]
+        return not own or (own < self._each and self._held.total() < self._in_all)

@@ -1,4 +1,4 @@
-"""This room is for the custody of child processes: they go on while their drone may act, and never outlive it."""
+"""The custody of child processes: they go on while their drone may act, and never outlive it."""
 
 import asyncio
 import contextlib

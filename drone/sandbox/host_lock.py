@@ -1,4 +1,4 @@
-"""This room is for the lock on a workspace among the processes of one machine, beside the one in the database.
+"""The lock on a workspace among the processes of one machine, beside the one in the database.
 
 Whoever has the workspace's row in the database is in the right; the lock tells whether an earlier holder still lives
 here: one that was fenced, and stands still or has not noticed. Its children, and if need be itself, are ended first.
@@ -142,7 +142,7 @@ class HostLock:
     def _sign(self) -> None:
         draft = self._home / f"{self._me.order_id}.{self._me.epoch}.new"
         with open(draft, "w", opener=private_opener) as file:
-            json.dump(asdict(self._me), file)
+            file.write(json.dumps(asdict(self._me)))
         draft.replace(self._page(self._me.order_id))
 
     def _holders(self) -> Iterator[Holder]:

@@ -1,4 +1,4 @@
-"""This room is for the key of a workspace: the same for everybody who sees this directory, another for its copies.
+"""The key of a workspace: the same for everybody who sees this directory, another for its copies.
 
 A small file in the root, `.mcc-workspace/id`, names the directory; git leaves it out, and so do the tools. The key is
 made of what is in it and of the numbers that the file system gave to it and to the root: these are the same on every

@@ -1,4 +1,4 @@
-"""This room is for the one path rule: whatever a tool opens lies beneath its workspace, decided by the open itself."""
+"""The one path rule: whatever a tool opens lies beneath its workspace, decided by the open itself."""
 
 import errno
 import os
@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from drone.sandbox.component_walk import open_by_components, resolved
-from drone.sandbox.openat2 import openat2, works
+from drone.sandbox.beneath import open_by_components, openat2, resolved, works
 from drone.sandbox.private import IsPrivate, Private
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -149,9 +148,8 @@ class Workspace:
         try:
             return self.open_beneath(path, os.O_RDONLY | os.O_DIRECTORY, symlinks=symlinks)
         except PathError as error:
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno == errno.ENOTDIR:
-                raise PathError(f"{shown(path)} is not a directory.") from cause
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOTDIR:
+                raise PathError(f"{shown(path)} is not a directory.") from error.__cause__
             raise
 
     def inner(self, path: str) -> "Workspace":
@@ -168,9 +166,13 @@ class Workspace:
             raise PathDenied(_PRIVATE.format(path=shown(path))) from error
 
     def hidden(self) -> Iterator[tuple[str, bool]]:
-        """What is private below the root, relative to it, and whether it is a directory; the topmost names of it."""
-        if self._guarded:
-            yield from self.private.names_in(self.fd)
+        """What is private below the root, relative to it, and whether it is a directory; the topmost names of it.
+
+        Raises OSError where that cannot be found out.
+        """
+        named = dict(self.private.names_in(self.fd)) if self._guarded else {}
+        yield from named.items()
+        yield from ((name, False) for name in self.private.links_below(self.fd) if name not in named)
 
     def entries(self, directory: int) -> Iterator["os.DirEntry[str]"]:
         """What an open directory of the workspace holds, in no order; what is private is left out."""

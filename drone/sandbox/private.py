@@ -1,5 +1,6 @@
 """What belongs to MCC itself, its data, configuration and secrets: no tool sees it, by whatever name it is reached."""
 
+import errno
 import os
 import stat
 import time
@@ -15,6 +16,9 @@ Identity = tuple[int, int]
 
 MOST = 20_000
 """Names looked at below private directories; there are some hundred in a data directory."""
+
+MOST_LOOKED_AT = 200_000
+"""Names in a workspace that are looked at for one that is private; about a second of work."""
 
 MOST_HELD = 100
 """Files and directories kept open; there are some ten places."""
@@ -35,11 +39,12 @@ def identity(status: os.stat_result) -> Identity:
 @dataclass(frozen=True, slots=True)
 class _Known:
     """`tops` are the places themselves; `all` what lies below them as well, files behind their links included, whose
-    paths `behind_links` holds."""
+    paths `behind_links` holds. `linked` are the files of them that have several names."""
 
     tops: frozenset[Identity] = frozenset()
     all: frozenset[Identity] = frozenset()
     behind_links: frozenset[str] = frozenset()
+    linked: frozenset[Identity] = frozenset()
     looked_at: float = float("-inf")
 
 
@@ -111,13 +116,42 @@ class Private:
                 covered += [name] if is_directory else []
                 yield name, is_directory
 
+    def links_below(self, directory: int) -> Iterator[str]:
+        """Further names of private files below an open directory: hard links, which nothing but the file gives away.
+
+        All names there are looked at, and only where some private file has several. Raises OSError for too many.
+        """
+        linked = self._known().linked if self._places else frozenset()
+        try:
+            yield from self._links_among(linked, directory) if linked else ()
+        except RecursionError as error:
+            raise OSError(errno.ELOOP, "its directories lie too deep to look for private files in them") from error
+
+    def _links_among(self, linked: frozenset[Identity], directory: int) -> Iterator[str]:
+        left = MOST_LOOKED_AT
+        for here, directories, files, fd in os.fwalk(".", dir_fd=directory, onerror=_unless_closed_or_gone):
+            directories[:] = [name for name in directories if not self._is_among(self._last.all, name, fd)]
+            left -= len(directories) + len(files)
+            if left < 0:
+                raise OSError(
+                    errno.EFBIG, f"it has more than {MOST_LOOKED_AT:,} names, too many to look for private ones"
+                )
+            yield from (os.path.normpath(f"{here}/{name}") for name in files if self._is_among(linked, name, fd))
+
+    @staticmethod
+    def _is_among(known: frozenset[Identity], name: str, directory: int) -> bool:
+        try:
+            return identity(os.stat(name, dir_fd=directory, follow_symlinks=False)) in known
+        except OSError:
+            return False
+
     def _known(self) -> _Known:
         with self._one_at_a_time:
             now = self._clock()
             if now - self._last.looked_at >= _LOOK_SECONDS:
-                tops, behind = self._hold(), set[str]()
-                everything = tops | frozenset(self._everything(behind))
-                self._last = _Known(tops, everything, frozenset(behind), now)
+                tops, behind, linked = self._hold(), set[str](), set[Identity]()
+                everything = tops | frozenset(self._everything(behind, linked))
+                self._last = _Known(tops, everything, frozenset(behind), frozenset(linked), now)
             return self._last
 
     def _paths(self) -> tuple[str, ...]:
@@ -141,7 +175,9 @@ class Private:
                 os.close(fd)
         return frozenset(found)
 
-    def _everything(self, behind_links: set[str]) -> Iterator[Identity]:
+    def _everything(self, behind_links: set[str], linked: set[Identity]) -> Iterator[Identity]:
+        for fd in self._held.values():
+            _note_links(os.fstat(fd), linked)
         held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
         pending, left = [*held, *self._places], MOST
         while pending and left > 0:
@@ -153,9 +189,21 @@ class Private:
                     continue
                 if stat.S_ISREG(status.st_mode) or not is_link:
                     yield identity(status)
+                    _note_links(status, linked)
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
                 if stat.S_ISDIR(status.st_mode) and not is_link:
                     pending.append(entry.path)
+
+
+def _unless_closed_or_gone(error: OSError) -> None:
+    """What this user cannot open, nothing in a sandbox can; all else would leave names out."""
+    if not isinstance(error, (PermissionError, FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def _note_links(status: os.stat_result, linked: set[Identity]) -> None:
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        linked.add(identity(status))
 
 
 def _close(held: dict[Identity, int]) -> None:

@@ -1,4 +1,4 @@
-"""This room is for the reaper: a process beside a drone that holds back, and ends, what the drone started.
+"""The reaper: a process beside a drone that holds back, and ends, what the drone started.
 
 It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS
 DIRECTORY]`) with the drone's keep-alive pipe as standard input, in a session of its own, and needs nothing but the

@@ -1,13 +1,17 @@
 """The directories under which orders may name a workspace, and how one is opened: once, without a link on the way."""
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Thread
 
-from drone.sandbox.component_walk import open_by_components
-from drone.sandbox.openat2 import openat2, works
+from drone.sandbox.beneath import open_by_components, openat2, works
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.private import Private
+
+ANSWER_SECONDS = 5.0
+"""A root whose file system says nothing for so long is not waited for when a drone starts."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -15,19 +19,47 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
 class Roots:
     """Allowed roots, each resolved when this object is made: what takes their place later is not followed.
 
-    `private` is what lies in none of their workspaces for any tool. Safe for many threads.
+    One whose file system does not answer within `answer_seconds` is resolved when an order first names it and is
+    answered. `private` is what lies in none of their workspaces for any tool. Safe for many threads.
     """
 
-    def __init__(self, roots: Iterable[str | Path], private: Private | None = None) -> None:
-        self.real = tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots))
+    def __init__(
+        self,
+        roots: Iterable[str | Path],
+        private: Private | None = None,
+        *,
+        resolve: Callable[[str], str] = os.path.realpath,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._resolve = resolve
+        self._real: dict[str, Path | None] = dict.fromkeys(map(os.path.abspath, roots))
         self._private = private or Private()
+        looks = [Thread(target=self._look_at, args=(root,), daemon=True) for root in self._real]
+        give_up = time.monotonic() + answer_seconds
+        for look in looks:
+            look.start()
+        for look in looks:
+            look.join(max(give_up - time.monotonic(), 0.0))
 
     def __bool__(self) -> bool:
-        return bool(self.real)
+        return bool(self._real)
 
-    def covering(self, real: Path) -> Path | None:
-        """The root under which a resolved path lies."""
-        return next((root for root in self.real if real.is_relative_to(root)), None)
+    def covering(self, asked: str, real: Path) -> Path | None:
+        """The root under which a path lies that was resolved to `real`. Blocks."""
+        root = self.named_by(asked)
+        if root in self._real:
+            self._look_at(root)
+        return next((root for root in self._real.values() if root is not None and real.is_relative_to(root)), None)
+
+    def _look_at(self, root: str) -> None:
+        if self._real[root] is None:
+            self._real[root] = Path(self._resolve(root))
+
+    def named_by(self, asked: str) -> str:
+        """The innermost root that a path names as it is written, "" when it names none: no file system is asked."""
+        path = Path(os.path.abspath(asked))
+        known = {*self._real, *map(str, filter(None, self._real.values()))}
+        return max((root for root in known if path.is_relative_to(root)), key=len, default="")
 
     def opened(self, asked: str) -> Workspace:
         """The workspace that an order names: its path is resolved once, then opened from its root on without a link.
@@ -37,9 +69,9 @@ class Roots:
         if not os.path.isabs(asked):
             raise PathError(f"The workspace {shown(asked)} is not an absolute path.")
         real = resolved(asked)
-        root = self.covering(real)
+        root = self.covering(asked, real)
         if root is None:
-            allowed = ", ".join(map(str, self.real)) or "none"
+            allowed = ", ".join(str(real or root) for root, real in self._real.items()) or "none"
             raise PathDenied(
                 f"The workspace {shown(asked)} lies outside this drone's allowed roots ({allowed}); "
                 "add its parent to DRONE_WORKSPACE_ROOTS or choose another."

@@ -1,1 +1,1 @@
-"""This room is for tools: sets of functions a model may call, and wrappers of the same shape around them."""
+"""Tools: sets of functions a model may call, and wrappers of the same shape around them."""

@@ -1,33 +1,34 @@
-"""This room is for the catalog: the tools of this package, assembled for one order, and named for registration."""
+"""The tools of this package: made once per process, bound to the workspace of each order, named for registration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from drone.agent.definitions import shipped_prompts
-from drone.agent.ports import ToolSet
+from drone.agent.toolset import ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.tools.artifacts import read_artifact
-from drone.tools.detected import Detected, EnvironmentGate
+from drone.tools.artifact_tools import read_artifact
 from drone.tools.environment import detection_tool
-from drone.tools.files import find_files, list_files, read_file
+from drone.tools.environment_gate import Detected, EnvironmentGate
+from drone.tools.files import FILE_TOOLS
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.ripgrep import Ripgrep
-from drone.tools.rules import rules_list, rules_read
+from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
-from drone.tools.skills import SkillTools
-from drone.tools.tool import FunctionTools
+from drone.tools.tool import FunctionTool, FunctionTools
 from mcc.contracts.drones import Capability
+from mcc.definitions.rights import TOOL_GROUPS
 
-_Functions = tuple[Callable[..., object], ...]
+_Made = tuple[FunctionTool, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Toolbox:
-    """What tools need of this machine and this installation: found once, used for every order."""
+    """The tools, with what they need of this machine and this installation: found and made once, for all orders."""
 
     ripgrep: Ripgrep | None
     git: Git
@@ -50,14 +51,14 @@ class Toolbox:
         if workspace is None:
             return FunctionTools(self._skills)
         git = () if self.git.problem else self._git
-        functions = (*self._files, *git, *self._skills, rules_list, rules_read)
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
-        return EnvironmentGate(FunctionTools(functions, workspace=opened), detected or Detected())
+        tools = FunctionTools((*self._files, *git, *self._skills, *self._rules), workspace=opened)
+        return EnvironmentGate(tools, detected or Detected())
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""
-        there = (*self._files, *self._skills, rules_list, rules_read)
-        return (*_capabilities(there), *_capabilities(self._git, self.git.problem), *_capabilities((read_artifact,)))
+        there = _capabilities((*self._files, *self._skills, *self._rules))
+        return (*there, *_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
 
     @property
     def custody(self) -> Custody | None:
@@ -71,28 +72,33 @@ class Toolbox:
         """The sandbox in a few words, for people."""
         return f"off: {self.git.problem}" if self.git.problem else "bubblewrap"
 
-    @property
-    def _files(self) -> _Functions:
-        return (detection_tool(self.git.problem), list_files, find_files, search_tool(self.ripgrep), read_file)
+    @cached_property
+    def _files(self) -> _Made:
+        """In the order of their groups, in which models have always been shown them."""
+        tools = _made(detection_tool(self.git.problem), *FILE_TOOLS, search_tool(self.ripgrep))
+        order = [*TOOL_GROUPS["environment_read"], *TOOL_GROUPS["workspace_read"]]
+        return tuple(sorted(tools, key=lambda tool: order.index(tool.spec.name)))
 
-    @property
-    def _git(self) -> _Functions:
-        git = GitTools(self.git)
-        return (git.git_status, git.git_diff, git.git_show, git.git_log, git.git_branches, git.git_ls_files)
+    @cached_property
+    def _git(self) -> _Made:
+        return _made(*GitTools(self.git).tools())
 
-    @property
-    def _skills(self) -> _Functions:
-        skills = SkillTools(self.skills)
-        return (skills.skills_list, skills.skills_read)
+    @cached_property
+    def _skills(self) -> _Made:
+        return _made(*SkillTools(self.skills).tools())
+
+    @cached_property
+    def _rules(self) -> _Made:
+        return _made(*RULE_TOOLS)
 
 
-def _capabilities(functions: _Functions, problem: str | None = None) -> tuple[Capability, ...]:
+def _made(*functions: Callable[..., object]) -> _Made:
+    return tuple(FunctionTool(function) for function in functions)
+
+
+def _capabilities(tools: _Made, problem: str | None = None) -> tuple[Capability, ...]:
+    """The first paragraph of each description says what the tool is for."""
     return tuple(
-        Capability(name=spec.name, description=_first(spec.description), problem=problem)
-        for spec in FunctionTools(functions).specs()
+        Capability(name=tool.spec.name, description=tool.spec.description.partition("\n\n")[0], problem=problem)
+        for tool in tools
     )
-
-
-def _first(description: str) -> str:
-    """The first paragraph of a description."""
-    return description.partition("\n\n")[0]

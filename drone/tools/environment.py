@@ -1,4 +1,4 @@
-"""This room is for the first look at a project: its languages, how it is built and started, what this machine has."""
+"""The first look at a project: its languages, how it is built and started, its commit, what this machine has."""
 
 import json
 import os
@@ -6,15 +6,15 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from drone.tools.entry_points import EntryPoint
+from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.files import workspace_of
-from drone.tools.git_head import Head, git_head
-from drone.tools.manifests import Manifests
+from drone.tools.manifests import EntryPoint, Manifests
 from drone.tools.naming import written
 from drone.tools.tool import ToolContext, tool
-from drone.tools.walk import Found, Kind, Walk
+from drone.tools.walk import Found, Kind, Walk, read_up_to
+from mcc.rules.patterns import Pattern
 
 PROGRAMS = ("rg", "bwrap", "git")
 _SHOWN = 50
@@ -46,6 +46,17 @@ _BUILD_SUFFIXES = (".csproj", ".fsproj", ".sln", ".cabal", ".gemspec")
 
 
 Detect = Callable[[ToolContext], str]
+
+_PACKED_BYTES = 20_000_000
+_COMMIT = Pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`branch` None: detached; `commit` None: nothing is committed yet, or it cannot be told."""
+
+    branch: str | None
+    commit: str | None
 
 
 def detection_tool(git_problem: str | None) -> Detect:
@@ -129,3 +140,54 @@ def _module(path: str) -> str:
 
 def _git(head: Head | None) -> dict[str, str | None] | None:
     return None if head is None else {"branch": head.branch, "head": head.commit}
+
+
+def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
+    """The head of the repository at the workspace's root, None without one; and sentences on what cannot be told."""
+    try:
+        head = _read(workspace, ".git/HEAD", 4_096)
+    except PathMissing:
+        return None, _without(workspace)
+    except (PathError, OSError) as error:
+        return None, _without(workspace) or [f"Branch and commit are not told: {error}"]
+    if not head.startswith("ref: "):
+        return Head(None, _commit(head)), []
+    reference = head.removeprefix("ref: ").strip()
+    try:
+        commit = _commit(_read(workspace, f".git/{reference}", 4_096))
+    except (PathError, OSError):
+        commit = _packed(workspace, reference)
+    return Head(reference.removeprefix("refs/heads/"), commit), []
+
+
+def _without(workspace: Workspace) -> list[str]:
+    """Why there is no head to read, when there is a `.git` all the same."""
+    try:
+        pointer = _read(workspace, ".git", 4_096)
+    except PathDenied:
+        return [".git leads outside the workspace, so branch and commit are not told."]
+    except (PathError, OSError):
+        return []
+    if pointer.startswith("gitdir:"):
+        return [
+            "This is a git worktree or submodule; its git directory is elsewhere, so branch and commit are not told."
+        ]
+    return []
+
+
+def _packed(workspace: Workspace, reference: str) -> str | None:
+    try:
+        text = _read(workspace, ".git/packed-refs", _PACKED_BYTES)
+    except (PathError, OSError):
+        return None
+    found = (line.partition(" ") for line in text.splitlines() if line.endswith(f" {reference}"))
+    return next((_commit(commit) for commit, _, name in found if name == reference), None)
+
+
+def _commit(text: str) -> str | None:
+    return text.strip() if _COMMIT.fullmatch(text.strip()) else None
+
+
+def _read(workspace: Workspace, path: str, size: int) -> str:
+    with workspace.open_file(path, symlinks=False) as file:
+        return read_up_to(file.fileno(), size).decode("utf-8", "replace")

@@ -1,6 +1,5 @@
-"""This room is for looking at a workspace: what is there, what it is called, and what stands in a file."""
+"""Looking at a workspace: what is there, what it is called, and what stands in a file."""
 
-import codecs
 import io
 from dataclasses import dataclass
 from threading import Event
@@ -9,8 +8,8 @@ from typing import Annotated, BinaryIO
 from pydantic import Field
 
 from drone.sandbox.paths import PathMissing, Workspace
+from drone.tools.display_text import pictured, word_before
 from drone.tools.naming import matcher, with_nearest, written
-from drone.tools.terminal_text import pictured
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, read_up_to
 from mcc.contracts.shape import Text
@@ -95,6 +94,9 @@ def read_file(
         return _Reading(path, file, start_line, end_line, context.stop).text()
 
 
+FILE_TOOLS = (list_files, find_files, read_file)
+
+
 def workspace_of(context: ToolContext) -> Workspace:
     if context.workspace is None:
         raise ToolFailed("This order has no workspace, so there are no files to look at.")
@@ -163,7 +165,7 @@ class _Reading:
                 )
             if number >= first:
                 if size + len(piece) > MAX_TEXT_BYTES:
-                    return _cut(b"".join(pieces), number)
+                    return _cut(b"".join(pieces), piece, number)
                 pieces.append(piece)
                 size += len(piece)
             ended = piece.endswith(b"\n")
@@ -171,15 +173,13 @@ class _Reading:
         return b"".join(pieces), number - ended, []
 
 
-def _cut(data: bytes, number: int) -> tuple[bytes, int, list[str]]:
-    """What fits before line `number`: whole lines if there are any, else the beginning of the line that is too long."""
+def _cut(data: bytes, more: bytes, number: int) -> tuple[bytes, int, list[str]]:
+    """What fits before `more` of line `number`: whole lines if there are any, else the beginning of that line."""
     whole_lines = data.rfind(b"\n") + 1
     if whole_lines:
         return data[:whole_lines], number - 1, [f"go on with start_line={number}"]
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    begun = len(decoder.getstate()[0])
-    return data[: len(data) - begun], number, [f"line {number} is cut after {len(data) - begun:,} bytes"]
+    end = word_before(data + more[:1], len(data))
+    return data[:end], number, [f"line {number} is cut after {end:,} bytes"]
 
 
 def _lines(data: bytes) -> int:

@@ -1,11 +1,13 @@
-"""This room is for the tools that read a repository: its state, its changes, its history. They change nothing."""
+"""The tools that read a repository: its state, its changes, its history. They change nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from drone.sandbox.child import Bounds, Captured
+from drone.tools.display_text import cut
 from drone.tools.files import workspace_of
 from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
@@ -37,6 +39,10 @@ class GitTools:
     """The tools of one `Git`; each call finds the repository of the order's workspace anew."""
 
     git: Git
+
+    def tools(self) -> tuple[Callable[..., object], ...]:
+        reading_changes = (self.git_status, self.git_diff, self.git_show)
+        return (*reading_changes, self.git_log, self.git_branches, self.git_ls_files)
 
     @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_status(self, context: ToolContext) -> str:
@@ -198,4 +204,4 @@ def _lines(text: str, narrow: str) -> str:
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+    return line if len(line) <= _LINE else f"{cut(line, _LINE)}…"

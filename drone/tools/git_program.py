@@ -1,4 +1,4 @@
-"""This room is for running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
+"""Running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
 
 import asyncio
 import shutil
@@ -9,9 +9,8 @@ from drone.agent.threads import OwnThreads
 from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
-from drone.tools.git_files import no_file_among_working_files
-from drone.tools.git_repository import Repository, cleaned, repository_of
-from drone.tools.terminal_text import plain
+from drone.tools.display_text import cut, plain, word_before
+from drone.tools.git_repository import Repository, cleaned, no_file_among_working_files, repository_of
 from drone.tools.tool import ToolFailed
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
@@ -194,11 +193,11 @@ def readable(captured: Captured) -> str:
     """The whole lines at the beginning of an output, without terminal commands; carriage returns are shown as ␍."""
     data = captured.head
     if captured.left_out:
-        data = data[: data.rfind(b"\n") + 1] or data
+        data = data[: data.rfind(b"\n") + 1] or data[: word_before(data, len(data) - 1)]
     return plain(data.decode("utf-8", "replace").replace("\r", "␍"))
 
 
 def _said(stderr: Captured) -> str:
     """git's own reason, on one line."""
     lines = plain(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
-    return " ".join(line.strip() for line in lines if line.strip())[:500]
+    return cut(" ".join(line.strip() for line in lines if line.strip()), 500)

@@ -1,4 +1,4 @@
-"""This room is for globs: a pattern of names, as git and the shell write them, turned into a regular expression."""
+"""Globs: a pattern of names, as git and the shell write them, turned into a regular expression."""
 
 from collections.abc import Iterator, Mapping
 

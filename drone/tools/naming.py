@@ -1,4 +1,4 @@
-"""This room is for names of files as tools write and take them: one per line, nothing hidden, near ones offered."""
+"""Names of files as tools write and take them: one per line, nothing hidden, near ones offered."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import re2
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.tools.glob import GlobError, expression
 from drone.tools.tool import ToolFailed
-from mcc.rules.nearness import alike
+from mcc.rules.errors import alike
 
 
 def written(path: str) -> str:

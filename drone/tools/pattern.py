@@ -1,4 +1,4 @@
-"""This room is for search patterns: RE2 syntax, matched line by line, and the same said so that ripgrep understands."""
+"""Search patterns: RE2 syntax, matched line by line, with the text that no matching line is without."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +11,8 @@ MAX_CHARACTERS = 2_000
 _MAX_MEMORY = 32 << 20
 _ANCHORS_OF_THEIR_OWN = patterns.Pattern(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
 _NEWLINE = patterns.Pattern(r"(?:^|[^\\])(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
+_TOKEN = patterns.Pattern(r"([^\\\^$.|?*+()\[\]{}])|\\([[:punct:]])|\\[AzbBdDsSwW]|[\^$.?*+]")
+"""A character as it is (groups 1 and 2), or what stands for something else but makes no part of a pattern optional."""
 
 
 class PatternError(ValueError):
@@ -20,15 +22,17 @@ class PatternError(ValueError):
 class Pattern:
     """A compiled pattern. It sees each line without its line end; bytes that are no UTF-8 match nothing.
 
-    `\\d`, `\\w`, `\\s` and `\\b` are about ASCII. Time is linear in the text. Raises `PatternError`.
+    `\\d`, `\\w`, `\\s` and `\\b` are about ASCII. Time is linear in the text. `needed`: a text that every matching line
+    holds, in upper or lower case where case does not count; empty when that is not sure. Raises `PatternError`.
     """
 
     def __init__(self, text: str, *, literal: bool = False, case_sensitive: bool = True) -> None:
-        self.source = _checked(text, literal)
+        source = _checked(text, literal)
         self.case_sensitive = case_sensitive
-        self._per_line = _ANCHORS_OF_THEIR_OWN.search(self.source) is not None
-        alone = _compile(self.source, case_sensitive)
-        self._expression = alone if self._per_line else _compile(f"(?m:{self.source})", case_sensitive)
+        self.needed = _sure(text if literal else _needed(source), case_sensitive)
+        self._per_line = _ANCHORS_OF_THEIR_OWN.search(source) is not None
+        alone = _compile(source, case_sensitive)
+        self._expression = alone if self._per_line else _compile(f"(?m:{source})", case_sensitive)
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Where each matching line begins, and its first match. `data` has `\\n` as its only line end."""
@@ -67,6 +71,27 @@ def _checked(text: str, literal: bool) -> str:
     except UnicodeEncodeError:
         raise PatternError("The pattern is not valid Unicode (it has a lone surrogate).") from None
     return "".join(map(_literal, text)) if literal else text
+
+
+def _needed(source: str) -> str:
+    """The longest text that all matches hold; none for a pattern with groups, sets, counts or alternatives."""
+    runs, at = [""], 0
+    while at < len(source):
+        token = _TOKEN.match(source, at)
+        if token is None:
+            return ""
+        at = token.end()
+        character = token[1] or token[2]
+        if character and source[at : at + 1] not in ("*", "?", "{"):
+            runs[-1] += character
+        else:
+            runs.append("")
+    return max(runs, key=len)
+
+
+def _sure(needed: str, case_sensitive: bool) -> str:
+    """Two engines may differ on what is another case of a letter outside ASCII, and arguments carry no NUL."""
+    return needed if needed.isprintable() and (case_sensitive or needed.isascii()) else ""
 
 
 def _literal(character: str) -> str:

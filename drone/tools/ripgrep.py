@@ -1,4 +1,4 @@
-"""This room is for ripgrep: which of many files can hold a match at all. What they hold is read by us."""
+"""ripgrep: which of many files hold the text that every match needs. What is in them is read and matched here."""
 
 import os
 import resource
@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event
 
+from drone.sandbox.child import LIMITS, put_limits
 from drone.sandbox.custody import Custody
-from drone.sandbox.leash import LIMITS, put_limits
 from drone.sandbox.paths import Workspace
 from drone.tools.pattern import Pattern
-from drone.tools.rust_syntax import widened
 
 _BATCH_BYTES = 500_000
 _OPTIONS = (
@@ -27,9 +26,11 @@ _OPTIONS = (
     "--no-ignore",
     "--hidden",
     "--color=never",
-    "--no-multiline",
-    "--engine=default",
+    "--fixed-strings",
 )
+"""ripgrep looks for plain text only: of regular expressions, of binary files and of ignore files it and this package do
+not think alike."""
+
 _LIMITS = {limit: value for limit, value in LIMITS.items() if limit != resource.RLIMIT_NPROC}
 """As in the sandbox, but for the number of processes: outside of it those of the whole user count."""
 
@@ -57,23 +58,23 @@ class Ripgrep:
 
         `until`: when to give up, in seconds of `time.monotonic`.
         """
-        expression = widened(pattern.source, case_sensitive=pattern.case_sensitive)
-        if expression is None:
+        if not pattern.needed:
             return paths
+        wanted = ("-e" if pattern.case_sensitive else "-ie", pattern.needed)
         named: set[bytes] = set()
         for batch in _batches(paths):
-            found = self._matching(expression, workspace, batch, stop, until)
+            found = self._matching(wanted, workspace, batch, stop, until)
             if found is None:
                 return paths
             named.update(found)
         return [path for path in paths if b"./" + os.fsencode(path) in named]
 
     def _matching(
-        self, expression: str, workspace: Workspace, batch: Sequence[bytes], stop: Event, until: float
+        self, wanted: Sequence[str], workspace: Workspace, batch: Sequence[bytes], stop: Event, until: float
     ) -> Iterable[bytes] | None:
         try:
             process = subprocess.Popen(
-                [self._binary, *_OPTIONS, "-e", expression, "--", *batch],
+                [self._binary, *_OPTIONS, *wanted, "--", *batch],
                 cwd=f"/proc/self/fd/{workspace.fd}",
                 env={"LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""This room is for searching the text of a workspace: the same lines in the same order, with or without ripgrep."""
+"""Searching the text of a workspace: the same lines in the same order, with or without ripgrep."""
 
 import os
 import time
@@ -9,11 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.tools.display_text import plain, word_after, word_before
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.naming import matcher, with_nearest, written
 from drone.tools.pattern import Pattern, PatternError
 from drone.tools.ripgrep import Ripgrep
-from drone.tools.terminal_text import plain
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, normal, read_up_to
 from mcc.contracts.shape import Text
@@ -26,7 +26,6 @@ _MAX_OUTPUT = 200_000
 _LINE = 500
 _BEFORE = 100
 _SNIFFED = 8_192
-_BETWEEN_WORDS = frozenset(b" \t\r\"'`,;:<>()[]{}|&")
 _BOM = b"\xef\xbb\xbf"
 
 Searcher = Callable[..., str]
@@ -234,37 +233,13 @@ def _window(line: bytes, match: int) -> str:
         return _one_line(line)
     begin = max(0, min(match - _BEFORE, len(line) - _LINE))
     end = min(len(line), begin + _LINE)
-    begin, end = _word_after(line, begin, match), _word_before(line, end, match)
+    begin, end = word_after(line, begin, match), word_before(line, end, match)
     before, after = ("…" if begin else ""), ("…" if end < len(line) else "")
     return f"{before}{_one_line(line[begin:end])}{after}"
 
 
 def _one_line(line: bytes) -> str:
     return plain(line.decode("utf-8", "replace")).replace("\n", "␍")
-
-
-def _word_after(line: bytes, at: int, match: int) -> int:
-    """Where the first word begins that is whole from `at` on: half a key would not be known for one and redacted.
-
-    What is one word as far as the match is cut where it must be.
-    """
-    if at == 0 or line[at - 1] in _BETWEEN_WORDS:
-        return at
-    return next((here + 1 for here in range(at, match) if line[here] in _BETWEEN_WORDS), _character(line, at))
-
-
-def _word_before(line: bytes, at: int, match: int) -> int:
-    """Where the last word ends that is whole up to `at`; the counterpart of `_word_after`."""
-    if at == len(line) or line[at] in _BETWEEN_WORDS:
-        return at
-    return next((here + 1 for here in range(at - 1, match, -1) if line[here] in _BETWEEN_WORDS), _character(line, at))
-
-
-def _character(line: bytes, at: int) -> int:
-    """The first byte of the character that `at` falls into."""
-    while 0 < at < len(line) and line[at] & 0xC0 == 0x80:
-        at -= 1
-    return at
 
 
 def _plural(number: int, word: str) -> str:

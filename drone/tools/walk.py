@@ -1,4 +1,4 @@
-"""This room is for walking a workspace: every name in byte order, links never followed, ignored ones left out."""
+"""Walking a workspace: every name in byte order, links never followed, ignored ones left out."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from drone.sandbox.aside import Aside
 from drone.sandbox.marker import DIRECTORY
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.tools.ignore import MAX_BYTES
-from drone.tools.ignored import Ignored, IgnoreReader, answering
+from drone.tools.ignore_reader import Ignored, IgnoreReader, answering
 
 ENTRY_LIMIT = 200_000
 """Names looked at before a walk stops and says so."""

@@ -1,6 +1,139 @@
-"""This room is for the name that Celery's command line looks up: `celery -A drone.worker.app worker`, or `flower`."""
+"""The Celery application of a drone: its settings, its two tasks, and `drone work`, which runs a worker of it."""
 
-from drone.settings import load
-from drone.worker.celery_app import DroneApp
+import logging
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import structlog
+from celery import Celery, Task
+
+from drone.settings import Settings, load
+from drone.worker.flower import Loader
+from drone.worker.logs import DroneLogging, set_up
+from drone.worker.redis_transport import Messaging
+from drone.worker.step import DroneStep
+from mcc.configuration.settings import BadSettings
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
+from mcc.dispatch.broker import celery_settings
+from mcc.redaction.redactor import log_crashes
+
+if TYPE_CHECKING:
+    from drone.crew import Crew
+    from drone.worker.drone import Drone
+
+log = structlog.get_logger("drone.app")
+
+USAGE = 2
+
+
+def hired(settings: Settings) -> "Crew":
+    """The crew that these settings describe; loaded when a worker starts, not when Flower looks at the application."""
+    from drone.crew import Crew
+
+    return Crew.from_settings(settings)
+
+
+class DroneApp(Celery):  # type: ignore[misc]
+    """Settings are read when Celery first asks for its configuration; `drone` is set while a worker runs.
+
+    Making an application neither reads settings nor connects to anything.
+    """
+
+    drone: "Drone | None" = None
+    amqp_cls = Messaging
+
+    def __init__(self, load: Callable[[], Settings], hire: "Callable[[Settings], Crew]" = hired) -> None:
+        super().__init__("drone", set_as_current=False, log=DroneLogging, loader=Loader)
+        self.hire = hire
+        self._load = load
+        self.add_defaults(self._configuration)
+        self.steps["worker"].add(DroneStep)
+        self.task(run_order, base=OrderTask, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
+        self.task(land_canary, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings; a problem with them ends the process with a sentence on standard error and code 2."""
+        try:
+            return self._load()
+        except BadSettings as problem:
+            stop(str(problem), USAGE)
+
+    def message_refused(self) -> None:
+        """Count a message that no order or canary can be made of."""
+        if self.drone is not None:
+            self.drone.message_refused()
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            **celery_settings(self.settings.redis_url, self.settings.queues),
+            "worker_pool": "drone.worker.components:TaskPool",
+            "worker_consumer": "drone.worker.components:Consumer",
+            "worker_concurrency": self.settings.slots,
+        }
+
+
+def stop(sentence: str, code: int) -> NoReturn:
+    """End the process with a sentence on standard error."""
+    print(sentence, file=sys.stderr)
+    raise SystemExit(code)
+
+
+class TaskBroke(Exception):
+    """What Celery is told of an error of a drone; the drone's log has the whole error."""
+
+
+class OrderTask(Task):  # type: ignore[misc]
+    """The base of `run_order`: a task that fails because it names no order counts as a refused message."""
+
+    def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        if kwargs or not isinstance(args, list | tuple) or len(args) != 1 or not may_name_an_order(args[0]):
+            self.app.message_refused()
+
+
+def may_name_an_order(argument: object) -> bool:
+    return isinstance(argument, str) and is_identifier(argument)
+
+
+def run_order(task: Any, order_id: object) -> None:
+    """Hand the order to the drone and wait. The message grants nothing: the order's row decides what happens."""
+    if not may_name_an_order(order_id):
+        raise ValueError("the argument of this task is the id of an order")
+    if task.app.drone is None:
+        return
+    try:
+        task.app.drone.work(order_id)
+    except Exception as problem:
+        log.exception("the task of an order broke", order_id=order_id)
+        said = task.app.settings.redactor.text(f"{type(problem).__name__}: {problem}")
+        # `from None`: Celery publishes words and traceback of an error to every monitor, redacted or not.
+        raise TaskBroke(said) from None
+
+
+def land_canary(task: Any, token: object) -> None:
+    """Tell the drone that a message which it sent to itself has come back."""
+    if task.app.drone is not None:
+        task.app.drone.canary_seen(str(token))
+
+
+def work(settings: Settings, hire: "Callable[[Settings], Crew]" = hired) -> int:
+    """Serve orders until told to stop. Answers the exit code: 0 stopped in order, 3 no usable database, else broken."""
+    set_up(settings.log_level, lambda: settings.redactor)
+    log_crashes(logging.getLogger("drone"))
+    worker = DroneApp(lambda: settings, hire).Worker(
+        hostname=f"{settings.name}@drone",
+        loglevel=settings.log_level.upper(),
+        queues=",".join(settings.queues),
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
 
 app = DroneApp(load)
+"""What Celery's command line looks up: `celery -A drone.worker.app worker`, or `flower`."""

@@ -1,4 +1,4 @@
-"""This room is for the drone: everything that a worker process needs, put together, started and ended."""
+"""A drone: everything that a worker process needs, put together, started and ended."""
 
 import faulthandler
 import os
@@ -11,28 +11,29 @@ from queue import SimpleQueue
 
 import structlog
 
+from drone.crew import Crew
 from drone.settings import Settings
-from drone.worker import awaited
-from drone.worker.keeper import Keeper
-from drone.worker.loop import SharedLoop, Stall
-from drone.worker.refused import RefusedMessages
-from drone.worker.runner import Crew
-from drone.worker.slots import Slots
+from drone.worker.async_store import schema_problem, wait_in_thread
+from drone.worker.claiming import Claimant
+from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
+from drone.worker.liveness import Stall
+from drone.worker.loop import SharedLoop
+from drone.worker.slots import Counting, Slots
 from drone.worker.workshop import Exits, Workshop
 from mcc import __version__
 from mcc.contracts.drones import Capability, Registration
-from mcc.dispatch.hints import Hints
 from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store
+from mcc.store.store import Store
 
 log = structlog.get_logger("drone")
 
 LOOK_SECONDS = 1.0
 START_SECONDS = 60.0
 HAND_BACK_SECONDS = 1.0
-"""What handing orders back may take."""
+"""Handing orders back may take so long beyond `drain_hand_back_seconds`."""
 
 
 class CannotStart(Exception):
@@ -61,10 +62,10 @@ class Drone:
         self._loop = SharedLoop()
         self._stall = Stall(settings.wedged_seconds / 3)
         self._slots = Slots(settings.slots)
-        self._refused = RefusedMessages()
+        self._counting = Counting()
         self._nudger = Nudger(settings.redis_url, settings.queues)
-        self._hints = Hints(settings.redis_url)
-        self._bodies: dict[int, str] = {}
+        self._publisher = Publisher(settings.redis_url)
+        self._orders_by_thread: dict[int, str] = {}
         self._asked = False
         self._asks: SimpleQueue[None] = SimpleQueue()
         self._stop_worker: Callable[[], None] = lambda: None
@@ -78,7 +79,7 @@ class Drone:
         self._sweep: SweepLoop
 
     def start(
-        self, pause: Callable[[float], None] = awaited.rested, stop_worker: Callable[[], None] = lambda: None
+        self, pause: Callable[[float], None] = wait_in_thread, stop_worker: Callable[[], None] = lambda: None
     ) -> None:
         """Register and begin to look for work; a database that is away is waited for. Raises `CannotStart`.
 
@@ -88,7 +89,7 @@ class Drone:
         self._stop_worker = stop_worker
         try:
             patience = self._settings.database_wait_seconds
-            if problem := awaited.schema_problem(self._store, pause, patience_seconds=patience):
+            if problem := schema_problem(self._store, pause, patience_seconds=patience):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
             crew = self._loop.submit(self._hired()).result(START_SECONDS)
@@ -101,7 +102,7 @@ class Drone:
         self._sweep = SweepLoop(
             self._store,
             self._nudger,
-            self._hints,
+            self._publisher,
             sweeper=incarnation,
             sweep_seconds=self._settings.sweep_seconds,
         )
@@ -114,18 +115,18 @@ class Drone:
         if self._asked or not self._slots.take():
             return
         thread = threading.get_ident()
-        self._bodies[thread] = order_id
+        self._orders_by_thread[thread] = order_id
         try:
             done = self._await(self._loop.submit(self._workshop.serve(order_id)))
             if not done and not self._asked:
-                self._look_up(order_id)
+                self._count_if_unknown(order_id)
         finally:
-            self._bodies.pop(thread, None)
+            self._orders_by_thread.pop(thread, None)
             self._slots.release()
 
     def cancel(self, thread: int, principal: str) -> None:
         """Ask to cancel the order that this thread waits for; a drone that drains hands it back instead."""
-        order_id = self._bodies.get(thread)
+        order_id = self._orders_by_thread.get(thread)
         if order_id is not None and not self._asked:
             self._loop.submit(self._workshop.ask_to_cancel(order_id, "terminated as a Celery task", principal))
 
@@ -136,17 +137,17 @@ class Drone:
         """
         return self._workshop.watch_over()
 
-    def sing(self, queue: str, restart: Callable[[], None]) -> None:
-        """Begin to send canaries on `queue`."""
+    def start_canary(self, queue: str, restart: Callable[[], None]) -> None:
+        """Begin to send canaries on `queue`; `restart` makes the consumer connect anew when one does not come back."""
         why = "messages that it sends to itself do not come back"
-        self._loop.submit(self._workshop.sing(queue, restart, lambda: self.give_up(why)))
+        self._loop.submit(self._workshop.start_canary(queue, restart, lambda: self.give_up(why)))
 
     def canary_seen(self, token: str) -> None:
         self._loop.submit(self._workshop.canary_seen(token))
 
     def message_refused(self) -> None:
-        """Count a message of which nothing can be made; any thread may say so."""
-        self._refused.add()
+        """Count a message that no order or canary can be made of. For any thread."""
+        self._counting.add("refused_messages")
 
     def drain(self) -> None:
         """Begin to end: claim nothing more, hand back what does not end soon. For signal handlers as well."""
@@ -174,8 +175,8 @@ class Drone:
                 return False
         return not serving.cancelled() and serving.result()
 
-    def _look_up(self, order_id: str) -> None:
-        """An id of no order here comes from a stranger, or from a service with another database."""
+    def _count_if_unknown(self, order_id: str) -> None:
+        """Count a message as refused whose order this database does not have: another program or service sent it."""
         try:
             known = self._store.journal.reached([order_id])
         except StoreUnavailable:
@@ -206,7 +207,7 @@ class Drone:
         try:
             self._keeper.leave()
         except Exception as problem:
-            log.warning("the drone left without a word", problem=str(problem))
+            log.warning("the drone could not end its lease", problem=str(problem))
 
     def close(self) -> None:
         """Free what is left after `drained`."""
@@ -216,7 +217,7 @@ class Drone:
             log.exception("the crew did not go in good order")
         self._loop.stop()
         self._nudger.close()
-        self._hints.close()
+        self._publisher.close()
         self._store.close()
 
     async def _hired(self) -> Crew:
@@ -224,7 +225,8 @@ class Drone:
 
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._fall, self.give_up)
-        return Workshop(self._settings, self._store, crew, self._keeper, self._slots, self._nudger, exits=exits)
+        claimant = Claimant(self._settings.name, self._keeper, self._slots)
+        return Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:
@@ -241,13 +243,15 @@ class Drone:
         return Keeper(
             self._store.leases,
             registration(self._settings, crew, self._store.texts.keep),
-            self._slots,
-            lease_seconds=self._settings.lease_seconds,
-            renew_seconds=self._settings.renew_seconds,
+            self._heartbeat,
+            LeaseTimes(self._settings.lease_seconds, self._settings.renew_seconds),
             on_lost=lambda incarnation: self._lose(crew, incarnation),
-            watch=self._watch,
-            refused=lambda: self._refused.count,
         )
+
+    def _heartbeat(self) -> Heartbeat:
+        """What the next renewal says; ends the process instead when the event loop hangs."""
+        self._watch()
+        return Heartbeat(self._slots.active, self._counting.counters)
 
     def _lose(self, crew: Crew, incarnation: str) -> None:
         """What runs for orders of a lost lease is ended before anything can begin under a new one."""

@@ -1,12 +1,14 @@
-"""This room is for the end of an order: what is open is closed, controls are settled, the outcome is stored."""
+"""How an order leaves its drone: it ends with an outcome, or waits without a drone."""
 
-from functools import partial
+from contextlib import suppress
+from pathlib import Path
 
 import structlog
 
-from drone.worker.runs import Run, is_cancel
-from drone.worker.told import Teller
-from drone.worker.writer import patiently
+from drone.agent.controls.idle_watch import together
+from drone.worker.async_store import AsyncStore
+from drone.worker.broadcaster import Broadcaster
+from drone.worker.executions import Execution, is_cancel
 from mcc.contracts.control import Control
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import OrderFinished
@@ -15,101 +17,174 @@ from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.store.entries import applied, told
 from mcc.store.errors import BadEntry, ControlsPending, Fenced
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
-from mcc.store.values import Claim, Ending
+from mcc.store.transitions import applied_draft, order_draft
+from mcc.store.values import Claim, Ending, Parking
 
 log = structlog.get_logger("drone.ending")
 
 TOO_LATE = "The turn had ended before it was read."
+ASKED_MEANWHILE = "something was asked of it just as it was to be laid aside"
+
+
+class Suspects:
+    """Orders that froze a drone of this machine: files in a directory that all drones of one data directory share.
+
+    The reaper of the frozen drone writes them before it kills the drone; such orders are not tried again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def made(self) -> Path:
+        """The directory, which is created where it is missing."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._directory
+
+    def holds(self, order_id: str) -> bool:
+        """Whether this order froze a drone."""
+        return (self._directory / order_id).exists()
+
+    def forget(self, order_id: str) -> None:
+        """Drop the file of an order that has ended; one that cannot be deleted does no harm."""
+        with suppress(OSError):
+            (self._directory / order_id).unlink(missing_ok=True)
 
 
 class Finisher:
-    """Ends held orders, however often the database or a late control makes it begin again."""
+    """Ends and parks held orders, however often the database or a late control makes it begin again."""
 
-    def __init__(self, store: Store, offload: Offload, teller: Teller) -> None:
+    def __init__(self, store: AsyncStore, broadcaster: Broadcaster, suspects: Suspects | None = None) -> None:
         self._store = store
-        self._offload = offload
-        self._teller = teller
+        self._broadcaster = broadcaster
+        self._suspects = suspects
 
-    async def finish(self, run: Run, outcome: Outcome) -> bool:
-        """Store the end of a held order; False when another drone holds it by now."""
-        assert run.held is not None
-        claim, journal = run.held
+    def known(self, execution: Execution) -> Outcome | None:
+        """The outcome of an order that must not be tried again; None for all others."""
+        is_suspect = self._suspects is not None and self._suspects.holds(execution.order_id)
+        return froze_a_drone() if is_suspect else None
+
+    async def finish(self, execution: Execution, outcome: Outcome) -> bool:
+        """Store the end of a held order; False when another drone holds the order by now."""
+        assert execution.held is not None
+        claim, journal = execution.held
+        order_id = execution.order_id
         refused_before = False
         while True:
-            ending = ending_of(claim, journal.fold, run, outcome)
+            ending = ending_of(claim, journal.fold, execution, outcome)
             try:
-                seq = await patiently(self._offload, partial(self._store.claims.finish, ending))
+                seq = await self._store_end(ending)
             except Fenced as problem:
-                log.warning("another drone holds the order", order_id=run.order_id, problem=str(problem))
+                log.warning("another drone holds the order", order_id=order_id, problem=str(problem))
                 return False
             except ControlsPending:
-                await self._read_controls(run)
-                if run.cancel is not None:
-                    outcome = cancelled(run.cancel)
+                await self._read_controls(execution)
+                if execution.cancel is not None:
+                    outcome = cancelled(execution.cancel)
             except BadEntry as problem:
                 if refused_before:
                     raise
                 refused_before = True
                 outcome = unstorable(problem)
             else:
-                self._teller.hint(Hint(order_id=run.order_id, seq=seq, status=ending.outcome.status.value))
-                log.info("order finished", order_id=run.order_id, status=ending.outcome.status.value, seq=seq)
+                self._hint(order_id, seq, ending.outcome.status)
+                log.info("order finished", order_id=order_id, status=ending.outcome.status.value, seq=seq)
+                if self._suspects is not None:
+                    self._suspects.forget(order_id)
                 return True
-            journal.fold = await self._fold_again(run.order_id)
+            journal.fold = await self._fold_again(order_id)
 
-    async def abandon(self, run: Run, claim: Claim, problem: Exception) -> bool:
-        """End an order that cannot even be folded: its last entries, no record. False when that fails as well."""
+    async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> bool:
+        """End an order whose journal cannot be folded: its last entries, no record. False when that fails as well."""
         try:
             while True:
-                ending = await self._bare_ending(run, claim, problem)
+                ending = await self._bare_ending(execution, claim, problem)
                 try:
-                    seq = await patiently(self._offload, partial(self._store.claims.finish, ending))
+                    seq = await self._store_end(ending)
                     break
                 except ControlsPending:
-                    await self._read_controls(run)
+                    await self._read_controls(execution)
         except Exception:
-            log.exception("an order stays with this drone until its lease ends", order_id=run.order_id)
+            log.exception("an order stays with this drone until its lease ends", order_id=execution.order_id)
             return False
-        self._teller.hint(Hint(order_id=run.order_id, seq=seq, status=ending.outcome.status.value))
+        self._hint(execution.order_id, seq, ending.outcome.status)
         return True
 
-    async def _bare_ending(self, run: Run, claim: Claim, problem: Exception) -> Ending:
-        order_id = run.order_id
-        reached = await patiently(self._offload, lambda: self._store.journal.reached([order_id])[order_id])
+    async def park(self, execution: Execution) -> None:
+        """Let the order of a halted execution wait for what its tree waits for; its journal must be quiet.
+
+        Where something was asked of the order at the last moment, the order goes back to the queue instead.
+        """
+        assert execution.held is not None and execution.waits_for is not None
+        claim, journal = execution.held
+        block = together(execution.waits_for)
+        parking = Parking(
+            order_id=execution.order_id,
+            epoch=claim.epoch,
+            last_seq=journal.last_seq,
+            control_seq=execution.seen,
+            reason=block.reason,
+            message=block.message,
+            until=block.until,
+        )
+        try:
+            seq = await self._store.patiently(lambda store: store.claims.park(parking))
+        except Fenced as problem:
+            log.warning("another drone holds the order", order_id=execution.order_id, problem=str(problem))
+        except ControlsPending:
+            await self._hand_back(execution.order_id, claim.epoch, claim.order.drone or "")
+        else:
+            self._hint(execution.order_id, seq, OrderStatus.WAITING)
+            log.info("order waits", order_id=execution.order_id, reason=block.reason.value, until=block.until)
+
+    async def _store_end(self, ending: Ending) -> int:
+        return await self._store.patiently(lambda store: store.claims.finish(ending))
+
+    async def _refuse(self, control_id: str) -> None:
+        await self._store.patiently(lambda store: store.controls.refuse(control_id, TOO_LATE))
+
+    async def _hand_back(self, order_id: str, epoch: int, drone: str) -> None:
+        held = [(order_id, epoch)]
+        await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=ASKED_MEANWHILE))
+        reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
+        self._hint(order_id, reached.seq, reached.status)
+        log.info("order handed back", order_id=order_id, why=ASKED_MEANWHILE)
+
+    def _hint(self, order_id: str, seq: int, status: OrderStatus) -> None:
+        self._broadcaster.hint(Hint(order_id=order_id, seq=seq, status=status.value))
+
+    async def _bare_ending(self, execution: Execution, claim: Claim, problem: Exception) -> Ending:
+        order_id = execution.order_id
+        reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
         fold = Fold(order_id)
         fold.last_seq = reached.seq
-        return ending_of(claim, fold, run, cancelled(run.cancel) if run.cancel else broken(problem))
+        outcome = cancelled(execution.cancel) if execution.cancel else internal_error(problem)
+        return ending_of(claim, fold, execution, outcome)
 
-    async def _read_controls(self, run: Run) -> None:
-        controls = await patiently(self._offload, lambda: self._store.controls.of_order(run.order_id))
+    async def _read_controls(self, execution: Execution) -> None:
+        controls = await self._store.patiently(lambda store: store.controls.of_order(execution.order_id))
         for control in controls:
-            run.seen = max(run.seen, control.number)
+            execution.seen = max(execution.seen, control.number)
             if not control.open:
                 continue
             if is_cancel(control):
-                run.cancel = run.cancel or run.redactor.model(control)
+                execution.cancel = execution.cancel or execution.redactor.model(control)
             else:
-                await patiently(self._offload, partial(self._store.controls.refuse, control.id, TOO_LATE))
+                await self._refuse(control.id)
 
     async def _fold_again(self, order_id: str) -> Fold:
         fold = Fold(order_id)
-        while True:
-            page = await patiently(self._offload, lambda: self._store.journal.read(order_id, after=fold.last_seq))
+        while page := await self._store.patiently(lambda store: store.journal.read(order_id, after=fold.last_seq)):
             for entry in page:
                 fold.add(entry)
-            if not page:
-                return fold
+        return fold
 
 
-def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
-    """The last entries, with record and usage as they stand after them; `fold` takes in all but the very last."""
-    outcome = run.redactor.model(outcome)
+def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) -> Ending:
+    """The last entries, with record and usage as they stand after them; `fold` gets all but `order.finished`."""
+    outcome = execution.redactor.model(outcome)
     at, last_seq = now(), fold.last_seq
-    drafts = [applied(run.cancel, at)] if run.cancel else []
+    drafts = [applied_draft(execution.cancel, at)] if execution.cancel else []
     end: AgentEnd = RecordStatus.CANCELLED if outcome.status is OrderStatus.CANCELLED else RecordStatus.FAILED
     drafts += fold.closing(at, end, outcome.detail or "The turn ended before this did.")
     for number, draft in enumerate(drafts, start=last_seq + 1):
@@ -119,8 +194,8 @@ def ending_of(claim: Claim, fold: Fold, run: Run, outcome: Outcome) -> Ending:
         order_id=claim.order.id,
         epoch=claim.epoch,
         last_seq=last_seq,
-        control_seq=run.seen,
-        drafts=[*drafts, told(at, finished)],
+        control_seq=execution.seen,
+        drafts=[*drafts, order_draft(at, finished)],
         outcome=outcome.model_copy(update={"usage": fold.spent}),
         record=fold.record(),
     )
@@ -132,14 +207,14 @@ def cancelled(control: Control | None) -> Outcome:
     return Outcome(status=OrderStatus.CANCELLED, detail=reason or "cancelled on request")
 
 
-def broken(problem: BaseException | None) -> Outcome:
-    """The outcome of an order that met an error of ours."""
+def internal_error(problem: BaseException | None) -> Outcome:
+    """The outcome of an order that met an error of the drone."""
     what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
     detail = f"The drone met an error of its own: {what}"[:500]
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
-def spent() -> Outcome:
+def threads_exhausted() -> Outcome:
     """The outcome of an order that would leave as many threads behind in the next drone."""
     detail = (
         "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
@@ -148,8 +223,8 @@ def spent() -> Outcome:
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.POISON, detail=detail)
 
 
-def froze() -> Outcome:
-    """The outcome of an order that held a drone's interpreter until others took the drone for lost."""
+def froze_a_drone() -> Outcome:
+    """The outcome of an order whose tool held a drone's interpreter until other drones took that drone for lost."""
     detail = (
         "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
         "mend the tool, or what it works on."
@@ -158,5 +233,6 @@ def froze() -> Outcome:
 
 
 def unstorable(problem: Exception) -> Outcome:
+    """The outcome of an order whose own outcome the database refuses."""
     detail = f"The database refuses the outcome: {problem}"[:500]
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)

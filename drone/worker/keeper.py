@@ -1,16 +1,16 @@
-"""This room is for the lease keeper: a thread that says "still here", and knows when it may no longer be believed."""
+"""The lease keeper: a thread that renews the lease of a drone, and knows until when the lease can be trusted."""
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
-from drone.worker.slots import Slots
-from mcc.contracts.drones import Registration
+from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Leases
+from mcc.store.leases import Leases
 
 log = structlog.get_logger("drone.keeper")
 
@@ -18,37 +18,45 @@ MARGIN_SECONDS = 2.0
 """Effects stop this long before the lease does."""
 
 
-class Keeper:
-    """Renews the lease of this process; on its own store connection, so that nothing else can hold it up.
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """For how long a lease is taken, and how often it is renewed, by a clock of seconds since the machine started."""
 
-    After a lost lease the process goes on under a new incarnation: `on_lost` is told the old one first.
-    `watch` is called before each renewal; it does not return when this process must not say "still here". `refused`
-    tells how many messages were refused so far.
+    lease_seconds: float
+    renew_seconds: float
+    clock: Callable[[], float] = boot_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a drone says of itself with a renewal: how many slots are taken, and what it has counted."""
+
+    active: int = 0
+    counters: DroneCounters = NOTHING_COUNTED
+
+
+class Keeper:
+    """Renews the lease of this process, one for all orders that it holds (docs/decisions/10), in a thread of its own.
+
+    `leases` should have a store connection that nothing else uses, so that nothing else can hold a renewal up.
+    `heartbeat` is called before each renewal; it does not return when this process must not seem alive. After a lost
+    lease the process goes on under a new incarnation: `on_lost` is called with the old one first.
     """
 
     def __init__(
         self,
         leases: Leases,
         registration: Registration,
-        slots: Slots,
-        *,
-        lease_seconds: float,
-        renew_seconds: float,
+        heartbeat: Callable[[], Heartbeat],
+        times: LeaseTimes,
         on_lost: Callable[[str], None],
-        watch: Callable[[], None] = lambda: None,
-        refused: Callable[[], int] = lambda: 0,
-        clock: Callable[[], float] = boot_seconds,
     ) -> None:
         self._leases = leases
         self._registration = registration
-        self._slots = slots
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
-        self._trusted_seconds = lease_seconds - min(MARGIN_SECONDS, lease_seconds / 4)
+        self._heartbeat = heartbeat
+        self._times = times
+        self._trusted_seconds = times.lease_seconds - min(MARGIN_SECONDS, times.lease_seconds / 4)
         self._on_lost = on_lost
-        self._watch = watch
-        self._refused = refused
-        self._clock = clock
         self._confirmed_sent = float("-inf")
         self._incarnation: str | None = None
         self._draining = False
@@ -57,13 +65,13 @@ class Keeper:
 
     @property
     def incarnation(self) -> str | None:
-        """Under which orders may be claimed now; None between a lost lease and the next registration."""
+        """The one under which orders may be claimed now; None between a lost lease and the next registration."""
         return self._incarnation
 
     @property
     def trusted(self) -> bool:
         """Whether effects may start: the last confirmed renewal was sent so lately that nobody can have taken over."""
-        return self._clock() < self.trusted_until
+        return self._times.clock() < self.trusted_until
 
     @property
     def trusted_until(self) -> float:
@@ -72,15 +80,15 @@ class Keeper:
 
     @property
     def margin_seconds(self) -> float:
-        """So long before the lease can be another's effects stop."""
-        return self._lease_seconds - self._trusted_seconds
+        """Effects stop this long before another process can take the lease over."""
+        return self._times.lease_seconds - self._trusted_seconds
 
     def register(self) -> str:
         """Become a new incarnation. Raises `StoreUnavailable`."""
         incarnation = fresh_id()
-        sent = self._clock()
+        sent = self._times.clock()
         self._leases.register(
-            self._registration.model_copy(update={"incarnation": incarnation}), lease_seconds=self._lease_seconds
+            self._registration.model_copy(update={"incarnation": incarnation}), lease_seconds=self._times.lease_seconds
         )
         self._incarnation, self._confirmed_sent = incarnation, sent
         log.info("registered", drone=self._registration.name, incarnation=incarnation)
@@ -105,18 +113,19 @@ class Keeper:
 
     def once(self) -> None:
         """One renewal, or one registration when there is no incarnation. Raises `StoreUnavailable`."""
-        self._watch()
+        heartbeat = self._heartbeat()
         if self._incarnation is None:
             if not self._draining:
                 self.register()
             return
-        sent = self._clock()
+        # Trust counts from the moment of asking: the database renews later than that, nobody here knows how much.
+        sent = self._times.clock()
         if self._leases.renew(
             self._incarnation,
-            lease_seconds=self._lease_seconds,
-            active=self._slots.active,
+            lease_seconds=self._times.lease_seconds,
+            active=heartbeat.active,
             draining=self._draining,
-            refused_messages=self._refused(),
+            counters=heartbeat.counters,
         ):
             self._confirmed_sent = sent
         else:
@@ -130,7 +139,7 @@ class Keeper:
             self.register()
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._renew_seconds):
+        while not self._stopped.wait(self._times.renew_seconds):
             try:
                 self.once()
             except StoreUnavailable as problem:

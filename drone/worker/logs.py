@@ -1,4 +1,4 @@
-"""This room is for logs: one structured line per event on standard error, Celery's included."""
+"""The log of a drone: one structured line per event on standard error, Celery's events included."""
 
 import logging
 import sys
@@ -9,7 +9,7 @@ import structlog
 from celery.app.log import Logging
 
 from mcc.redaction import Redactor
-from mcc.redaction.logs import RedactedFormatter
+from mcc.redaction.redactor import RedactedFormatter
 
 QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "alembic", "httpx", "httpcore")
 
@@ -50,7 +50,7 @@ def set_up(level: str, redactor: Callable[[], Redactor] = Redactor, *, terminal:
 
 
 class DroneLogging(Logging):  # type: ignore[misc]
-    """Celery asks here for its logging; a drone has set up its own."""
+    """What Celery calls to set up its logging: that of a drone instead."""
 
     def setup(self, *_: Any, **__: Any) -> bool:
         settings = self.app.settings

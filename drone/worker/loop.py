@@ -1,4 +1,4 @@
-"""This room is for the one event loop that all orders of a drone share, in a thread of its own."""
+"""The one event loop that all orders of a drone share, in a thread of its own."""
 
 import asyncio
 import threading
@@ -16,29 +16,8 @@ log = structlog.get_logger("drone.loop")
 TICK_SECONDS = 0.5
 
 
-class Stall:
-    """For how long a loop has not turned, as seen by somebody who looks again and again.
-
-    A process that was suspended has not looked either: of a gap between two looks only `gap_seconds` are counted.
-    """
-
-    def __init__(self, gap_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
-        self._gap_seconds = gap_seconds
-        self._clock = clock
-        self._looked_at = self._ticked_at = clock()
-        self.seconds = 0.0
-
-    def look(self, ticked_at: float) -> float:
-        """Take in when the loop last turned; answers for how long it has not."""
-        now = self._clock()
-        turned = ticked_at != self._ticked_at
-        self.seconds = 0.0 if turned else self.seconds + min(now - self._looked_at, self._gap_seconds)
-        self._looked_at, self._ticked_at = now, ticked_at
-        return self.seconds
-
-
 class SharedLoop:
-    """Runs coroutines for callers in other threads, and tells how long ago it last turned."""
+    """Runs coroutines for callers in other threads, and tells how long ago it last turned (docs/decisions/02)."""
 
     def __init__(self, clock: Callable[[], float] = boot_seconds) -> None:
         self._clock = clock
@@ -86,7 +65,7 @@ class SharedLoop:
             self._loop.close()
 
     def _ran_to_its_end(self) -> bool:
-        """False when something in a task raised SystemExit: whoever waits for that task is told, the others go on."""
+        """False when something in a task raised SystemExit: only what waits for that task gets it, the others go on."""
         try:
             self._loop.run_forever()
         except SystemExit:

@@ -1,4 +1,4 @@
-"""The memory watch: what is done with goes back to the system, and what there is no room for is laid aside."""
+"""The memory watch: memory that is free goes back to the system, and orders that there is none for are parked."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from drone.agent.controls.standstill import Block
-from drone.worker.runs import Run, Runs
+from drone.agent.controls.idle_watch import Block
+from drone.worker.async_store import AsyncStore
+from drone.worker.executions import Execution, Executions
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
 from mcc.store.heap import MEGABYTE, give_back, resident_bytes
-from mcc.store.offload import Offload
-from mcc.store.ports import Claims
 
 log = structlog.get_logger("drone.memory")
 
@@ -62,7 +61,7 @@ def judged(limit: int, resident: int, idle: int, held: Mapping[str, int]) -> Jud
     if resident < limit * FULL:
         return Judgement()
     short = (
-        f"The memory of this drone is nearly full: it holds {_told(resident)} of the {_told(limit)} MB that it may "
+        f"The memory of this drone is nearly full: it holds {_mb(resident)} of the {_mb(limit)} MB that it may "
         "(DRONE_MEMORY_MB)."
     )
     if resident <= limit or not held:
@@ -112,7 +111,7 @@ class Tidying:
         self._next_at = self._clock() + (self._worked() - began) / PART_OF_TIME
 
 
-class Memory:
+class MemoryWatch:
     """Looks at what this process holds, of which it may hold `limit` bytes; None = as much as it likes.
 
     While there is a `shortage`, a sentence, this drone should claim nothing. `give_up` lets a process that holds more
@@ -122,9 +121,8 @@ class Memory:
     def __init__(
         self,
         limit: int | None,
-        runs: Runs,
-        claims: Claims,
-        offload: Offload,
+        executions: Executions,
+        store: AsyncStore,
         *,
         give_up: Callable[[str], None],
         resident: Callable[[], int | None] = resident_bytes,
@@ -132,16 +130,15 @@ class Memory:
     ) -> None:
         self.shortage: str | None = None
         self._limit = limit
-        self._runs = runs
-        self._claims = claims
-        self._offload = offload
+        self._executions = executions
+        self._store = store
         self._give_up = give_up
         self._resident = resident
         self._tidying = tidying or Tidying()
         self._idle = resident() or 0
         self._tidied = 0
         self._grown = 0
-        self._leaving: Run | None = None
+        self._leaving: Execution | None = None
         self._look_now = asyncio.Event()
         self._sizes: dict[str, int] = {}
 
@@ -170,9 +167,11 @@ class Memory:
             look += 1
 
     def look(self) -> None:
-        """Tidy up after what has ended, and lay aside what there is no room for."""
+        """Collect the garbage of orders that ended, and park an order that there is no memory for."""
         self._look_now.clear()
-        enough = self._grown > GROWN_BYTES or self._runs.left - self._tidied >= (ORDERS if len(self._runs) else 1)
+        enough = self._grown > GROWN_BYTES or self._executions.left - self._tidied >= (
+            ORDERS if len(self._executions) else 1
+        )
         self._grown = 0
         if enough and self._tidying.is_due:
             self._tidy()
@@ -184,18 +183,23 @@ class Memory:
         room = self._room()
         if room <= 0:
             return
-        for waiting in await self._offload(self._claims.waiting, WaitingReason.MEMORY, MOST_WOKEN):
-            if len(self._runs) and self._sizes.get(waiting.order_id, 0) > room:
+        for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.MEMORY, MOST_WOKEN)):
+            if len(self._executions) and self._sizes.get(waiting.order_id, 0) > room:
                 continue
-            message = "a drone has memory for it again"
-            if await self._offload(self._claims.wake, waiting.order_id, WaitingReason.MEMORY, message):
-                self._sizes.pop(waiting.order_id, None)
-                log.info("order goes on", order_id=waiting.order_id, why=message)
+            if await self._wake(waiting.order_id):
                 return
+
+    async def _wake(self, order_id: str) -> bool:
+        why = "a drone has memory for it again"
+        woken = await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.MEMORY, why))
+        if woken:
+            self._sizes.pop(order_id, None)
+            log.info("order goes on", order_id=order_id, why=why)
+        return bool(woken)
 
     def _room(self) -> int:
         """Bytes that an order may bring along which goes on here."""
-        if self._limit is None or not (len(self._runs) or self.shortage):
+        if self._limit is None or not (len(self._executions) or self.shortage):
             return 1  # What does not fit where nothing else runs ends, with the reason told.
         resident = self._resident() or 0
         if self.shortage or resident >= self._limit * ROOM:
@@ -203,7 +207,7 @@ class Memory:
         return round(self._limit * FULL) - resident
 
     def _hold_to(self, limit: int) -> None:
-        if self._leaving is not None and self._runs.get(self._leaving.order_id) is self._leaving:
+        if self._leaving is not None and self._executions.get(self._leaving.order_id) is self._leaving:
             return  # What it gives back shows whether another one has to go as well.
         self._leaving = None
         resident = self._resident()
@@ -212,23 +216,21 @@ class Memory:
         if resident > limit or (resident > limit * FULL and self._tidying.is_due):
             self._tidy()
             resident = self._resident() or resident
-        going = {run.order_id: run for run in self._runs if run.goes_on}
-        held = {order_id: run.weight for order_id, run in going.items()}
+        going = {one.order_id: one for one in self._executions if one.goes_on}
+        held = {order_id: execution.weight for order_id, execution in going.items()}
         judgement = judged(limit, resident, self._idle, held)
         self._tell(judgement.shortage)
         if judgement.aside is not None:
-            self._lay_aside(going[judgement.aside], judgement.bytes, resident, limit)
+            self._park(going[judgement.aside], judgement.bytes, resident, limit)
         elif judgement.ended is not None:
             self._end(going[judgement.ended], judgement.bytes, limit)
-        elif not len(self._runs) and resident > limit:
-            self._give_up(
-                f"it holds {_told(resident)} of the {_told(limit)} MB that it may, although nothing runs here"
-            )
+        elif not len(self._executions) and resident > limit:
+            self._give_up(f"it holds {_mb(resident)} of the {_mb(limit)} MB that it may, although nothing runs here")
 
     def _tidy(self) -> None:
-        self._tidied = self._runs.left
+        self._tidied = self._executions.left
         self._tidying.tidy()
-        if not len(self._runs):
+        if not len(self._executions):
             self._idle = min(self._idle, self._resident() or self._idle)
 
     def _tell(self, shortage: str | None) -> None:
@@ -238,28 +240,28 @@ class Memory:
         if before and not shortage:
             log.info("there is memory again: this drone takes orders")
 
-    def _lay_aside(self, run: Run, size: int, resident: int, limit: int) -> None:
+    def _park(self, execution: Execution, size: int, resident: int, limit: int) -> None:
         why = (
-            f"the memory of its drone is full: it holds {_told(resident)} of the {_told(limit)} MB that it may "
-            f"(DRONE_MEMORY_MB), about {_told(size)} MB of them for this order, its largest. It goes on by itself "
+            f"the memory of its drone is full: it holds {_mb(resident)} of the {_mb(limit)} MB that it may "
+            f"(DRONE_MEMORY_MB), about {_mb(size)} MB of them for this order, its largest. It goes on by itself "
             "when there is room"
         )
-        self._leaving = run
-        run.wait_for(Block(WaitingReason.MEMORY, why))
-        self._sizes[run.order_id] = size
+        self._leaving = execution
+        execution.wait_for(Block(WaitingReason.MEMORY, why))
+        self._sizes[execution.order_id] = size
         if len(self._sizes) > REMEMBERED:
             del self._sizes[next(iter(self._sizes))]
-        log.warning("order is laid aside", order_id=run.order_id, why=why)
+        log.warning("order is parked", order_id=execution.order_id, why=why)
 
-    def _end(self, run: Run, size: int, limit: int) -> None:
+    def _end(self, execution: Execution, size: int, limit: int) -> None:
         why = (
-            f"This order takes about {_told(size)} MB of memory, and a drone here may hold {_told(limit)} MB in all "
+            f"This order takes about {_mb(size)} MB of memory, and a drone here may hold {_mb(limit)} MB in all "
             "(DRONE_MEMORY_MB). Let it read less at once, or allow more."
         )
-        self._leaving = run
-        run.end(Outcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=why))
-        log.warning("order ends", order_id=run.order_id, why=why)
+        self._leaving = execution
+        execution.end(Outcome(status=OrderStatus.FAILED, reason=FailureReason.LIMIT_REACHED, detail=why))
+        log.warning("order ends", order_id=execution.order_id, why=why)
 
 
-def _told(size: int) -> str:
+def _mb(size: int) -> str:
     return f"{size / MEGABYTE:,.0f}"

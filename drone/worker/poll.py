@@ -1,17 +1,15 @@
-"""This room is for the database poll: a drone asks for work itself, so that a broken broker is only a delay."""
+"""The database poll: a drone asks the database for work, so that a broken broker is only a delay."""
 
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import structlog
 
-from drone.worker.slots import Slots
+from drone.worker.async_store import AsyncStore
+from drone.worker.claiming import Claimant
 from mcc.contracts.drones import DroneStatus
 from mcc.store.errors import StoreUnavailable
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
 from mcc.store.values import Claimable
 
 log = structlog.get_logger("drone.poll")
@@ -23,34 +21,33 @@ AWAY_SECONDS = 1.0
 class Poll:
     """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well.
 
-    An order that may be what kills drones gets an empty drone, one of them empties itself for it.
+    An order that may be what kills drones runs alone in a drone; one of the drones empties itself for such an order.
     """
 
     def __init__(
         self,
-        store: Store,
-        offload: Offload,
-        slots: Slots,
+        store: AsyncStore,
+        claimant: Claimant,
         queues: Sequence[str],
         start: Callable[[str], None],
         *,
         poll_seconds: float,
         connected: Callable[[], bool],
-        incarnation: Callable[[], str | None],
     ) -> None:
+        """`start` is called with each order, in a slot that is taken. `connected` tells whether Redis is there."""
         self._store = store
-        self._offload = offload
-        self._slots = slots
+        self._claimant = claimant
+        self._slots = claimant.slots
         self._queues = tuple(queues)
         self._start = start
         self._poll_seconds = poll_seconds
         self._connected = connected
-        self._incarnation = incarnation
-        self._left: set[str] = set()
+        self._skipped: set[str] = set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
+            # Spread at random: drones that were started together would otherwise all ask at the same moments.
             await asyncio.sleep(self._seconds() * random.uniform(0.8, 1.2))
             try:
                 await self.once()
@@ -61,12 +58,11 @@ class Poll:
 
     async def once(self) -> int:
         """Start what this drone should take now; answers how many. Raises `StoreUnavailable`."""
-        room = self._slots.total - self._slots.active
-        if room <= 0:
+        free = self._slots.total - self._slots.active
+        if free <= 0:
             return 0
-        besides, self._left = tuple(self._left), set()
-        find = partial(self._store.claims.claimable, self._queues, room, besides=besides)
-        waiting = await self._offload(find)
+        skipped, self._skipped = tuple(self._skipped), set()
+        waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, free, besides=skipped))
         alone = [item for item in waiting if item.alone]
         others = [item for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
@@ -78,14 +74,14 @@ class Poll:
             started += 1
         return started
 
-    def left(self, order_id: str) -> None:
-        """This order was not to be had now; the next poll looks at those behind it."""
-        self._left.add(order_id)
+    def skip(self, order_id: str) -> None:
+        """Leave this order, which could not be claimed now, out of the next poll, which then sees those behind it."""
+        self._skipped.add(order_id)
 
     async def _is_chosen(self) -> bool:
         """Whether it is this drone that empties itself for an order that must be alone."""
         rivals = await self._rivals()
-        return bool(rivals) and min(rivals) == self._incarnation()
+        return bool(rivals) and min(rivals) == self._claimant.incarnation
 
     async def _share(self, waiting: Sequence[Claimable]) -> int:
         """As many as each live drone of these queues would get."""
@@ -97,7 +93,7 @@ class Poll:
         """Incarnations of the live drones that serve these queues, this one among them."""
         return [
             drone.incarnation
-            for drone in await self._offload(self._store.leases.drones)
+            for drone in await self._store.once(lambda store: store.leases.drones())
             if drone.status is DroneStatus.UP and not set(drone.queues).isdisjoint(self._queues)
         ]
 

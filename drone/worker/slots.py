@@ -1,6 +1,8 @@
-"""This room is for the slots of a drone: one counter for Celery's tasks and for the database poll."""
+"""The slots of a drone, shared by Celery's tasks and the database poll, and what the drone counts."""
 
 import threading
+
+from mcc.contracts.drones import DroneCounters
 
 
 class Slots:
@@ -24,7 +26,7 @@ class Slots:
 
     @property
     def alone(self) -> bool:
-        """Whether the one order that is here has the process to itself."""
+        """Whether one order has the process to itself."""
         return self._alone
 
     def keep_clear(self, wanted: bool) -> None:
@@ -33,7 +35,7 @@ class Slots:
 
     @property
     def fillings(self) -> int:
-        """How often the last free slot was taken so far; tells whether a drone was full in between."""
+        """How often the last free slot was taken so far. Two equal answers: the drone was never full in between."""
         return self._fillings
 
     def take(self, *, alone: bool = False) -> bool:
@@ -50,3 +52,21 @@ class Slots:
         with self._lock:
             self._active -= 1
             self._alone = False
+
+
+class Counting:
+    """Counts what `DroneCounters` names, since this process started. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._counters = DroneCounters()
+        self._lock = threading.Lock()
+
+    def add(self, counter: str) -> None:
+        """One more; `counter` is a field of `DroneCounters`, AttributeError is raised for other names."""
+        with self._lock:
+            more = {counter: getattr(self._counters, counter) + 1}
+            self._counters = self._counters.model_copy(update=more)
+
+    @property
+    def counters(self) -> DroneCounters:
+        return self._counters

@@ -1,4 +1,4 @@
-"""This room is for the step of Celery's worker that starts a drone and ends it in order."""
+"""The step of Celery's worker that starts a drone and ends it in order."""
 
 import math
 import os
@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from celery import bootsteps, signals
@@ -16,11 +16,12 @@ from celery.worker import state
 
 from drone.collector import calm
 from drone.settings import Settings
-from drone.worker.canary import canary_queue
-from drone.worker.drone import CannotStart, Drone
-from drone.worker.runner import Crew
 from mcc.contracts.ids import fresh_id
 from mcc.store.heap import settle
+
+if TYPE_CHECKING:
+    from drone.crew import Crew
+    from drone.worker.drone import Drone
 
 log = structlog.get_logger("drone.step")
 
@@ -40,6 +41,9 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = ("celery.worker.components:Pool",)
 
     def start(self, worker: Any) -> None:
+        from drone.worker.drone import CannotStart
+        from drone.worker.liveness import canary_queue
+
         settle()
         drone = self.opened(effective(worker), worker.app.hire)
         try:
@@ -52,7 +56,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         self._drain_on_signals(worker, drone)
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))
-        drone.sing(queue, restart=lambda: restart_consumer(worker))
+        drone.start_canary(queue, restart=lambda: restart_consumer(worker))
         signal.set_wakeup_fd(drone.watch_over(), warn_on_full_buffer=False)
         most_seconds = worker.app.settings.drain_hand_back_seconds + EXIT_SECONDS
         threading.Thread(target=see_off, args=(drone, most_seconds), name="see-off", daemon=True).start()
@@ -67,10 +71,10 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
     terminate = stop
 
-    def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+    def opened(self, settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone":
         return open_drone(settings, hire)
 
-    def _drain_on_signals(self, worker: Any, drone: Drone) -> None:
+    def _drain_on_signals(self, worker: Any, drone: "Drone") -> None:
         def shutting_down(**_: Any) -> None:
             drone.drain()
 
@@ -93,9 +97,10 @@ def effective(worker: Any) -> Settings:
     return settings.model_copy(update={"slots": worker.concurrency, "queues": queues})
 
 
-def open_drone(settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
+def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone":
     """The one place where a worker's store is named."""
-    from mcc.store.sql import open_store
+    from drone.worker.drone import Drone
+    from mcc.store.store import open_store
 
     try:
         store = open_store(settings.database_url)
@@ -119,7 +124,7 @@ def stop_worker() -> None:
     state.should_stop = BROKEN
 
 
-def see_off(drone: Drone, most_seconds: float) -> None:
+def see_off(drone: "Drone", most_seconds: float) -> None:
     """The process ends once everything is handed back, and at most so long after it was told to: even if Celery hangs
     on a broker that does not answer, or the hand-back on a database."""
     drone.ending.wait()

@@ -1,4 +1,4 @@
-"""This room is for what lives on the shared loop: the orders at work, and the loops that serve them."""
+"""What lives on the shared event loop of a drone: the orders at work, and the loops that serve them."""
 
 import asyncio
 import random
@@ -7,37 +7,35 @@ from dataclasses import dataclass
 
 import structlog
 
+from drone.agent.mishap import is_exhausted
 from drone.agent.threads import in_thread
-from drone.crew import roots_of
+from drone.crew import Crew, roots_of
 from drone.sandbox.custody import Custody
 from drone.settings import Settings
-from drone.worker.canary import Canary, RedisBird
-from drone.worker.control import ControlListener
-from drone.worker.ending import spent
-from drone.worker.health import LOOK_SECONDS, Health
-from drone.worker.keeper import Keeper
-from drone.worker.memory import Memory
+from drone.worker.async_store import AsyncStore
+from drone.worker.broadcaster import Broadcaster
+from drone.worker.claiming import Claimant, Claiming
+from drone.worker.control_listener import ControlListener
+from drone.worker.disk import DiskWatch
+from drone.worker.ending import Finisher, Suspects, threads_exhausted
+from drone.worker.executions import Executions, ExecutionTimes, Stop
+from drone.worker.journal import Writer
+from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
+from drone.worker.memory import MemoryWatch
 from drone.worker.poll import Poll
-from drone.worker.room import Room
-from drone.worker.runner import Crew, Runner
-from drone.worker.runs import Runs, Stop
-from drone.worker.slots import Slots
-from drone.worker.suspects import Suspects
-from drone.worker.told import Teller
-from drone.worker.workspaces import Workspaces
-from drone.worker.writer import Writer
+from drone.worker.runner import Runner
+from drone.worker.workspaces import Site, Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.dispatch.errors import DispatchError
-from mcc.dispatch.hints import AsyncHints
+from mcc.dispatch.connection import DispatchError
 from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import AsyncPublisher
 from mcc.store.errors import Refused, StoreUnavailable
+from mcc.store.free_space import Reserve
 from mcc.store.heap import allowed_bytes
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
-from mcc.store.room import Reserve
+from mcc.store.store import Offload, Store
 
 log = structlog.get_logger("drone.workshop")
 
@@ -52,77 +50,69 @@ BACKSTOP_SECONDS = 1.4
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """How a process ends by itself. `fall`: at once, for it has no memory or thread to go on with; `give_up`: in good
-    order, to make room for another one."""
+    """How a process ends by itself. `fall`: at once, since it has no memory or thread to go on with; `give_up`: in good
+    order, for a supervisor to start another."""
 
     fall: Callable[[BaseException], None]
     give_up: Callable[[str], None]
 
 
 class Workshop:
-    """Everything that an order needs while it is here. Make and use it on the shared loop only."""
+    """The parts that carry out orders in one process, assembled. Make and use it on the shared loop only."""
 
     def __init__(
         self,
         settings: Settings,
         store: Store,
         crew: Crew,
-        keeper: Keeper,
-        slots: Slots,
+        claimant: Claimant,
         nudger: Nudger,
-        *,
         exits: Exits,
     ) -> None:
         self._settings = settings
-        self._store = store
         self._crew = crew
-        self._slots = slots
+        self._slots = claimant.slots
         self._nudger = nudger
-        self._offload = Offload(4, "store")
-        self._sends = Offload(1, "nudges")
-        self._hints = AsyncHints(settings.redis_url)
-        self._runs = Runs(lambda: settings.redactor)
-        self._teller = Teller(self._hints)
+        self._exits = exits
+        lease = claimant.lease
+        self._store = AsyncStore(store)
+        self._nudges = Offload(1, "nudges")
+        self._publisher = AsyncPublisher(settings.redis_url)
+        times = ExecutionTimes(park_after_seconds=settings.park_after_seconds)
+        self._executions = Executions(lambda: settings.redactor, times)
+        self._broadcaster = Broadcaster(self._publisher)
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
-        self._memory = Memory(limit, self._runs, store.claims, self._offload, give_up=exits.give_up)
-        self._writer = Writer(store, keeper, self._teller, grew=self._memory.grew)
-        self._workspaces = Workspaces(store, self._offload, crew, keeper, roots_of(settings), settings.data_dir / "run")
+        self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
+        self._writer = Writer(store, lease, self._broadcaster, grew=self._memory.grew)
+        site = Site(roots_of(settings), settings.data_dir / "run")
+        self._workspaces = Workspaces(self._store, crew, lease, site)
         self._suspects = Suspects(settings.data_dir / "run" / "froze")
         self._custody = crew.custody or Custody()
         self._custody.guard(
-            lambda: keeper.trusted_until,
-            margin_seconds=keeper.margin_seconds,
+            lambda: lease.trusted_until,
+            margin_seconds=lease.margin_seconds,
             record=self._workspaces.children,
         )
         self._runner = Runner(
-            store,
-            self._offload,
+            self._store,
+            Claiming(self._store, claimant, self._broadcaster, self._workspaces),
             crew,
-            keeper,
-            self._runs,
+            self._executions,
             self._writer,
-            self._teller,
-            workspaces=self._workspaces,
-            suspects=self._suspects,
-            alone=lambda: slots.alone,
-            park_after_seconds=settings.park_after_seconds,
-            fall=exits.fall,
+            Finisher(self._store, self._broadcaster, self._suspects),
         )
-        self._control = ControlListener(store.controls, self._offload, settings.redis_url, keeper, self._runs)
+        self._control = ControlListener(self._store, settings.redis_url, lease, self._executions)
         self._poll = Poll(
-            store,
-            self._offload,
-            slots,
+            self._store,
+            claimant,
             settings.queues,
             self._start,
             poll_seconds=settings.poll_seconds,
             connected=lambda: self._control.connected,
-            incarnation=lambda: keeper.incarnation,
         )
         reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
-        self._room = Room(reserve, self._runs, store.claims, self._offload)
-        self._health = Health(crew.pools, settings.wedged_seconds)
-        self._give_up = exits.give_up
+        self._disk = DiskWatch(reserve, self._executions, self._store)
+        self._health = ThreadHealth(crew.pools, settings.wedged_seconds)
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -134,15 +124,15 @@ class Workshop:
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
             group.create_task(self._writer.run())
-            group.create_task(self._teller.run())
+            group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
-            group.create_task(self._room.run())
+            group.create_task(self._disk.run())
             group.create_task(self._memory.run())
 
-    async def sing(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
+    async def start_canary(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Send canaries on `queue` until this drone drains."""
         self._canary = Canary(
-            RedisBird(self._settings.redis_url, queue),
+            CanarySender(self._settings.redis_url, queue),
             self._slots,
             every_seconds=self._settings.canary_seconds,
             patience_seconds=self._settings.canary_patience_seconds,
@@ -160,11 +150,17 @@ class Workshop:
 
         Answers whether it was ended here.
         """
-        if self._room.shortage or self._memory.shortage:
+        if self._disk.shortage or self._memory.shortage:
             return False
-        order = await self._runner.work(order_id, drone=self._settings.name)
+        try:
+            order = await self._runner.work(order_id)
+        except Exception as problem:
+            if not is_exhausted(problem):
+                raise
+            self._exits.fall(problem)
+            return False
         if order is None:
-            self._poll.left(order_id)
+            self._poll.skip(order_id)
         else:
             await self._nudge_next(order)
         return order is not None
@@ -173,17 +169,19 @@ class Workshop:
         """Place a cancel as anybody could, with a receipt, and see to it at once."""
         asked = NewControl(reason=reason)
         try:
-            await self._offload(self._store.controls.request, order_id, ControlKind.CANCEL, asked, principal=principal)
+            await self._store.once(
+                lambda store: store.controls.request(order_id, ControlKind.CANCEL, asked, principal=principal)
+            )
         except (Refused, StoreUnavailable) as problem:
             log.warning("order could not be cancelled", order_id=order_id, problem=str(problem))
         self._control.poke()
 
     def fence(self, incarnation: str) -> None:
         """This incarnation is lost: whatever runs under it stops and writes nothing more."""
-        fenced = [run for run in self._runs if run.incarnation == incarnation]
-        for run in fenced:
-            run.halt(Stop.FENCED)
-        log.warning("fenced", incarnation=incarnation, orders=[run.order_id for run in fenced])
+        fenced = [one for one in self._executions if one.incarnation == incarnation]
+        for execution in fenced:
+            execution.halt(Stop.FENCED)
+        log.warning("fenced", incarnation=incarnation, orders=[one.order_id for one in fenced])
 
     def watch_over(self) -> int:
         """Have this process killed when it freezes, or does not end when it is told to; see `Custody.watch_over`."""
@@ -199,15 +197,15 @@ class Workshop:
 
         `why`: what is wrong with this drone, if it gives up.
         """
-        self._runs.close()
+        self._executions.close()
         for task in self._seeking:
             task.cancel()
         cancel_seconds = self._settings.drain_cancel_seconds
-        if not await self._runs.emptied(cancel_seconds):
-            for run in self._runs:
-                run.halt(Stop.HAND_BACK)
-            await self._runs.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
-        held = self._runs.to_hand_back()
+        if not await self._executions.emptied(cancel_seconds):
+            for execution in self._executions:
+                execution.halt(Stop.HAND_BACK)
+            await self._executions.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
+        held = self._executions.to_hand_back()
         await in_thread(self._custody.end_term)
         try:
             if held:
@@ -215,19 +213,19 @@ class Workshop:
         finally:
             for task in self._serving:
                 task.cancel()
-            await self._teller.flush()
+            await self._broadcaster.flush()
 
     async def close(self) -> None:
-        """Free what is held outside of this process."""
+        """Close connections, threads and programs that run outside of this process."""
         await self._crew.close()
-        await self._hints.close()
+        await self._publisher.close()
         self._writer.close()
-        self._room.close()
-        self._offload.close()
-        self._sends.close()
+        self._disk.close()
+        self._store.close()
+        self._nudges.close()
 
     async def _seek_workspaces(self) -> None:
-        """Take up again what waits for a workspace that is seen here."""
+        """Queue and start orders that wait for a workspace which this drone sees."""
         while self._settings.workspace_roots:
             await asyncio.sleep(self._settings.poll_seconds * random.uniform(0.8, 1.2))
             try:
@@ -256,29 +254,29 @@ class Workshop:
         """Give up when there is trouble; the orders that left all of their threads behind are not tried again."""
         while (trouble := self._health.trouble()) is None:  # noqa: ASYNC110 - threads that do not end tell nobody
             await asyncio.sleep(LOOK_SECONDS)
-        for run in self._runs:
-            if run.goes_on and self._crew.pools.exhausted_by(run.order_id):
-                run.end(spent())
-        self._give_up(trouble)
+        for execution in self._executions:
+            if execution.goes_on and self._crew.pools.exhausted_by(execution.order_id):
+                execution.end(threads_exhausted())
+        self._exits.give_up(trouble)
 
     async def _hand_back(self, held: list[tuple[str, int]], why: str) -> None:
         message = f"drone {self._settings.name} " + (f"restarts, because {why}" if why else "was told to stop")
-        returned = await self._offload(self._store.claims.hand_back, held, drone=self._settings.name, message=message)
+        name = self._settings.name
+        returned = await self._store.once(lambda store: store.claims.hand_back(held, drone=name, message=message))
         log.info("orders handed back", orders=list(returned))
-        for order_id, reached in (await self._offload(self._store.journal.reached, returned)).items():
-            self._teller.hint(Hint(order_id=order_id, seq=reached.seq, status=reached.status.value))
+        for order_id, reached in (await self._store.once(lambda store: store.journal.reached(returned))).items():
+            self._broadcaster.hint(Hint(order_id=order_id, seq=reached.seq, status=reached.status.value))
 
     async def _nudge_next(self, order: WorkOrder) -> None:
-        """The next turn of a session could not be claimed before; nobody else has told the drones of it yet."""
+        """Nudge the drones for the next turn of the session, which could not be claimed before this order ended."""
         try:
-            page = await self._offload(
-                self._store.orders.list,
-                status=OrderStatus.QUEUED,
-                session_id=order.session_id,
-                limit=NEXT_TURNS,
+            page = await self._store.once(
+                lambda store: store.orders.list(
+                    status=OrderStatus.QUEUED, session_id=order.session_id, limit=NEXT_TURNS
+                )
             )
             if page.items:
                 following = min(page.items, key=lambda item: item.session_seq)
-                await self._sends(self._nudger.nudge, following.id, queue=following.queue, priority=following.priority)
+                await self._nudges(self._nudger.nudge, following.id, queue=following.queue, priority=following.priority)
         except (DispatchError, StoreUnavailable) as problem:
             log.debug("the next turn waits for a sweep", session_id=order.session_id, problem=str(problem))

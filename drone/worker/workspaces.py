@@ -1,35 +1,35 @@
-"""This room is for the workspaces of orders: whether this drone sees one, and how an order holds it while it runs."""
+"""The workspaces of orders: whether this drone sees one, and how an order holds it while its agents work."""
 
 import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
-from drone.agent.ports import Fenced as Lost
-from drone.agent.threads import NoThread, Pools
+from drone.agent.journal import Fenced as Lost
+from drone.agent.threads import NoThread
+from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken
 from drone.sandbox.marker import workspace_key
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.reaper import Process
 from drone.sandbox.roots import Roots, resolved
-from drone.worker.writer import patiently
+from drone.worker.async_store import AsyncStore
+from drone.worker.keeper import Keeper
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.entries import stops_all
 from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
+from mcc.store.transitions import stops_all
 from mcc.store.values import Claim, Parking, Waiting, WorkspaceHold
 
 T = TypeVar("T")
@@ -45,7 +45,9 @@ ANSWER_SECONDS = 20.0
 """A file system that says nothing of a workspace for so long is not waited for."""
 
 NOT_IN_TIME = "its file system does not answer"
+SILENT = "The file system of {} does not answer; it goes on when that does"
 LOOK_SECONDS = 0.1
+_ROOTS_OF_OTHERS = "roots of other drones"
 WAITING = 200
 """Waiting orders that are looked at in one round."""
 
@@ -57,6 +59,7 @@ REPLACED = (
 NOT_SEEN = (
     "No drone sees {} any more; it goes on when that directory is back, or in another one once it is resumed there"
 )
+SEEN = "its workspace is seen again"
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
 
@@ -97,7 +100,7 @@ class Sight:
 def sight_of(path: str, roots: Roots) -> Sight:
     """Blocks."""
     real = resolved(path)
-    exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(real) is not None
+    exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(path, real) is not None
     try:
         return Sight(real, exists, covered, roots.opened(path))
     except PathError as problem:
@@ -125,23 +128,6 @@ def _is_under(path: Path, roots: Iterable[Path]) -> bool:
     return any(path.is_relative_to(resolved(str(root))) for root in roots)
 
 
-class Writes(Protocol):
-    """Who knows what an order's agents can do."""
-
-    @property
-    def pools(self) -> Pools: ...
-
-    def may_write(self, order: WorkOrder, workspace: Workspace) -> bool: ...
-
-
-class Lease(Protocol):
-    @property
-    def incarnation(self) -> str | None: ...
-
-    @property
-    def trusted(self) -> bool: ...
-
-
 class Busy(Exception):
     """The workspace cannot be had now; the sentence says why."""
 
@@ -161,35 +147,37 @@ class Plan:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a drone works: under its `roots`, on this `host`; `directory` is for locks and records on this machine."""
+
+    roots: Roots
+    directory: Path
+    host: str = field(default_factory=socket.gethostname)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceTimes:
+    """How long is waited for processes, drones and file systems; see the constants of the same names."""
+
+    grace_seconds: float = GRACE_SECONDS
+    left_seconds: float = LEFT_SECONDS
+    answer_seconds: float = ANSWER_SECONDS
+    clock: Callable[[], float] = boot_seconds
+
+
 class Workspaces:
-    """The workspaces of this drone's orders. `directory` is for locks on this machine. Use on one event loop only."""
+    """The workspaces of the orders of one drone. Use on one event loop only."""
 
     def __init__(
-        self,
-        store: Store,
-        offload: Offload,
-        crew: Writes,
-        lease: Lease,
-        roots: Roots,
-        directory: Path,
-        *,
-        host: str | None = None,
-        grace_seconds: float = GRACE_SECONDS,
-        left_seconds: float = LEFT_SECONDS,
-        answer_seconds: float = ANSWER_SECONDS,
-        clock: Callable[[], float] = boot_seconds,
+        self, store: AsyncStore, crew: Crew, lease: Keeper, site: Site, times: WorkspaceTimes = WorkspaceTimes()
     ) -> None:
         self._store = store
-        self._offload = offload
         self._crew = crew
         self._lease = lease
-        self._roots = roots
-        self._directory = directory
-        self._host = socket.gethostname() if host is None else host
-        self._grace_seconds = grace_seconds
-        self._left_seconds = left_seconds
-        self._answer_seconds = answer_seconds
-        self._clock = clock
+        self._site = site
+        self._roots = site.roots
+        self._times = times
         self._me = Process.of(os.getpid())
         self._left: dict[str, float] = {}
         self._after = ""
@@ -198,25 +186,28 @@ class Workspaces:
     def children(self) -> Path:
         """Where this process keeps the record of its children."""
         started = self._me.started if self._me else 0
-        return self._directory / "children" / f"{os.getpid()}-{started}"
+        return self._site.directory / "children" / f"{os.getpid()}-{started}"
 
     async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
         """How this drone claims an order that names a workspace; None: not now."""
         assert order.workspace is not None
         try:
             return await self._plan(order, order.workspace, begun=begun)
-        except (NoThread, OSError) as problem:
-            log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem) or NOT_IN_TIME)
+        except (NoThread, TimeoutError):
+            log.warning("a workspace cannot be looked at", order_id=order.id, problem=NOT_IN_TIME)
+            return Plan(waits=SILENT.format(order.workspace)) if self._was_left_long(order.id) else None
+        except OSError as problem:
+            log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem))
             return None
 
     async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
-        sight = await self._looked(order.id, sight_of, workspace, self._roots)
-        others = () if sight.seen else await self._others()
-        match verdict(sight, begun=begun, host=self._host, others=others):
-            case Verdict.HERE:
-                assert sight.workspace is not None
-                hold = await self._looked(order.id, self._hold, order, sight.workspace)
-                return Plan(hold, workspace=sight.workspace)
+        root = self._roots.named_by(workspace)
+        sight = await self._looked(root, order.id, sight_of, workspace, self._roots)
+        if sight.workspace is not None:
+            hold = await self._looked(root, order.id, self._hold, order, sight.workspace)
+            return Plan(hold, workspace=sight.workspace)
+        judged = partial(verdict, sight, begun=begun, host=self._site.host, others=await self._others())
+        match await self._looked(_ROOTS_OF_OTHERS, order.id, judged):
             case Verdict.INVALID:
                 return Plan(problem=sight.problem)
             case Verdict.PERHAPS if self._was_left_long(order.id):
@@ -226,13 +217,14 @@ class Workspaces:
             case _:
                 return None
 
-    async def _looked(self, order_id: str, look: Callable[..., T], *arguments: object) -> T:
+    async def _looked(self, root: str, order_id: str, look: Callable[..., T], *arguments: object) -> T:
         """What a function that looks at an order's workspace says. Raises `NoThread` and OSError, TimeoutError for one.
 
-        A file system that does not answer costs this order its thread, and no other order anything.
+        A file system that does not answer costs the orders under this root their threads, and no other order anything:
+        once all of them are left behind, nothing looks there until one comes back.
         """
-        async with asyncio.timeout(self._answer_seconds):
-            return await self._crew.pools.claims.run(order_id, look, *arguments)
+        async with asyncio.timeout(self._times.answer_seconds):
+            return await self._crew.pools.looks.run_for(root, order_id, look, *arguments)
 
     def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
         key = workspace_key(workspace)
@@ -246,12 +238,12 @@ class Workspaces:
 
     def _was_left_long(self, order_id: str) -> bool:
         """Whether this drone left the order to others a while ago; they had their chance."""
-        now = self._clock()
-        self._left = {one: at for one, at in self._left.items() if now - at < 10 * self._left_seconds}
-        return now - self._left.setdefault(order_id, now) >= self._left_seconds
+        now = self._times.clock()
+        self._left = {one: at for one, at in self._left.items() if now - at < 10 * self._times.left_seconds}
+        return now - self._left.setdefault(order_id, now) >= self._times.left_seconds
 
     async def _others(self) -> Sequence[Registration]:
-        found = await patiently(self._offload, self._store.leases.registrations)
+        found = await self._store.patiently(lambda store: store.leases.registrations())
         return [one for one in found if one.incarnation != self._lease.incarnation]
 
     async def lay_aside(self, claim: Claim, plan: Plan, *, drone: str) -> int | None:
@@ -259,26 +251,32 @@ class Workspaces:
 
         Answers the number of the entry that says so, None when it does not wait.
         """
-        seen = claim.control_seq
+        seen, held = claim.control_seq, [(claim.order.id, claim.epoch)]
         while True:
             try:
-                seq = await patiently(self._offload, partial(self._store.claims.park, _parking(claim, plan, seen)))
+                seq = await self._park(_parking(claim, plan, seen))
                 log.info("order waits for its workspace", order_id=claim.order.id, workspace=claim.order.workspace)
                 return seq
             except Fenced as problem:
                 log.warning("another drone holds the order", order_id=claim.order.id, problem=str(problem))
                 return None
             except ControlsPending:
-                controls = await patiently(self._offload, partial(self._store.controls.of_order, claim.order.id))
+                controls = await self._store.patiently(lambda store: store.controls.of_order(claim.order.id))
             if any(control.open and stops_all(control) for control in controls):
-                held = [(claim.order.id, claim.epoch)]
-                said = "it is cancelled"
-                await patiently(self._offload, partial(self._store.claims.hand_back, held, drone=drone, message=said))
+                await self._store.patiently(
+                    lambda store: store.claims.hand_back(held, drone=drone, message="it is cancelled")
+                )
                 return None
             for control in _of_no_use(controls):
                 why = UNREAD if control.kind is ControlKind.RESUME else TAKEN_BACK
-                await patiently(self._offload, partial(self._store.controls.refuse, control.id, why))
+                await self._refuse(control, why)
             seen = max((control.number for control in controls), default=seen)
+
+    async def _park(self, parking: Parking) -> int:
+        return await self._store.patiently(lambda store: store.claims.park(parking))
+
+    async def _refuse(self, control: Control, why: str) -> None:
+        await self._store.patiently(lambda store: store.controls.refuse(control.id, why))
 
     async def wake(self) -> Sequence[str]:
         """Queue the orders again that wait for a workspace which is seen here; answers their ids.
@@ -287,23 +285,37 @@ class Workspaces:
         """
         if not self._roots:
             return ()
-        waiting = await self._offload(
-            partial(self._store.claims.waiting, WaitingReason.WORKSPACE, WAITING, after=self._after)
+        waiting = await self._store.once(
+            lambda store: store.claims.waiting(WaitingReason.WORKSPACE, WAITING, after=self._after)
         )
         self._after = waiting[-1].order_id if len(waiting) == WAITING else ""
-        seen = [one for one in waiting if await self._is_there(one)]
-        said = "its workspace is seen again"
-        return [
-            one.order_id
-            for one in seen
-            if await self._offload(partial(self._store.claims.wake, one.order_id, WaitingReason.WORKSPACE, said))
-        ]
-
-    async def _is_there(self, waiting: Waiting) -> bool:
+        by_root: dict[str, list[Waiting]] = {}
+        for one in waiting:
+            by_root.setdefault(self._roots.named_by(one.workspace or ""), []).append(one)
         try:
-            return await self._looked(waiting.order_id, self._is_seen, waiting)
-        except (NoThread, OSError):
-            return False
+            async with asyncio.TaskGroup() as group:
+                woken = [group.create_task(self._wake_under(root, those)) for root, those in by_root.items()]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        return [order_id for task in woken for order_id in task.result()]
+
+    async def _wake_under(self, root: str, waiting: Sequence[Waiting]) -> Sequence[str]:
+        """The same for those under one root, up to the first whose file system does not answer."""
+        woken = []
+        for one in waiting:
+            try:
+                if not await self._looked(root, one.order_id, self._is_seen, one):
+                    continue
+            except (NoThread, TimeoutError):
+                break
+            except OSError:
+                continue
+            if await self._wake_order(one.order_id):
+                woken.append(one.order_id)
+        return woken
+
+    async def _wake_order(self, order_id: str) -> bool:
+        return bool(await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.WORKSPACE, SEEN)))
 
     def _is_seen(self, waiting: Waiting) -> bool:
         """Whether the directory that it waits for is here. Blocks."""
@@ -315,11 +327,11 @@ class Workspaces:
     async def entered(self, claim: Claim, hold: WorkspaceHold, incarnation: str) -> AsyncIterator[None]:
         """Work in the workspace of a claimed order, with nobody of this machine in there who lost it.
 
-        Raises `Busy`, and `drone.agent.ports.Fenced` when the order is another's by now.
+        Raises `Busy`, and `drone.agent.journal.Fenced` when the order is another's by now.
         """
         self._left.pop(claim.order.id, None)
         me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children)
-        lock = HostLock(self._directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
+        lock = HostLock(self._site.directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:
             await self._take(lock)
             yield
@@ -327,17 +339,17 @@ class Workspaces:
             lock.release()
 
     def _live(self) -> set[str]:
-        return {one.incarnation for one in self._store.leases.registrations()}
+        return {one.incarnation for one in self._store.store.leases.registrations()}
 
     async def _take(self, lock: HostLock) -> None:
-        give_up = self._clock() + self._grace_seconds
+        give_up = self._times.clock() + self._times.grace_seconds
         ended = False
         try:
-            while not await patiently(self._offload, lock.take):
-                if self._clock() >= give_up:
-                    if ended or not self._lease.trusted or not await patiently(self._offload, lock.end_others):
+            while not await self._store.patiently(lambda _: lock.take()):
+                if self._times.clock() >= give_up:
+                    if ended or not self._lease.trusted or not await self._store.patiently(lambda _: lock.end_others()):
                         raise Busy(BUSY)
-                    ended, give_up = True, self._clock() + self._grace_seconds
+                    ended, give_up = True, self._times.clock() + self._times.grace_seconds
                 await asyncio.sleep(LOOK_SECONDS)
         except Overtaken as problem:
             raise Lost(str(problem)) from problem

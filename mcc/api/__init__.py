@@ -1,1 +1,1 @@
-"""This room is for HTTP: the only one that speaks it to the outside."""
+"""HTTP: the only room that speaks it to the outside."""

@@ -1,4 +1,4 @@
-"""This room is for requests to an order under way: each is a row with a receipt, and a wake-up for whom it concerns."""
+"""Controls of an order under way over HTTP: each is a row with a receipt, and a wake-up for the drone concerned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from mcc.api.asking import sensible
+from mcc.api.problems import Unacceptable
 from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import Listing
-from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
-from mcc.contracts.drones import DroneStatus
+from mcc.contracts.control import Control, ControlKind, NewControl, Receipt, SteerMode
+from mcc.contracts.drones import DroneStatus, Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
+from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
+from mcc.rules.errors import nearest
 from mcc.store.errors import StoreError
-from mcc.store.ports import Store
+from mcc.store.store import Store
 
 router = APIRouter(prefix=API, tags=["controls"])
 
 WAKING = frozenset({ControlKind.RESUME, ControlKind.CANCEL})
-"""What may have let a waiting order go on."""
+"""Controls that may let a waiting order go on."""
 
 RECEIPT = answers(Receipt, 202)
+
+_FINISH = expanded(["finish"]) | {"finish"}
+"""An agent hands in its result by these, so they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,16 @@ async def controls(order_id: OrderId, service: ServiceHere) -> Response:
 
 
 async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
-    """What people say has no secret either: an order that nobody runs is ended with their words."""
-    told = service.redactor().model(asked or NewControl())
-    requested = await service.write(_keep, service.store, order_id, kind, told)
+    # The words are redacted here and not by a drone alone: an order that no drone runs is ended with these words.
+    redacted = service.redactor().model(asked or NewControl())
+    requested = await service.write(_keep, service.store, order_id, kind, redacted)
     announce(service, requested)
     control = requested.control
     return answer(Receipt(id=control.id, requested_at=control.requested_at, order_id=order_id), 202)
 
 
 def announce(service: Service, requested: Requested) -> None:
-    """Wake the drone, and tell others in case that the request itself ended the order, or let it go on."""
+    """Wake the drone; nudge or hint too, as the control itself may have ended the order or let it go on."""
     service.notices.controlled(requested.control.order_id, requested.control.number, requested.incarnations)
     if requested.order is None:
         return
@@ -89,12 +94,12 @@ def announce(service: Service, requested: Requested) -> None:
 
 
 def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> Requested:
-    asked = sensible(kind, asked, store.leases.registrations() if asked.remove_tools else ())
+    asked = _checked(kind, asked, store.leases.registrations() if asked.remove_tools else ())
     return traced(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
 
 
 def traced(store: Store, control: Control) -> Requested:
-    """Who must hear of a kept control; that this cannot be found out now does not undo it."""
+    """The control with its order and the drone processes to wake; both empty when the database cannot say it now."""
     try:
         order = store.orders.get(control.order_id)
         drones = store.leases.drones() if order.drone else ()
@@ -102,3 +107,34 @@ def traced(store: Store, control: Control) -> Requested:
         return Requested(control, None, ())
     live = (drone for drone in drones if drone.status is not DroneStatus.SILENT)
     return Requested(control, order, [drone.incarnation for drone in live if drone.name == order.drone])
+
+
+def _checked(kind: ControlKind, asked: NewControl, drones: Sequence[Registration]) -> NewControl:
+    """`asked` without a blank message. Raises `Unacceptable`.
+
+    Names of tools must be those of groups, of this version's tools or of tools of `drones`; without drones any will do.
+    """
+    if kind is not ControlKind.STEER:
+        for field in ("mode", "remove_tools"):
+            if getattr(asked, field):
+                raise Unacceptable(field, f"{field} belongs to a steer; leave it out of a {kind}.")
+        return asked
+    if not (asked.message or "").strip():
+        asked = asked.model_copy(update={"message": None})
+    if asked.message is None and asked.mode is SteerMode.REDIRECT:
+        raise Unacceptable("message", "a redirect needs a message: the task from now on.")
+    if asked.message is None and not asked.remove_tools:
+        raise Unacceptable("message", "a steer needs a message, or tools to remove: what should the agent be told?")
+    _check_tools(asked.remove_tools, drones)
+    return asked
+
+
+def _check_tools(names: Sequence[str], drones: Sequence[Registration]) -> None:
+    known = known_names(TOOL_GROUPS) | {tool.name for drone in drones for tool in drone.tools}
+    for name in names:
+        if name in _FINISH:
+            said = f"{name} cannot be taken away: an agent needs it to hand in its result. To stop it, cancel it."
+            raise Unacceptable("remove_tools", said)
+        if drones and name not in known:
+            said = f"there is no tool and no group {name!r}{nearest(name, known)}; leave it out."
+            raise Unacceptable("remove_tools", said)

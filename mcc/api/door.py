@@ -19,7 +19,17 @@ from mcc.api.problems import Refusal
 from mcc.settings import Settings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/api/docs", "/api/docs.css", "/api/v1/openapi.json"})
+OPEN_PATHS = frozenset(
+    {
+        "/healthz",
+        "/readyz",
+        "/api/docs",
+        "/api/docs/start.js",
+        "/api/docs/swagger.css",
+        "/api/docs/swagger.js",
+        "/api/v1/openapi.json",
+    }
+)
 """Answered without a token: they tell nothing that is kept."""
 
 WRONG_TOKENS = RateLimitItemPerMinute(20)

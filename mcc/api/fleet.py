@@ -1,4 +1,4 @@
-"""This room is for what is there to work with: drones, and the agents, tools and models that they have."""
+"""What is there to work with: drones, and the agents, tools and models that they have."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias

@@ -1,17 +1,78 @@
-"""This room is for the questions of supervisors: alive, ready, how busy."""
+"""What supervisors ask: alive, ready, and figures in the format of Prometheus."""
 
+from collections import Counter as Tally
 from typing import Any
 
-from fastapi import APIRouter
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import Response
+from starlette.types import Scope
 
 import mcc
 from mcc.api.problems import RETRY_SECONDS, problem
 from mcc.api.service import Service, ServiceHere, answer
+from mcc.contracts.drones import DroneCounters, DroneStatus
+from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError
+from mcc.store.store import Store
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 router = APIRouter(tags=["health"])
+
+
+class Metrics:
+    """A registry of its own per application, so that two in one process do not mix."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._orders = Gauge("mcc_orders", "Orders by status.", ["status"], registry=self._registry)
+        self._drones = Gauge("mcc_drones", "Drones by status.", ["status"], registry=self._registry)
+        self._slots = Gauge(
+            "mcc_slots", "Slots of live drones, and how many are taken.", ["of"], registry=self._registry
+        )
+        self._counters = {
+            counter: Gauge(f"mcc_{counter}", field.description or counter, registry=self._registry)
+            for counter, field in DroneCounters.model_fields.items()
+        }
+        self._viewers = Gauge("mcc_viewers", "Event streams open in this process.", registry=self._registry)
+        self._hints = Gauge("mcc_redis_connected", "1 while hints from Redis are heard.", registry=self._registry)
+        labels = ["method", "route", "status"]
+        self._requests = Counter("mcc_requests", "Requests answered.", labels, registry=self._registry)
+        self._seconds = Histogram(
+            "mcc_request_seconds",
+            "Time until the answer was sent; event streams are left out.",
+            ["method", "route"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+
+    def answered(self, scope: Scope, status: int | None, seconds: float) -> None:
+        """`status` None: the caller went away before an answer. Addresses that do not exist share one label."""
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        route = getattr(scope.get("route"), "path", "none")
+        self._requests.labels(method, route, str(status or "gone")).inc()
+        if not route.endswith("/events"):
+            self._seconds.labels(method, route).observe(seconds)
+
+    def text(self, store: Store, viewers: int, connected: bool | None) -> bytes:
+        """All figures; those of orders and drones are read from `store` now. Raises `StoreUnavailable`."""
+        counts = store.orders.counts()
+        for status in OrderStatus:
+            self._orders.labels(status.value).set(counts.get(status, 0))
+        drones = store.leases.drones()
+        tally = Tally(drone.status for drone in drones)
+        for kind in DroneStatus:
+            self._drones.labels(kind.value).set(tally[kind])
+        live = [drone for drone in drones if drone.status is not DroneStatus.SILENT]
+        self._slots.labels("all").set(sum(drone.slots for drone in live))
+        self._slots.labels("active").set(sum(drone.active for drone in live))
+        for counter, gauge in self._counters.items():
+            gauge.set(sum(getattr(drone, counter) for drone in live))
+        self._viewers.set(viewers)
+        self._hints.set(1 if connected else 0)
+        return generate_latest(self._registry)
 
 
 @router.get("/healthz")
@@ -29,13 +90,13 @@ async def ready(service: ServiceHere) -> Response:
     if trouble := service.trouble() or await _trouble(service):
         return problem(503, trouble, headers={"Retry-After": str(RETRY_SECONDS)})
     shortage = service.reserve.shortage()
-    told: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "status": "ok",
         "database": "ok",
         "redis": _redis(service),
         "disk": "degraded" if shortage else "ok",
     }
-    return answer({**told, "detail": shortage} if shortage else told)
+    return answer({**answers, "detail": shortage} if shortage else answers)
 
 
 def _redis(service: Service) -> str:
@@ -52,7 +113,8 @@ async def _trouble(service: Service) -> str | None:
 
 
 @router.get("/metrics")
-async def metrics(service: ServiceHere) -> Response:
+async def metrics(request: Request, service: ServiceHere) -> Response:
     """Figures for Prometheus."""
-    text = await service.offload(service.metrics.text, service.store, service.feed.viewers, service.feed.connected)
+    figures: Metrics = request.app.state.metrics
+    text = await service.offload(figures.text, service.store, service.feed.viewers, service.feed.connected)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

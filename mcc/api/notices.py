@@ -1,70 +1,56 @@
-"""This room is for telling others what was committed: drones by a nudge, viewers by a hint; no request waits for it."""
+"""Notices of what was committed: a nudge for drones, a hint for viewers; no request waits for either."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint, Wake
+from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import AsyncPublisher
 from mcc.feed.feed import Feed
-from mcc.store.offload import Offload
+from mcc.store.store import Offload
 
 MOST_PENDING = 1_000
-"""More notices than this are dropped: sweeps and polls find what they would have told."""
+"""More notices than this are dropped: sweeps and polls find what they would have said."""
 
 log = logging.getLogger(__name__)
 
 
-class Nudge(Protocol):
-    @property
-    def trouble(self) -> str:
-        """Why nudges do not go out at the moment; "" when they do."""
-
-    def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
-        """Tell drones that this order waits. May block for seconds and raise; the order stands either way."""
-
-
-class Teller(Protocol):
-    """Redis pub/sub; neither raises, both end within about a second."""
-
-    async def tell(self, told: Iterable[Hint]) -> bool: ...
-    async def wake(self, incarnation: str, wake: Wake) -> bool: ...
-
-
 class Notices:
-    """Sends in the background. `nudge` or `teller` None: there is no Redis; viewers of this process are told still."""
+    """Sent in the background. `nudger` or `publisher` None: there is no Redis; viewers of this process hear of all."""
 
-    def __init__(self, feed: Feed, nudge: Nudge | None, teller: Teller | None) -> None:
+    def __init__(self, feed: Feed, nudger: Nudger | None, publisher: AsyncPublisher | None) -> None:
         self._feed = feed
-        self._nudge = nudge
-        self._teller = teller
+        self._nudger = nudger
+        self._publisher = publisher
         self._thread = Offload(1, "nudge")
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: set[asyncio.Task[object]] = set()
 
     @property
     def trouble(self) -> str:
         """Why drones cannot be nudged at the moment; "" when they can, or when there is no Redis at all."""
-        return self._nudge.trouble if self._nudge is not None else ""
+        return self._nudger.trouble if self._nudger is not None else ""
 
     def placed(self, order: WorkOrder) -> None:
         self.moved(order)
-        if self._nudge is not None:
-            self._send(self._nudge_for(self._nudge, order))
+        if self._nudger is not None:
+            self._send(self._nudge(self._nudger, order))
 
     def moved(self, order: WorkOrder) -> None:
         hint = Hint(order_id=order.id, seq=order.last_seq, status=order.status.value)
         self._feed.hint(hint)
-        if self._teller is not None:
-            self._send(_hinted(self._teller, hint))
+        if self._publisher is not None:
+            self._send(self._publisher.publish([hint]))
 
     def controlled(self, order_id: str, number: int, incarnations: Iterable[str]) -> None:
         """A control with this number waits for an order that one of these drone processes runs."""
-        if self._teller is not None:
+        if self._publisher is not None:
             wake = Wake(order_id=order_id, control_seq=number)
             for incarnation in incarnations:
-                self._send(_woken(self._teller, incarnation, wake))
+                self._send(self._publisher.wake(incarnation, wake))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Notices"]:
@@ -78,7 +64,7 @@ class Notices:
                     task.cancel()
             self._thread.close()
 
-    def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+    def _send(self, sending: Coroutine[Any, Any, object]) -> None:
         if len(self._pending) >= MOST_PENDING:
             sending.close()
             return
@@ -86,16 +72,8 @@ class Notices:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
-    async def _nudge_for(self, nudge: Nudge, order: WorkOrder) -> None:
+    async def _nudge(self, nudger: Nudger, order: WorkOrder) -> None:
         try:
-            await self._thread(nudge.nudge, order.id, queue=order.queue, priority=order.priority)
+            await self._thread(nudger.nudge, order.id, queue=order.queue, priority=order.priority)
         except Exception as error:
             log.warning("order %s was not nudged (%s); a sweep will find it", order.id, error)
-
-
-async def _hinted(teller: Teller, hint: Hint) -> None:
-    await teller.tell([hint])
-
-
-async def _woken(teller: Teller, incarnation: str, wake: Wake) -> None:
-    await teller.wake(incarnation, wake)

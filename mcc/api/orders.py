@@ -1,7 +1,7 @@
-"""This room is for orders over HTTP: placing, reading, their record and journal."""
+"""Orders over HTTP: placing, reading, their record and journal; retry, fork and rollback."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -13,12 +13,13 @@ from mcc.api.service import API, PRINCIPAL, Cursor, Limit, OrderId, Service, Ser
 from mcc.api.submission import checked
 from mcc.contracts.answers import Listing, SteeredOrder
 from mcc.contracts.journal import Entry
-from mcc.contracts.order import Identifier, Label, NewOrder, WorkOrder
+from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError, StoreFull
-from mcc.store.ports import Store
+from mcc.store.forking import asked_again
+from mcc.store.store import Store
 from mcc.store.values import Placed
 
 JOURNAL_LIMIT = 1_000
@@ -30,6 +31,8 @@ READ_AT_ONCE = 20
 router = APIRouter(prefix=API, tags=["orders"])
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+
+PLACED = answers(WorkOrder, 201) | answers(WorkOrder)
 
 
 @router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder | SteeredOrder))
@@ -94,6 +97,41 @@ async def journal(
     return answer(await service.offload(_journal_page, service.store, order_id, max(after, cursor), limit))
 
 
+@router.post("/orders/{order_id}/retry", status_code=201, responses=PLACED)
+async def retry(order_id: OrderId, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+    """A new order from the same input, as the next turn of the same session; 409 while the order has not ended."""
+
+    def place() -> Placed:
+        return service.store.orders.retry(order_id, principal=PRINCIPAL, idempotency_key=idempotency_key)
+
+    return await _place_again(service, order_id, place)
+
+
+@router.post("/orders/{order_id}/fork", status_code=201, responses=PLACED)
+async def fork(
+    order_id: OrderId, asked: NewFork, service: ServiceHere, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """A new order, in a session of its own, that begins with entries 1 to `after` of this one and goes on from there.
+
+    The number is rounded down to where neither a model nor a tool was being called; `origin` says to which, and why.
+    With a `prompt`, that is what its master hears next.
+    """
+
+    def place() -> Placed:
+        return service.store.orders.fork(order_id, asked, principal=PRINCIPAL, idempotency_key=idempotency_key)
+
+    return await _place_again(service, order_id, place)
+
+
+@router.post("/orders/{order_id}/rollback", responses=answers(WorkOrder))
+async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
+    """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
+
+    409 while it has not ended. Asking again changes nothing.
+    """
+    return answer(await service.write(service.store.orders.roll_back, order_id, principal=PRINCIPAL))
+
+
 def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
     """The answer as JSON, put together of entries that are read a few at a time."""
     items: list[bytes] = []
@@ -107,23 +145,39 @@ def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
     return b'{"items":[%b],"next_cursor":%b}' % (b",".join(items), to_json(str(after) if more else None))
 
 
-def check_room(service: Service) -> None:
-    """Raises `StoreFull` when what is left of the disk is kept for the orders that are there."""
+def check_disk(service: Service) -> None:
+    """Raises `StoreFull` when the disk's free space is in reserve for the orders that are there already."""
     if shortage := service.reserve.shortage():
         raise StoreFull(f"No new order is taken. {shortage}")
 
 
 def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tuple[Placed, Sequence[Requested]]:
     store = service.store
-    check_room(service)
+    check_disk(service)
     accepted = checked(new, service.settings, store.leases.registrations(), now())
     placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key)
     return placed, list(_requested(store, placed))
 
 
 def _requested(store: Store, placed: Placed) -> Iterator[Requested]:
-    """What placing asked of running orders: an interruption, or a steer."""
+    """The controls that placing asked of running orders: an interruption, or a steer."""
     for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):
         if order_id is not None:
             with contextlib.suppress(StoreError):
                 yield traced(store, store.controls.of_order(order_id)[-1])
+
+
+async def _place_again(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
+    placed = await service.write(_checked_again, service, order_id, place)
+    if placed.created:
+        service.notices.placed(placed.order)
+    location = {"Location": f"{API}/orders/{placed.order.id}"}
+    return answer(placed.order, 201 if placed.created else 200, location)
+
+
+def _checked_again(service: Service, order_id: str, place: Callable[[], Placed]) -> Placed:
+    """`place`, after a look at the input: what was allowed and there when the order was placed may not be any more."""
+    check_disk(service)
+    again = asked_again(service.store.orders.get(order_id), now())
+    checked(again, service.settings, service.store.leases.registrations(), now())
+    return place()

@@ -1,4 +1,4 @@
-"""This room is for errors on their way out: every one is problem JSON, a sentence, never a trace."""
+"""Errors on their way out: every one is problem JSON, a sentence, never a trace."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.store.errors import UnknownOrder
-from mcc.store.offload import Offload
-from mcc.store.outline import Outline, Place
-from mcc.store.ports import Store
+from mcc.store.store import Offload, Store
+from mcc.store.texts import Outline, TextPlace
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class Records:
         if document is None:
             return None
         pieces = list(kept.outline.pieces(document))
-        if sum(piece.characters for piece in pieces if isinstance(piece, Place)) > SMALL_CHARACTERS:
+        if sum(piece.characters for piece in pieces if isinstance(piece, TextPlace)) > SMALL_CHARACTERS:
             return self._sent(order_id, pieces)
         return await self._offload(self._whole, order_id, pieces)
 
@@ -90,23 +89,23 @@ class Records:
         record = self._store.orders.record(order_id)
         return None if record is None else to_json(record)
 
-    async def _sent(self, order_id: str, pieces: Sequence[bytes | Place]) -> AsyncIterator[bytes]:
+    async def _sent(self, order_id: str, pieces: Sequence[bytes | TextPlace]) -> AsyncIterator[bytes]:
         for some in portions(pieces):
             yield await self._texts(self._whole, order_id, some)
 
-    def _whole(self, order_id: str, pieces: Sequence[bytes | Place]) -> bytes:
-        places = [piece for piece in pieces if isinstance(piece, Place)]
+    def _whole(self, order_id: str, pieces: Sequence[bytes | TextPlace]) -> bytes:
+        places = [piece for piece in pieces if isinstance(piece, TextPlace)]
         texts = iter(self._store.journal.texts(order_id, places) if places else ())
-        return b"".join(next(texts) if isinstance(piece, Place) else piece for piece in pieces)
+        return b"".join(next(texts) if isinstance(piece, TextPlace) else piece for piece in pieces)
 
 
-def portions(pieces: Sequence[bytes | Place]) -> Iterator[Sequence[bytes | Place]]:
+def portions(pieces: Sequence[bytes | TextPlace]) -> Iterator[Sequence[bytes | TextPlace]]:
     """The same pieces, as many at a time as are about `AT_ONCE_CHARACTERS`."""
-    some: list[bytes | Place] = []
+    some: list[bytes | TextPlace] = []
     size = 0
     for piece in pieces:
         some.append(piece)
-        size += piece.characters if isinstance(piece, Place) else len(piece)
+        size += piece.characters if isinstance(piece, TextPlace) else len(piece)
         if size >= AT_ONCE_CHARACTERS:
             yield some
             some, size = [], 0

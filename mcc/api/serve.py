@@ -1,38 +1,40 @@
-"""This room is for the service as a process: what must be right before it starts, and how it ends."""
+"""The service as a process: what must be right before it starts, its log, and how it ends."""
 
 import asyncio
 import errno
 import logging
 import socket
 import sys
+from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from mcc.api import logs
-from mcc.api.app import build_app
+from mcc.api.app import RedisAccess, build_app
 from mcc.api.connection import BoundedConnection
-from mcc.api.patience import STORE_SECONDS
 from mcc.api.service import Service
 from mcc.api.token import operator_token, refuse_open_door
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.hints import AsyncHints, Hints
 from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
-from mcc.feed.hints import connector
-from mcc.redaction.logs import log_crashes
+from mcc.feed.subscription import connector
+from mcc.redaction import Redactor
+from mcc.redaction.redactor import RedactedFormatter, log_crashes
 from mcc.settings import BadSettings, Settings, watched_secrets
 from mcc.store.errors import StoreError
 from mcc.store.heap import settle
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.store import STORE_SECONDS, Store, open_store
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 """Where Redis is looked for when nobody said; drones look there as well."""
 
 DONE, FAILED, USAGE = 0, 1, 2
 GRACE_SECONDS = 1
+LONGEST_FIELD = 10_000
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +55,13 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.feed.let_go()
+        self._service.feed.end_streams()
         await super().shutdown(sockets)
 
 
 def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     """Serve until told to stop; answers the exit code. `listening`: a socket that is open already."""
-    logs.set_up(redactor=watched_secrets(settings))
+    set_up_logs(redactor=watched_secrets(settings))
     log_crashes(log)
     settle()
     try:
@@ -81,15 +83,15 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
 def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
     redis_url = settings.redis_url or DEFAULT_REDIS_URL
     nudger = Nudger(redis_url, settings.queues)
-    hints = Hints(redis_url)
-    sweeps = SweepLoop(store, nudger, hints, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
+    publisher = Publisher(redis_url)
+    sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
         asyncio.run(_run(settings, store, token, nudger, sweeps, redis_url, listening))
     finally:
         sweeps.stop(1.0)
         nudger.close()
-        hints.close()
+        publisher.close()
         listening.close()
     return DONE
 
@@ -103,21 +105,19 @@ async def _run(
     redis_url: str,
     listening: socket.socket,
 ) -> None:
-    teller = AsyncHints(redis_url)
+    publisher = AsyncPublisher(redis_url)
     app = build_app(
         settings,
         store,
         token=token,
-        nudge=nudger,
-        teller=teller,
-        connect=connector(redis_url),
+        redis=RedisAccess(nudger, publisher, connector(redis_url)),
         trouble=lambda: sweeps.trouble,
     )
     log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
     try:
         await Server(configured(app), app.state.service).serve(sockets=[listening])
     finally:
-        await teller.close()
+        await publisher.close()
 
 
 def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:
@@ -168,3 +168,45 @@ def _bound(settings: Settings) -> socket.socket:
 def _refused(sentence: str, code: int) -> int:
     print(sentence, file=sys.stderr)
     return code
+
+
+def _bounded(redactor: Callable[[], Redactor]) -> Callable[[Any, str, Any], Any]:
+    """Cuts long values after they are redacted: the first half of a secret that is cut would not be found any more."""
+
+    def bounded(_: Any, __: str, event: Any) -> Any:
+        return {
+            key: redactor().text(value)[:LONGEST_FIELD] + "…"
+            if isinstance(value, str) and len(value) > LONGEST_FIELD
+            else value
+            for key, value in event.items()
+        }
+
+    return bounded
+
+
+def set_up_logs(level: int = logging.INFO, redactor: Callable[[], Redactor] = Redactor) -> None:
+    """One JSON object per line on standard error, from structlog and the standard library, without secrets."""
+    shared: list[Callable[..., Any]] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _bounded(redactor),
+            structlog.processors.JSONRenderer(ensure_ascii=True),
+        ],
+    )
+    handler.setFormatter(RedactedFormatter(formatter, redactor))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""This room is for what the endpoints share, and how they answer."""
+"""What the endpoints share, and how they answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
-from mcc.api.metrics import Metrics
 from mcc.api.notices import Notices
-from mcc.api.patience import BoundedOffload
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
 from mcc.contracts.answers import Problem
@@ -18,8 +16,8 @@ from mcc.contracts.shape import to_json
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.settings import Settings
-from mcc.store.ports import Store
-from mcc.store.room import Reserve
+from mcc.store.free_space import Reserve
+from mcc.store.store import BoundedOffload, Store
 from mcc.store.values import Page
 
 API = "/api/v1"
@@ -32,7 +30,8 @@ PAGE_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`offload` is for reading and `write` for what changes something: a locked database keeps no reader waiting.
+    """`offload` is for reading and `write` for changes, each with threads of its own: a locked database keeps no reader
+    waiting.
 
     `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
     """
@@ -46,7 +45,6 @@ class Service:
     feed: Feed
     records: Records
     notices: Notices
-    metrics: Metrics
     redactor: Callable[[], Redactor] = Redactor
 
 

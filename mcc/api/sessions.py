@@ -1,4 +1,4 @@
-"""This room is for sessions over HTTP: opening, listing, one with its turns."""
+"""Sessions over HTTP: opening, listing, one with its turns."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -6,7 +6,7 @@ from starlette.responses import Response
 from mcc.api.service import API, PAGE_LIMIT, PRINCIPAL, Cursor, Limit, ServiceHere, SessionId, answer, answers, page
 from mcc.contracts.answers import Listing
 from mcc.contracts.order import NewSession, Session, SessionWithTurns, WorkOrder
-from mcc.store.ports import Store
+from mcc.store.store import Store
 
 router = APIRouter(prefix=API, tags=["sessions"])
 

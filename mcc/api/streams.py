@@ -1,4 +1,4 @@
-"""This room is for server-sent events over HTTP: where a stream starts, and when it is ended."""
+"""Server-sent events over HTTP: where a stream starts, and when it is ended."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -98,7 +98,7 @@ async def order_events(
 @router.get("/events", responses={200: STREAM[200], **ERRORS})
 async def all_events(service: ServiceHere) -> Response:
     """Status changes of all orders: first `snapshot`, then `order.status` for each; a new connection begins anew."""
-    return _streamed(service.feed, service.feed.board.stream())
+    return _streamed(service.feed, service.feed.statuses.stream())
 
 
 def _number(text: str) -> int:

@@ -1,4 +1,4 @@
-"""This room is for looking at an order before it is accepted: can this version, and can anyone here, do it at all?"""
+"""Looking at an order before it is accepted: can this version, and can anyone here, do it at all?"""
 
 import os.path
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from mcc.api.problems import Unacceptable
-from mcc.configuration.file import nearest
+from mcc.configuration.providers import provider
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
-from mcc.definitions.files import WORKSPACE_DIRECTORY
-from mcc.rules.errors import RuleError, SchemaError
+from mcc.definitions.scopes import WORKSPACE_DIRECTORY
+from mcc.rules.errors import RuleError, SchemaError, nearest
 from mcc.rules.report import resolved
 from mcc.rules.rule import compiled
 from mcc.rules.schema import checked_schema
@@ -22,9 +22,6 @@ NOT_YET = ("ref", "document_id", "blueprint", "webhook_url")
 
 RULE_CHARACTERS = 20_000
 """CEL of all rules of one order; reading it takes up to about half a second."""
-
-PROVIDERS = frozenset({"anthropic", "ollama", "openai", "openrouter"})
-"""Drones can ask these without an alias, as `provider/model`."""
 
 
 def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], now: datetime) -> NewOrder:
@@ -151,6 +148,7 @@ def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     if model is None or model == INHERIT:
         return
     known = [one for drone in drones for one in drone.models]
-    if "/" in model and model.partition("/")[0] in PROVIDERS | {one.name.partition("/")[0] for one in known}:
+    owner, slash, _ = model.partition("/")
+    if slash and (provider(owner) or any(one.name.partition("/")[0] == owner for one in known)):
         return
     _check_known("model", model, known)

@@ -1,4 +1,4 @@
-"""This room is for the operator's token: where it comes from, and when a service may start without a chosen one."""
+"""The operator's token: where it comes from, and when a service may start without a chosen one."""
 
 import ipaddress
 import os

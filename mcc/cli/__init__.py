@@ -1,1 +1,1 @@
-"""This room is for the command `mcc`. Modules here import at their top only what `mcc --help` needs."""
+"""The command `mcc`. Modules here import at their top only what `mcc --help` needs."""

@@ -1,14 +1,24 @@
-"""This room is for agent files on this machine, as `mcc agents check` finds them: prompts, workspaces, single files."""
+"""Agent files on this machine, as `mcc agents` checks and trusts them: prompts, workspaces, single files."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcc.configuration.agents import AgentConsent
-from mcc.definitions.errors import DefinitionError
-from mcc.definitions.files import MASTER, WORKSPACE_DIRECTORY, AgentFile, installed_agent, place_of, within_bounds
-from mcc.definitions.front_matter import FILE_BYTES
-from mcc.definitions.scopes import Agents, installed, with_workspace
+from mcc.configuration.file import ConfigProblem, content_of
+from mcc.configuration.trust import AGENTS, AgentConsent, TrustStore, digest_of, trust_agents
+from mcc.contracts.agents import INHERIT
+from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
+from mcc.definitions.scopes import (
+    MASTER,
+    WORKSPACE_DIRECTORY,
+    AgentFile,
+    Agents,
+    installed,
+    installed_agent,
+    place_of,
+    with_workspace,
+    within_bounds,
+)
 from mcc.settings import trust_store
 
 _FILE = "system.md"
@@ -16,7 +26,7 @@ _FILE = "system.md"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`files` were looked at; `errors` keep an agent from being used, `warnings` are what it does without."""
+    """`files` were read; `errors` keep an agent from being used, `warnings` name what an agent does without."""
 
     files: tuple[str, ...] = ()
     errors: tuple[DefinitionError, ...] = ()
@@ -49,7 +59,7 @@ def checked(path: Path, prompts_dir: Path | None) -> Checked:
 
 
 def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
-    """The check of everything that belongs together with a single file."""
+    """The check of the directory of prompts or the workspace that `path` belongs to."""
     above = path.absolute().parents
     if len(above) > 2 and above[0].match(WORKSPACE_DIRECTORY):
         return _workspace(above[2], prompts_dir)
@@ -65,7 +75,7 @@ def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
 
 
 def _of(found: Checked, path: str) -> Checked:
-    """What of it concerns this file."""
+    """The part of `found` that concerns the file at `path`."""
     here = Path(path).absolute()
     return Checked(
         (path,),
@@ -88,7 +98,7 @@ def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
     files = workspace_files(root)
     consent = AgentConsent.read(trust_store(), root.resolve())
     trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
-    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted)
+    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
     return Checked(tuple(file.source for file in files if file.name), known.refused, known.warnings)
 
 
@@ -135,3 +145,39 @@ def _read(name: str, path: Path, *, links: bool = True) -> AgentFile:
 
 def _each_once(errors: Iterable[DefinitionError]) -> Iterable[DefinitionError]:
     return {str(error): error for error in errors}.values()
+
+
+def agreed(store: TrustStore, root: Path, prompts_dir: Path | None) -> tuple[dict[str, str], Sequence[DefinitionError]]:
+    """Trust the usable agent files of `root` as they are now: what each may do from now on, and why others are not.
+
+    Raises `TrustProblem`.
+    """
+    files = workspace_files(root)
+    before = installed_here(prompts_dir)
+    known = with_workspace(before, files, trusted={file.name for file in files})
+    refused = {error.source for error in known.refused}
+    contents = {place_of(file.name): file for file in files if file.source not in refused}
+    trust_agents(store, root, {path: file.content for path, file in contents.items()})
+    return {path: _may(file.name, before, known) for path, file in contents.items()}, known.refused
+
+
+def _may(name: str, before: Agents, known: Agents) -> str:
+    rights = [f"replaces the agent {name!r}"] if name in before.usable else [f"adds the agent {name!r}"]
+    model = known.usable[name].model
+    if model not in (INHERIT, before.usable[name].model if name in before.usable else INHERIT):
+        rights.append(f"chooses the model {model!r}")
+    return " and ".join(rights)
+
+
+def states(store: TrustStore) -> list[tuple[str, str]]:
+    """Every file that was trusted, and whether it is still what it was then. Raises `TrustProblem`."""
+    return [(path, _state(Path(path), digest)) for path, digest in sorted(store.digests(AGENTS).items())]
+
+
+def _state(path: Path, digest: str) -> str:
+    try:
+        return "trusted" if digest_of(content_of(path)) == digest else "changed since: not trusted"
+    except ConfigProblem:
+        return "changed since: not trusted"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"

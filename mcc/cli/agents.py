@@ -1,4 +1,4 @@
-"""This room is for `mcc agents`: what agents there are, what one of them really is, and what is wrong with files."""
+"""The commands `mcc agents`: agents listed and shown, agent files checked and trusted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,12 +8,12 @@ import typer
 
 from mcc.cli.options import FAILED, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
 from mcc.cli.printing import print_json, print_pairs, print_table
-from mcc.cli.server import served
+from mcc.cli.server import Call, service_command
 
 if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
     from mcc.contracts.answers import Offer
-    from mcc.definitions.errors import DefinitionError
+    from mcc.definitions.front_matter import DefinitionError
 
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
 
@@ -24,31 +24,30 @@ _NONE = "No agent: is there a drone? mcc drones says."
 def _group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Agents; without a further word, the list of them."""
     if context.invoked_subcommand is None:
-        list_agents(url, data_dir, as_json)
+        list_agents(url=url, data_dir=data_dir, as_json=as_json)
 
 
-@app.command("list")
-def list_agents(url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@service_command(app, "list")
+def list_agents(call: Call) -> None:
     """Agents that the live drones know, whose file each is, and what is wrong with the others.
 
     In a workspace with agent files of its own also what orders there would do without.
 
     Example: mcc agents list
     """
-    with served(url, data_dir) as client:
-        found = client.agents.list()
-    if as_json:
+    found = call.client.agents.list()
+    if call.as_json:
         print_json({"items": found})
         return
     rows = [(one.name, _origin(one), one.problem or "ok", ",".join(one.drones), one.description) for one in found]
     print_table(("NAME", "ORIGIN", "STATE", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
-    _tell_of_workspace(data_dir)
+    _say_what_is_wrong_here(call.data_dir)
 
 
-def _tell_of_workspace(data_dir: Path | None) -> None:
+def _say_what_is_wrong_here(data_dir: Path | None) -> None:
     """What is wrong with the agent files of the current directory, or was not agreed to."""
     from mcc.cli.agent_files import checked
-    from mcc.definitions.files import WORKSPACE_DIRECTORY
+    from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load
 
     if not Path(WORKSPACE_DIRECTORY).is_dir():
@@ -60,20 +59,14 @@ def _tell_of_workspace(data_dir: Path | None) -> None:
         say(f"here: {one}")
 
 
-@app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="The agent's name.")],
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def show(call: Call, name: Annotated[str, typer.Argument(help="The agent's name.")]) -> None:
     """One agent as drones hire it: tools, spawns, model, limits, result, rules, guidelines and prompt.
 
     Example: mcc agents show review
     """
-    with served(url, data_dir) as client:
-        found = client.agents.get(name)
-    if as_json:
+    found = call.client.agents.get(name)
+    if call.as_json:
         print_json(found)
         return
     print_pairs(_facts(found))
@@ -128,10 +121,9 @@ def trust(
 
     Example: mcc agents trust .
     """
-    from mcc.cli.agent_trust import agreed, states
-    from mcc.configuration.agents import revoke as revoked
-    from mcc.configuration.trust import TrustProblem
-    from mcc.definitions.files import WORKSPACE_DIRECTORY
+    from mcc.cli.agent_files import agreed, states
+    from mcc.configuration.trust import TrustProblem, forget_agents
+    from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load, trust_store
 
     store = trust_store()
@@ -145,7 +137,7 @@ def trust(
             return
         root = directory.resolve()
         if revoke:
-            paths = [str(path) for path in revoked(store, root)]
+            paths = [str(path) for path in forget_agents(store, root)]
             if as_json:
                 print_json({"root": str(root), "revoked": paths})
             else:
@@ -177,7 +169,7 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
 def _here(prompts_dir: Path | None) -> list[Path]:
     """The prompts in use, and the agents of the workspace that is the current directory."""
     from mcc.cli.agent_files import shipped_prompts
-    from mcc.definitions.files import WORKSPACE_DIRECTORY
+    from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
     workspace = [Path()] if Path(WORKSPACE_DIRECTORY).is_dir() else []
     return [prompts_dir or shipped_prompts(), *workspace]

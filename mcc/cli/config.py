@@ -1,4 +1,4 @@
-"""The commands `mcc config`: what counts here and where it was said, and which files of others may have a say."""
+"""The commands `mcc config`: the settings that count with their sources, and the files that are trusted."""
 
 import json
 from pathlib import Path
@@ -52,8 +52,7 @@ def trust(
 
     Example: mcc config trust ./mcc.toml
     """
-    from mcc.configuration.file import KIND, NAME, ConfigProblem, content_of, key_of, parsed
-    from mcc.configuration.overlay import laid_over
+    from mcc.configuration.file import KIND, NAME, ConfigProblem, content_of, key_of, laid_over, parsed
     from mcc.configuration.trust import TrustProblem, digest_of
     from mcc.settings import trust_store
 

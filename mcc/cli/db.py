@@ -1,4 +1,4 @@
-"""This room is for `mcc db`: the database's schema."""
+"""The command `mcc db upgrade`: the database's schema."""
 
 import json
 
@@ -20,8 +20,8 @@ def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     Example: MCC_DATABASE_URL=postgresql://migrate@db/mcc mcc db upgrade
     """
-    from mcc.local.database import upgrade_database
-    from mcc.local.presence import prepare_directory
+    from mcc.local.data_dir import prepare_directory
+    from mcc.local.readiness import upgrade_database
     from mcc.settings import load
 
     with plain_errors():

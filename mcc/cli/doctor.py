@@ -1,4 +1,4 @@
-"""This room is for `mcc doctor`: every part looked at, and what to do about those that are not well."""
+"""The command `mcc doctor`: the findings of an examination, as lines or as JSON."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,8 +35,8 @@ def doctor(
     """
     import os
 
-    from mcc.cli.examination import examine
     from mcc.cli.printing import print_json
+    from mcc.doctor.examination import examine
     from mcc.settings import load, redactor_of
 
     with plain_errors():
@@ -44,20 +44,20 @@ def doctor(
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     clean = redactor_of(settings).value
     if as_json:
-        print_json(clean(found.told()))
+        print_json(clean(found.as_dict()))
     else:
         if found.unrepaired:
             _show("broken", "repair", f"nothing was repaired: {found.unrepaired}", "")
         elif fix and not found.repairs:
             _show("ok", "repair", "there was nothing to repair by rule", "")
         for repair in found.repairs:
-            _show("repaired" if repair.done else "broken", "repair", clean(_told(repair)), "")
+            _show("repaired" if repair.done else "broken", "repair", clean(_line_of(repair)), "")
         for finding in found.findings:
             _show(finding.state, finding.what, clean(finding.detail), clean(finding.advice))
     raise typer.Exit(DONE if found.ok else FAILED)
 
 
-def _told(repair: "Repair") -> str:
+def _line_of(repair: "Repair") -> str:
     return f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail
 
 

@@ -1,9 +1,9 @@
-"""This room is for following an order on this terminal: a live tree, plain lines, or JSON lines."""
+"""An order followed on this terminal: a live tree, plain lines, or JSON lines; and how it ended."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mcc.cli.options import DONE, FAILED, say
 from mcc.cli.printing import print_json, print_markdown
@@ -12,43 +12,32 @@ if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.journal import Entry
     from mcc.contracts.order import WorkOrder
+    from mcc.view.story import Story
 
 
-class Screen(Protocol):
-    def add(self, entry: "Entry") -> None: ...
-
-
-class JsonLines:
-    def add(self, entry: "Entry") -> None:
-        print_json(entry)
-
-
-class PlainLines:
-    def __init__(self) -> None:
+@contextmanager
+def screen(as_json: bool) -> "Iterator[Callable[[Entry], None]]":
+    """What shows an entry: as a JSON line, in a live tree on a terminal, else as a plain line."""
+    if as_json:
+        yield print_json
+    elif sys.stdout.isatty():
+        with _live_tree() as story:
+            yield story.add
+    else:
         from mcc.view.lines import Lines
 
-        self._lines = Lines()
+        lines = Lines()
 
-    def add(self, entry: "Entry") -> None:
-        if line := self._lines.line_of(entry):
-            print(line, flush=True)
+        def show(entry: "Entry") -> None:
+            if line := lines.line_of(entry):
+                print(line, flush=True)
 
-
-@contextmanager
-def screen(as_json: bool) -> "Iterator[Screen]":
-    """What fits where stdout goes."""
-    if as_json:
-        yield JsonLines()
-    elif sys.stdout.isatty():
-        with _live_tree() as tree:
-            yield tree
-    else:
-        yield PlainLines()
+        yield show
 
 
 @contextmanager
-def _live_tree() -> "Iterator[Screen]":
-    """Redraws itself several times a second; the last picture stays."""
+def _live_tree() -> "Iterator[Story]":
+    """A tree of the story, redrawn several times a second; the last picture stays."""
     from rich.console import Console
     from rich.live import Live
 
@@ -70,13 +59,13 @@ def _live_tree() -> "Iterator[Screen]":
 
 def follow(client: "MCC", order_id: str, as_json: bool, after: int = 0) -> None:
     """Show every entry until the order ends. Raises `ClientError`; KeyboardInterrupt passes."""
-    with screen(as_json) as shown:
+    with screen(as_json) as show:
         for entry in client.orders.watch(order_id, after):
-            shown.add(entry)
+            show(entry)
 
 
 def conclude(order: "WorkOrder", as_json: bool) -> int:
-    """Print how the order ended; answers the exit code."""
+    """Print how `order` ended; answers the exit code."""
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
 
@@ -100,7 +89,7 @@ def detached(order_id: str) -> None:
 
 
 def withdraw(client: "MCC", order_id: str) -> int:
-    """Cancel an order that nobody stays to do; returns when it has ended, with the exit code."""
+    """Cancel an order whose service is about to stop, and wait for its end; answers the exit code."""
     say("\nNo service stays to go on with this order: cancelling it, then stopping.")
     client.orders.cancel(order_id, reason="stopped from the keyboard")
     for _ in client.orders.watch(order_id):

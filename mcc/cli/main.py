@@ -1,8 +1,9 @@
-"""This room is for the door of the command line: every command by name."""
+"""The command `mcc`: every command by name."""
 
 import typer
 
 from mcc.cli import agents, config, db, doctor, listings, orders, run, serve, sessions, up
+from mcc.cli.server import service_command
 
 app = typer.Typer(
     name="mcc",
@@ -18,9 +19,9 @@ app.command("serve")(serve.serve)
 app.command("run")(run.run)
 app.add_typer(orders.app, name="orders")
 app.add_typer(sessions.app, name="sessions")
-app.command("drones")(listings.drones)
+service_command(app, "drones")(listings.drones)
 app.add_typer(agents.app, name="agents")
-app.command("models")(listings.models)
+service_command(app, "models")(listings.models)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)

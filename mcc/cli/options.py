@@ -1,8 +1,8 @@
-"""This room is for what several commands have in common: exit codes, options, and how to say a thing."""
+"""Exit codes and options that commands share, and sentences on stderr."""
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -22,18 +22,20 @@ Url = Annotated[
 
 
 def say(sentence: str) -> None:
-    """One line for people, on stderr so that stdout holds only what was asked for."""
+    """One line for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
     from mcc.view.clean import clean
 
-    print(clean(sentence), file=sys.stderr, flush=True)
+    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
+    with suppress(BrokenPipeError):
+        print(clean(sentence), file=sys.stderr, flush=True)
 
 
 def say_configuration(settings: "Settings") -> None:
-    """Which files count for a process that starts, and what was passed over; nothing where there is no file."""
+    """Say which configuration files count, and what in these was passed over; nothing where there is no file."""
     from mcc.view.clean import one_line
 
-    if told := settings.configuration.told:
-        say(one_line(told, 2_000))
+    if sentence := settings.configuration.summary:
+        say(one_line(sentence, 2_000))
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:

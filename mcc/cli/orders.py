@@ -1,17 +1,20 @@
-"""This room is for `mcc orders`: looking at orders, following them, and speaking to them."""
+"""The commands `mcc orders`: orders listed, shown, followed, controlled, and made of others."""
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, Url, say
+from mcc.cli.options import DONE, FAILED, say
 from mcc.cli.printing import clock, print_json, print_markdown, print_pairs, print_table
-from mcc.cli.receipts import answer
-from mcc.cli.server import served
+from mcc.cli.server import Call, service_command
 
 if TYPE_CHECKING:
     from mcc.client import MCC
+    from mcc.contracts.control import Control, Receipt
     from mcc.contracts.order import WorkOrder
+
+LOOK_SECONDS = 0.3
 
 app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -24,24 +27,21 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is applied (ex
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
 
 
-@app.command("list")
+@service_command(app, "list")
 def list_orders(
+    call: Call,
     status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
 ) -> None:
     """Orders, newest first.
 
     Example: mcc orders list --status running
     """
-    with served(url, data_dir) as client:
-        page = client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
-    if as_json:
+    page = call.client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
+    if call.as_json:
         print_json(page)
         return
     rows = [
@@ -50,16 +50,15 @@ def list_orders(
     print_table(("ID", "STATUS", "CREATED", "AGENT", "DRONE", "PROMPT"), rows, empty="No order.")
 
 
-@app.command()
-def show(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@service_command(app)
+def show(call: Call, order_id: OrderId) -> None:
     """One order as it is now, with its answer when there is one.
 
     Example: mcc orders show 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        order = client.orders.get(order_id)
-        resting = None if as_json else _resting(client, order)
-    if as_json:
+    order = call.client.orders.get(order_id)
+    resting = None if call.as_json else _resting(call.client, order)
+    if call.as_json:
         print_json(order)
         return
     print_pairs(_facts(order, resting))
@@ -68,13 +67,9 @@ def show(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: 
         print_markdown(order.answer)
 
 
-@app.command()
+@service_command(app)
 def watch(
-    order_id: OrderId,
-    after: Annotated[int, typer.Option(help="Begin after this entry.", min=0)] = 0,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    call: Call, order_id: OrderId, after: Annotated[int, typer.Option(help="Begin after this entry.", min=0)] = 0
 ) -> None:
     """Follow an order until it ends. Ctrl-C stops following, not the order.
 
@@ -82,84 +77,59 @@ def watch(
     """
     from mcc.cli.following import conclude, detached, follow
 
-    with served(url, data_dir) as client:
-        try:
-            follow(client, order_id, as_json, after)
-        except KeyboardInterrupt:
-            detached(order_id)
-            return
-        raise typer.Exit(conclude(client.orders.get(order_id), as_json))
+    try:
+        follow(call.client, order_id, call.as_json, after)
+    except KeyboardInterrupt:
+        detached(order_id)
+        return
+    raise typer.Exit(conclude(call.client.orders.get(order_id), call.as_json))
 
 
-@app.command()
-def record(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@service_command(app)
+def record(call: Call, order_id: OrderId) -> None:
     """The chat record: who was asked what, what it did, what it answered. Always JSON.
 
     Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
     """
-    with served(url, data_dir) as client:
-        print_json(client.orders.record(order_id))
+    print_json(call.client.orders.record(order_id))
 
 
-@app.command()
-def cancel(
-    order_id: OrderId,
-    record_id: Record = None,
-    reason: Reason = None,
-    wait: Wait = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def cancel(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
     """Stop an order, or one agent of it with all below it.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
     """
-    with served(url, data_dir) as client:
-        receipt = client.orders.cancel(order_id, record_id=record_id, reason=reason)
-        raise typer.Exit(answer(client, order_id, "cancel", receipt, wait=wait, as_json=as_json))
+    _end_with(
+        call, order_id, "cancel", call.client.orders.cancel(order_id, record_id=record_id, reason=reason), wait=wait
+    )
 
 
-@app.command()
-def pause(
-    order_id: OrderId,
-    record_id: Record = None,
-    reason: Reason = None,
-    wait: Wait = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def pause(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
     """Let an order, or one agent with all below it, rest after the step it is at.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        receipt = client.orders.pause(order_id, record_id=record_id, reason=reason)
-        raise typer.Exit(answer(client, order_id, "pause", receipt, wait=wait, as_json=as_json))
+    _end_with(
+        call, order_id, "pause", call.client.orders.pause(order_id, record_id=record_id, reason=reason), wait=wait
+    )
 
 
-@app.command()
-def resume(
-    order_id: OrderId,
-    record_id: Record = None,
-    reason: Reason = None,
-    wait: Wait = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def resume(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
     """Let what is paused, or waits for its provider, go on.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        receipt = client.orders.resume(order_id, record_id=record_id, reason=reason)
-        raise typer.Exit(answer(client, order_id, "resume", receipt, wait=wait, as_json=as_json))
+    _end_with(
+        call, order_id, "resume", call.client.orders.resume(order_id, record_id=record_id, reason=reason), wait=wait
+    )
 
 
-@app.command()
+@service_command(app)
 def steer(
+    call: Call,
     order_id: OrderId,
     message: Annotated[str | None, typer.Argument(help="What the agent shall hear before its next step.")] = None,
     record_id: Record = None,
@@ -172,38 +142,34 @@ def steer(
     ] = None,
     reason: Reason = None,
     wait: Wait = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say something to the master of a running order, or to one agent; or take tools away.
 
     Example: mcc orders steer 0190c9a2-0000-7000-8000-000000000000 "Leave the tests out" --remove-tool workspace_write
     """
-    with served(url, data_dir) as client:
-        receipt = client.orders.steer(
-            order_id,
-            message,
-            record_id=record_id,
-            redirect=redirect,
-            remove_tools=remove_tools or (),
-            reason=reason,
-        )
-        raise typer.Exit(answer(client, order_id, "steer", receipt, wait=wait, as_json=as_json))
+    receipt = call.client.orders.steer(
+        order_id,
+        message,
+        record_id=record_id,
+        redirect=redirect,
+        remove_tools=remove_tools or (),
+        reason=reason,
+    )
+    _end_with(call, order_id, "steer", receipt, wait=wait)
 
 
-@app.command()
-def retry(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@service_command(app)
+def retry(call: Call, order_id: OrderId) -> None:
     """Place an order that has ended once more, as the next turn of its session.
 
     Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        _tell_placed(client.orders.retry(order_id), as_json)
+    _print_placed(call.client.orders.retry(order_id), call.as_json)
 
 
-@app.command()
+@service_command(app)
 def fork(
+    call: Call,
     order_id: OrderId,
     prompt: Annotated[
         str | None, typer.Argument(help="What its master hears next; it just goes on if left out.")
@@ -212,35 +178,57 @@ def fork(
         int | None,
         typer.Option(help="The last entry that it takes over, from 1 on: the `seq` of a step, say; all if left out."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
 ) -> None:
     """Begin a new order, in a session of its own, with what another one had done by some entry.
 
     Example: mcc orders fork 0190c9a2-0000-7000-8000-000000000000 --after 17 "Look at the tests instead"
     """
-    with served(url, data_dir) as client:
-        last = after if after is not None else client.orders.get(order_id).last_seq
-        _tell_placed(client.orders.fork(order_id, after=last, prompt=prompt), as_json)
+    last = after if after is not None else call.client.orders.get(order_id).last_seq
+    _print_placed(call.client.orders.fork(order_id, after=last, prompt=prompt), call.as_json)
 
 
-@app.command()
-def rollback(order_id: OrderId, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@service_command(app)
+def rollback(call: Call, order_id: OrderId) -> None:
     """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
 
     Example: mcc orders rollback 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        order = client.orders.roll_back(order_id)
-    if as_json:
+    order = call.client.orders.roll_back(order_id)
+    if call.as_json:
         print_json(order)
     else:
         print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
 
 
-def _tell_placed(order: "WorkOrder", as_json: bool) -> None:
-    """The new order; its id alone on stdout, so that another command can take it."""
+def _end_with(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
+    """Print the receipt of a control, or with `wait` the outcome once there is one; ends with the exit code."""
+    if not wait:
+        if call.as_json:
+            print_json(receipt)
+        else:
+            print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
+        raise typer.Exit(DONE)
+    control = _settled(call.client, order_id, receipt.id)
+    if call.as_json:
+        print_json(control)
+    elif control.refused is None:
+        print(f"{what} applied at entry {control.applied_seq}")
+    else:
+        say(f"{what} refused: {control.refused}")
+    raise typer.Exit(DONE if control.refused is None else FAILED)
+
+
+def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
+    """The control once it is settled, which every control is at the latest when its order ends."""
+    while True:
+        control = next(one for one in client.orders.controls(order_id) if one.id == control_id)
+        if not control.open:
+            return control
+        time.sleep(LOOK_SECONDS)
+
+
+def _print_placed(order: "WorkOrder", as_json: bool) -> None:
+    """Say where the new order was placed; its id alone goes to stdout, so that another command can take it."""
     if as_json:
         print_json(order)
         return
@@ -258,10 +246,10 @@ def _made_from(order: "WorkOrder") -> str | None:
 
 
 def _resting(client: "MCC", order: "WorkOrder") -> str | None:
-    """Who is paused in an order that a drone holds."""
+    """Which agents are paused in a running order; None when none is."""
     from mcc.client import NotFound
     from mcc.contracts.status import OrderStatus
-    from mcc.view.waiting import paused_in
+    from mcc.view.lines import paused_in
 
     if order.status is not OrderStatus.RUNNING:
         return None
@@ -274,7 +262,7 @@ def _resting(client: "MCC", order: "WorkOrder") -> str | None:
 def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
-    from mcc.view.waiting import what_to_do
+    from mcc.view.lines import what_to_do
 
     why = order.reason or resting
     status = f"{order.status} ({why})" if why else str(order.status)

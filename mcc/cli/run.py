@@ -1,4 +1,4 @@
-"""This room is for `mcc run`: one order, submitted and followed."""
+"""The command `mcc run`: one order, submitted and followed."""
 
 import signal
 import sys
@@ -62,7 +62,7 @@ def run(
 def _asked(
     prompt: str, order: dict[str, Any], url: str | None, data_dir: Path | None, detach: bool
 ) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
-    """The order as it was accepted, the client that asked, and whether the service is there for it only."""
+    """The client that asked, the order as accepted, and whether the service runs for this order only."""
     from mcc.settings import load
 
     settings = load(data_dir=data_dir)
@@ -99,7 +99,7 @@ def _end(client: "MCC", order: "WorkOrder", here_only: bool, detach: bool, as_js
 
 
 def _end_as_from_the_keyboard() -> None:
-    """A polite kill is a Ctrl-C, so that nothing stays behind."""
+    """SIGTERM counts as Ctrl-C, so that no process stays behind."""
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -109,7 +109,7 @@ def _end_as_from_the_keyboard() -> None:
 
 @contextmanager
 def _serving(settings: "Settings", url: str | None, detach: bool) -> Iterator[tuple[Server, bool]]:
-    """The service to talk to, and whether it is there for this order only."""
+    """The service to talk to, and whether that service runs for this order only."""
     with ExitStack() as stack:
         while True:
             if server := find_server(settings, url, lasting=True):
@@ -123,17 +123,16 @@ def _serving(settings: "Settings", url: str | None, detach: bool) -> Iterator[tu
 
 
 def _brought(settings: "Settings", stack: ExitStack) -> Server | None:
-    """A family for this order, until `stack` closes; None when somebody else was quicker."""
+    """A family for this order, until `stack` closes; None when another family started first."""
     from mcc.local.errors import FamilyRunning
-    from mcc.local.family import Family
-    from mcc.local.housed import housed
+    from mcc.local.family import Family, family_in_thread
     from mcc.local.programs import Staff
 
     say("No service runs here: starting one for this order (mcc up keeps one).")
     say_configuration(settings)
     own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
-        family = stack.enter_context(housed(Family(own, Staff(flower=False), purpose="run", tell=say)))
+        family = stack.enter_context(family_in_thread(Family(own, Staff(flower=False), purpose="run", notify=say)))
     except FamilyRunning:
         return None
     return Server(family.url, family.token)
@@ -148,7 +147,7 @@ def _client(server: Server) -> "Iterator[MCC]":
 
 
 def _limits(pairs: list[str]) -> "Limits | None":
-    from mcc.definitions.limit_pairs import limits_of
+    from mcc.definitions.agents import limits_of
 
     try:
         return limits_of(pairs) if pairs else None
@@ -157,7 +156,7 @@ def _limits(pairs: list[str]) -> "Limits | None":
 
 
 def _check(prompt: str, order: dict[str, Any]) -> None:
-    """See to it that nothing is started for an order that no service would take."""
+    """Refuse an order that no service would take, before anything is started."""
     from pydantic import ValidationError
 
     from mcc.contracts.mistakes import mistakes

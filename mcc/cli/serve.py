@@ -1,4 +1,4 @@
-"""This room is for `mcc serve`: the API in this process, nothing else."""
+"""The command `mcc serve`: the API in this process, nothing else."""
 
 import socket
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ def serve(
 
     Example: MCC_DATABASE_URL=postgresql://mcc@db/mcc MCC_REDIS_URL=redis://redis:6379 mcc serve --port 8420
     """
-    from mcc.local.privacy import make_private
+    from mcc.local.data_dir import make_private
     from mcc.settings import load
 
     with plain_errors():
@@ -40,7 +40,7 @@ def serve(
 
 
 def _announced(settings: "Settings") -> socket.socket | None:
-    """The socket to serve on, its address told as JSON; None when there is none to be had, which `serve` explains."""
+    """The socket to serve on, after its address was printed as JSON; None where `serve` says why there is none."""
     import json
     import os
 

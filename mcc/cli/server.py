@@ -1,18 +1,23 @@
-"""This room is for finding the service that a command talks to, and for what its refusals mean to a shell."""
+"""The service that a command talks to: found, called, and its refusals turned into exit codes."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate
 from urllib.parse import urlsplit
 
-from mcc.cli.options import UNREACHABLE, USAGE, fail, plain_errors, say
+import typer
+
+from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.settings import Settings
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NONE_FOUND = (
     "No control service runs here: start one with `mcc up`, or name one with --url or MCC_URL "
     "(with its token in MCC_TOKEN or MCC_TOKEN_FILE)."
@@ -21,7 +26,7 @@ NONE_FOUND = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where a service is, and the token for it."""
+    """The address of a service, and the token for it."""
 
     url: str
     token: str
@@ -30,11 +35,10 @@ class Server:
 def find_server(settings: "Settings", url: str | None, *, lasting: bool = False) -> Server | None:
     """The service at `url`, else the family on this data directory; None when there is neither.
 
-    A family that is just starting is waited for. `lasting`: one that is there for another order only is of no use;
-    its end is waited for.
+    A family that still starts is waited for. `lasting`: so is the end of a family that runs for another order only.
     """
     if url:
-        return Server(url.rstrip("/"), _token(settings, local=_is_here(url)))
+        return Server(url.rstrip("/"), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
@@ -47,7 +51,7 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
 
 @contextmanager
 def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
-    """A client of the service that the command talks to; what goes wrong becomes a sentence and an exit code."""
+    """A client of the service that the command talks to; errors become a sentence and an exit code."""
     from mcc.settings import load
 
     with plain_errors():
@@ -61,9 +65,45 @@ def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
             yield client
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a command that calls the service works with; `as_json`: JSON is wanted on stdout."""
+
+    client: "MCC"
+    data_dir: Path | None
+    as_json: bool
+
+
+Work = Callable[Concatenate[Call, ...], None]
+
+
+def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Callable[..., None]]:
+    """Turns a function of a `Call` into a command of `app`; --url, --data-dir and --json follow its own options."""
+
+    def register(work: Work) -> Callable[..., None]:
+        def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
+            with served(url, data_dir) as client:
+                work(Call(client, data_dir, as_json), **own)
+
+        _, *owns = inspect.signature(work).parameters.values()
+        shared = inspect.signature(command).parameters
+        options = [
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in owns),
+            *(shared[option] for option in ("url", "data_dir", "as_json")),
+        ]
+        update_wrapper(command, work)
+        # Typer reads the options of a command from these two.
+        command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        command.__annotations__ = {option.name: option.annotation for option in options}
+        app.command(name)(command)
+        return command
+
+    return register
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Exit codes for what a client raises: 3 for a service that is not reached, 2 for a question asked wrongly."""
+    """Exit codes for the errors of a client: 3 for a service that is not reached, 2 for invalid arguments, else 1."""
     from mcc.client.errors import ClientError, Invalid, NoToken, Unauthorized, Unreachable
 
     try:
@@ -80,7 +120,7 @@ def refusals() -> Iterator[None]:
 
 
 def _token(settings: "Settings", *, local: bool) -> str:
-    """The configured token; the one in the data directory is told to services on this machine only."""
+    """The configured token; the token in the data directory is sent to services on this machine only."""
     if settings.token is not None:
         return settings.token.get_secret_value()
     file = settings.token_file or (settings.data_dir / "token" if local else None)
@@ -90,7 +130,3 @@ def _token(settings: "Settings", *, local: bool) -> str:
         return file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         fail(f"The token in {file} cannot be read ({error}).")
-
-
-def _is_here(url: str) -> bool:
-    return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")

@@ -1,51 +1,41 @@
-"""This room is for `mcc sessions`: conversations and their turns."""
+"""The commands `mcc sessions`: conversations and their turns."""
 
 from typing import Annotated
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, Url
 from mcc.cli.printing import clock, print_json, print_pairs, print_table
-from mcc.cli.server import served
+from mcc.cli.server import Call, service_command
 
 app = typer.Typer(help="Conversations and their turns.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command("list")
+@service_command(app, "list")
 def list_sessions(
+    call: Call,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
 ) -> None:
     """Sessions, newest first.
 
     Example: mcc sessions list --limit 10
     """
-    with served(url, data_dir) as client:
-        page = client.sessions.list(limit=limit, cursor=cursor)
-    if as_json:
+    page = call.client.sessions.list(limit=limit, cursor=cursor)
+    if call.as_json:
         print_json(page)
         return
     rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
 
 
-@app.command()
-def show(
-    session_id: Annotated[str, typer.Argument(help="The session's id.")],
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def show(call: Call, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
     """One session with its turns.
 
     Example: mcc sessions show 0190c9a2-0000-7000-8000-000000000000
     """
-    with served(url, data_dir) as client:
-        session = client.sessions.get(session_id)
-    if as_json:
+    session = call.client.sessions.get(session_id)
+    if call.as_json:
         print_json(session)
         return
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
@@ -62,17 +52,11 @@ def show(
     print_table(("TURN", "ORDER", "STATUS", "CREATED", "PROMPT"), rows, empty="No turn yet.")
 
 
-@app.command()
-def new(
-    title: Annotated[str, typer.Argument(help="What it is about.")] = "",
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@service_command(app)
+def new(call: Call, title: Annotated[str, typer.Argument(help="What it is about.")] = "") -> None:
     """Open a session; its id is printed, for `mcc run --session`.
 
     Example: mcc run --session "$(mcc sessions new 'Release notes')" "Begin with a list of changes"
     """
-    with served(url, data_dir) as client:
-        session = client.sessions.open(title)
-    print_json(session) if as_json else print(session.id)
+    session = call.client.sessions.open(title)
+    print_json(session) if call.as_json else print(session.id)

@@ -1,10 +1,15 @@
-"""This room is for `mcc up`: the family in the foreground, until it is told to stop."""
+"""The command `mcc up`: a family in the foreground until a signal stops it."""
 
-from typing import Annotated
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcc.cli.options import AsJson, DataDir, plain_errors, say, say_configuration
+
+if TYPE_CHECKING:
+    from mcc.local.family import Family
 
 
 def up(
@@ -24,7 +29,6 @@ def up(
     """
     import asyncio
 
-    from mcc.cli.staying import stay
     from mcc.local.family import Family
     from mcc.local.programs import Staff
     from mcc.settings import load
@@ -32,5 +36,85 @@ def up(
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
         say_configuration(settings)
-        family = Family(settings, Staff(drones, slots, flower), tell=say)
-        asyncio.run(stay(family, as_json))
+        family = Family(settings, Staff(drones, slots, flower), notify=say)
+        asyncio.run(_stay(family, as_json))
+
+
+async def _stay(family: "Family", as_json: bool) -> None:
+    """Keep the family until a signal; a second one ends everything at once."""
+    import asyncio
+    import signal
+
+    running = asyncio.create_task(_run(family, as_json))
+    asked: list[int] = []
+
+    def stop(number: int) -> None:
+        asked.append(number)
+        if len(asked) == 1:
+            running.cancel()
+            say("Stopping; once more ends everything at once.")
+        else:
+            family.kill()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not asked:
+            raise
+        say("Stopped.")
+
+
+async def _run(family: "Family", as_json: bool) -> None:
+    import asyncio
+
+    say("Starting …")
+    async with family:
+        print(json.dumps(_addresses(family)) if as_json else _greeting(family), flush=True)
+        await asyncio.Event().wait()
+
+
+def _addresses(family: "Family") -> dict[str, object]:
+    from mcc.api.token import token_file
+
+    data_dir = family.settings.data_dir
+    return {
+        "url": family.url,
+        "api_url": f"{family.url}/api/v1",
+        "flower_url": family.flower_url,
+        "pid": os.getpid(),
+        "data_dir": str(data_dir),
+        "token_file": None if family.settings.token else str(token_file(family.settings)),
+        "family_file": str(family.settings.family_file),
+        "logs": str(family.logs),
+    }
+
+
+def _greeting(family: "Family") -> str:
+    from mcc.local.redis import ConfiguredRedis, RedisBinary
+    from mcc.redaction import FLOWER_FILE
+
+    addresses = _addresses(family)
+    match family.redis:
+        case ConfiguredRedis():
+            redis = "the configured one"
+        case RedisBinary(path=path):
+            redis = f"embedded, on a private socket ({path})"
+        case _:
+            redis = "none"
+    flower = f"{family.flower_url}  (login in {family.settings.data_dir / FLOWER_FILE})" if family.flower_url else "off"
+    token = addresses["token_file"] or "the configured one (MCC_TOKEN)"
+    return "\n".join(
+        (
+            f"API     {addresses['api_url']}  (described in {family.url}/api/docs)",
+            f"Flower  {flower}",
+            f"Token   {token}",
+            f"Data    {addresses['data_dir']}",
+            f"Logs    {addresses['logs']}",
+            f"Redis   {redis}",
+            f"Drones  {family.staff.drones}",
+            'Try: mcc run "Explain this repository"    Stop with Ctrl-C.',
+        )
+    )

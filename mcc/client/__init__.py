@@ -1,4 +1,4 @@
-"""This room is for calling a control service from Python: `MCC` for ordinary code, `AsyncMCC` for an event loop.
+"""Calling a control service from Python: `MCC` for ordinary code, `AsyncMCC` for an event loop.
 
 Importing it is cheap; what talks HTTP is loaded with the first client that is made.
 """

@@ -1,4 +1,4 @@
-"""This room is for finding a service: as told, by the environment, or by the family of this machine."""
+"""Address and token of a service: as given, by the environment, or by the family of this machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,16 +1,15 @@
-"""This room is for the client of an event loop: every call is awaited."""
+"""Client for an event loop: every call is awaited."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mcc.client import address, calls
 from mcc.client.calls import Call
 from mcc.client.errors import ClientError, Unreachable
-from mcc.client.event_stream import EventParser
-from mcc.client.watching import READ_SECONDS, LostEntry, Place
+from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
     import httpx
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from mcc.contracts.wire import Delta
 
 T = TypeVar("T")
-
-
-class _Send(Protocol):
-    async def __call__(self, call: Call[T]) -> T: ...
 
 
 class AsyncMCC:
@@ -44,22 +39,15 @@ class AsyncMCC:
         timeout_seconds: float = 30.0,
         transport: "httpx.AsyncBaseTransport | None" = None,
     ) -> None:
-        import httpx
-
-        there = address.find(url, token)
-        self.url = there.url
-        self._http = httpx.AsyncClient(
-            base_url=there.url,
-            headers={"Authorization": f"Bearer {there.token}"},
-            timeout=timeout_seconds,
-            transport=transport,
-        )
-        self.orders = Orders(self._send, self._http)
-        self.sessions = Sessions(self._send)
-        self.drones = Drones(self._send)
-        self.agents = Agents(self._send, "agents")
-        self.tools = Offers(self._send, "tools")
-        self.models = Offers(self._send, "models")
+        service = address.find(url, token)
+        self.url = service.url
+        self._connection = _Connection(service, timeout_seconds, transport)
+        self.orders = Orders(self._connection)
+        self.sessions = Sessions(self._connection)
+        self.drones = Drones(self._connection)
+        self.agents = Agents(self._connection, "agents")
+        self.tools = Offers(self._connection, "tools")
+        self.models = Offers(self._connection, "models")
 
     async def __aenter__(self) -> "AsyncMCC":
         return self
@@ -68,15 +56,32 @@ class AsyncMCC:
         await self.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._connection.http.aclose()
 
-    async def _send(self, call: Call[T]) -> T:
+
+class _Connection:
+    """Sends calls to one service, those that can be repeated more than once."""
+
+    def __init__(
+        self, service: address.Address, timeout_seconds: float, transport: "httpx.AsyncBaseTransport | None"
+    ) -> None:
+        import httpx
+
+        self._url = service.url
+        self.http = httpx.AsyncClient(
+            base_url=service.url,
+            headers={"Authorization": f"Bearer {service.token}"},
+            timeout=timeout_seconds,
+            transport=transport,
+        )
+
+    async def send(self, call: Call[T]) -> T:
         import httpx
 
         for attempt in range(calls.TRIES if call.repeatable else 1):
             last = attempt == calls.TRIES - 1 or not call.repeatable
             try:
-                answer = await self._http.request(
+                answer = await self.http.request(
                     call.method,
                     calls.API + call.path,
                     params=call.query,
@@ -85,28 +90,27 @@ class AsyncMCC:
                 )
             except httpx.HTTPError as error:
                 if last:
-                    raise calls.unreachable(self.url, error) from error
+                    raise calls.unreachable(self._url, error) from error
                 await asyncio.sleep(calls.retry_wait(attempt, None))
                 continue
-            if last or answer.status_code not in calls.AGAIN:
+            if last or answer.status_code not in calls.RETRYABLE:
                 return calls.answered(call, answer.status_code, answer.content)
             await asyncio.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
         raise AssertionError("the last try answers or raises")
 
 
 class Orders:
-    def __init__(self, send: _Send, http: "httpx.AsyncClient") -> None:
-        self._send = send
-        self._http = http
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
 
     async def submit(self, prompt: str, *, idempotency_key: str | None = None, **fields: Any) -> "WorkOrder":
         """Place an order; `fields` are those of `NewOrder`. A key is made when none is given, so that a repeated
         request cannot make a second order."""
-        return await self._send(calls.submit(prompt, fields, idempotency_key))
+        return await self._connection.send(calls.submit(prompt, fields, idempotency_key))
 
     async def retry(self, order_id: str, *, idempotency_key: str | None = None) -> "WorkOrder":
         """A new order from the same input, as the next turn of its session. `Conflict` before the order has ended."""
-        return await self._send(calls.retry(order_id, idempotency_key))
+        return await self._connection.send(calls.retry(order_id, idempotency_key))
 
     async def fork(
         self, order_id: str, *, after: int, prompt: str | None = None, idempotency_key: str | None = None
@@ -115,14 +119,14 @@ class Orders:
 
         `origin` of the answer says where it was cut: the last place before that where no call was under way.
         """
-        return await self._send(calls.fork(order_id, after, prompt, idempotency_key))
+        return await self._connection.send(calls.fork(order_id, after, prompt, idempotency_key))
 
     async def roll_back(self, order_id: str) -> "WorkOrder":
         """Leave a finished turn out of the context of its session's later turns."""
-        return await self._send(calls.roll_back(order_id))
+        return await self._connection.send(calls.roll_back(order_id))
 
     async def get(self, order_id: str) -> "WorkOrder":
-        return await self._send(calls.get_order(order_id))
+        return await self._connection.send(calls.get_order(order_id))
 
     async def list(
         self,
@@ -134,17 +138,18 @@ class Orders:
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
         """One page, newest first."""
-        return await self._send(
+        return await self._connection.send(
             calls.list_orders(status=status, session_id=session_id, label=label, cursor=cursor, limit=limit)
         )
 
     async def record(self, order_id: str) -> "ChatRecord":
         """The chat record as a tree, also while the order runs; `NotFound` before its first agent has started."""
-        return await self._send(calls.record(order_id))
+        return await self._connection.send(calls.record(order_id))
 
     async def journal(self, order_id: str, *, after: int = 0, limit: int = 1000) -> "Sequence[Entry]":
         """Entries after number `after`, at most `limit` (≤ 1,000)."""
-        return (await self._send(calls.journal(order_id, after, limit))).items
+        page = await self._connection.send(calls.journal(order_id, after, limit))
+        return page.items
 
     @overload
     def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncGenerator[Entry, None]": ...
@@ -155,19 +160,19 @@ class Orders:
 
         With `deltas`, also text on its way. Raises `Unreachable` when the service stays away, `Refused`.
         """
-        place = Place(after, deltas)
-        while not place.over:
+        position = Position(after, deltas)
+        while not position.over:
             problem: ClientError | None = None
             try:
-                async with contextlib.aclosing(self._follow(order_id, place)) as following:
-                    async for told in following:
-                        yield told
+                async with contextlib.aclosing(self._follow(order_id, position)) as items:
+                    async for item in items:
+                        yield item
             except (Unreachable, LostEntry) as error:
                 problem = error if isinstance(error, Unreachable) else None
-            if not place.over:
-                await asyncio.sleep(place.next_wait(problem))
+            if not position.over:
+                await asyncio.sleep(position.next_wait(problem))
 
-    async def _follow(self, order_id: str, place: Place) -> "AsyncGenerator[Entry | Delta, None]":
+    async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[Entry | Delta, None]":
         """One connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 
@@ -176,29 +181,31 @@ class Orders:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 answer = await stack.enter_async_context(
-                    self._http.stream("GET", calls.events_path(order_id), headers=place.headers, timeout=timeout)
+                    self._connection.http.stream(
+                        "GET", calls.events_path(order_id), headers=position.headers, timeout=timeout
+                    )
                 )
                 if answer.status_code != 200:
-                    place.over = calls.stream_ends(answer.status_code, await answer.aread())
+                    position.over = calls.stream_ends(answer.status_code, await answer.aread())
                     return
                 async for chunk in answer.aiter_bytes():
                     for event in parser.feed(chunk):
-                        told = place.take(event)
-                        if told is not None:
-                            yield told
+                        item = position.take(event)
+                        if item is not None:
+                            yield item
             except httpx.HTTPError as error:
-                raise calls.unreachable(str(self._http.base_url), error) from error
+                raise calls.unreachable(str(self._connection.http.base_url), error) from error
 
     async def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         """Stop the order, or the agent of `record_id` with all below it."""
-        return await self._send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
+        return await self._connection.send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
 
     async def pause(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         """Begin no further model or tool call, of the order or of the agent of `record_id` with all below it."""
-        return await self._send(calls.control(order_id, "pause", record_id=record_id, reason=reason))
+        return await self._connection.send(calls.control(order_id, "pause", record_id=record_id, reason=reason))
 
     async def resume(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
-        return await self._send(calls.control(order_id, "resume", record_id=record_id, reason=reason))
+        return await self._connection.send(calls.control(order_id, "resume", record_id=record_id, reason=reason))
 
     async def steer(
         self,
@@ -215,7 +222,7 @@ class Orders:
         `redirect`: the message is its task from now on. `remove_tools`: names of tools or groups that it and all below
         it lose. A steer is never sent twice.
         """
-        return await self._send(
+        return await self._connection.send(
             calls.steer(
                 order_id, message, record_id=record_id, redirect=redirect, remove_tools=remove_tools, reason=reason
             )
@@ -223,44 +230,44 @@ class Orders:
 
     async def controls(self, order_id: str) -> "Sequence[Control]":
         """What was asked of the order, and what became of it."""
-        return await self._send(calls.controls(order_id))
+        return await self._connection.send(calls.controls(order_id))
 
 
 class Sessions:
-    def __init__(self, send: _Send) -> None:
-        self._send = send
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
 
     async def open(self, title: str = "") -> "Session":
-        return await self._send(calls.open_session(title))
+        return await self._connection.send(calls.open_session(title))
 
     async def get(self, session_id: str) -> "SessionWithTurns":
-        return await self._send(calls.get_session(session_id))
+        return await self._connection.send(calls.get_session(session_id))
 
     async def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
         """One page, newest first."""
-        return await self._send(calls.list_sessions(cursor=cursor, limit=limit))
+        return await self._connection.send(calls.list_sessions(cursor=cursor, limit=limit))
 
 
 class Drones:
-    def __init__(self, send: _Send) -> None:
-        self._send = send
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
 
     async def list(self) -> "Sequence[Drone]":
-        return await self._send(calls.list_drones())
+        return await self._connection.send(calls.list_drones())
 
 
 class Offers:
     """Agents, tools or models that drones have."""
 
-    def __init__(self, send: _Send, what: str) -> None:
-        self._send = send
+    def __init__(self, connection: _Connection, what: str) -> None:
+        self._connection = connection
         self._what = what
 
     async def list(self) -> "Sequence[Offer]":
-        return await self._send(calls.list_offers(self._what))
+        return await self._connection.send(calls.list_offers(self._what))
 
 
 class Agents(Offers):
     async def get(self, name: str) -> "Offer":
         """One agent with its prompt. Raises `NotFound`."""
-        return await self._send(calls.agent(name))
+        return await self._connection.send(calls.agent(name))

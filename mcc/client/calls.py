@@ -1,4 +1,4 @@
-"""This room is for what each call sends and how its answer is read, without doing either."""
+"""What each call sends and how its answer is read, without any input or output."""
 
 import json
 import random
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 API = "/api/v1"
-AGAIN = frozenset({429, 502, 503, 504})
+RETRYABLE = frozenset({429, 502, 503, 504})
 """Answers after which a repeatable call is tried again."""
 TRIES = 4
 """Every call may be repeated: reading changes nothing, orders carry a key, a second control asks for the same."""
@@ -71,7 +71,7 @@ def stream_ends(status: int, content: bytes) -> bool:
     """
     if status == 204:
         return True
-    if status in AGAIN or status >= 500:
+    if status in RETRYABLE or status >= 500:
         raise Unreachable(f"The control service answered with status {status}.")
     try:
         body = json.loads(content)

@@ -1,4 +1,4 @@
-"""This room is for what can go wrong when a service is called.
+"""Errors of calling a service.
 
 ClientError
 ├── Unreachable       start the service, or correct the address; or it did not answer as one
@@ -64,7 +64,7 @@ KINDS: dict[int, type[Refused]] = {
 
 def refusal(status: int, body: object) -> Refused:
     """The error for an answer with this status; `body` is its JSON, a problem if the service wrote it."""
-    told = body if isinstance(body, dict) else {}
-    detail = str(told.get("detail") or f"the service answered with status {status}")
-    errors = told.get("errors")
+    problem = body if isinstance(body, dict) else {}
+    detail = str(problem.get("detail") or f"the service answered with status {status}")
+    errors = problem.get("errors")
     return KINDS.get(status, Refused)(status, detail, errors if isinstance(errors, list) else ())

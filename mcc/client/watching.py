@@ -1,13 +1,14 @@
-"""This room is for following an order: the place in its journal, over any number of connections."""
+"""Following an order: server-sent events out of bytes, and the position reached in its journal."""
 
 import json
 import random
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcc.client.calls import TRIES
 from mcc.client.errors import ClientError
-from mcc.client.event_stream import Event
 
 if TYPE_CHECKING:
     from mcc.contracts.journal import Entry
@@ -21,12 +22,57 @@ READ_SECONDS = 45.0
 """The service pings every 15 s; silence for longer means that the connection is dead."""
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`id` None: this event is not an entry and does not change the position in the journal."""
+
+    name: str
+    data: str
+    id: str | None = None
+
+
+class EventParser:
+    """Fed with bytes as they come; only line feeds end a line, since text may hold every other separator."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._name = ""
+        self._id: str | None = None
+        self._data: list[str] = []
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            event = self._line(line.removesuffix(b"\r").decode("utf-8", "replace"))
+            if event is not None:
+                yield event
+
+    def _line(self, text: str) -> Event | None:
+        if not text:
+            return self._dispatch()
+        field, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        match field:
+            case "event":
+                self._name = value
+            case "data":
+                self._data.append(value)
+            case "id":
+                self._id = value
+        return None
+
+    def _dispatch(self) -> Event | None:
+        event = Event(self._name or "message", "\n".join(self._data), self._id) if self._data else None
+        self._name, self._id, self._data = "", None, []
+        return event
+
+
 class LostEntry(Exception):
-    """The stream skipped an entry: connect again at the place reached."""
+    """The stream skipped an entry: connect again at the position reached."""
 
 
-class Place:
-    """Where a watcher is. Entries pass once and in order, whatever the connections bring.
+class Position:
+    """The last entry that a watcher has seen. Entries pass once and in order, whatever the connections bring.
 
     `patience_seconds` is how long the service may be away once it has answered.
     """

@@ -1,6 +1,6 @@
-"""Which mcc.toml counts, with what standing, and what was passed over and why."""
+"""Which mcc.toml counts, what a trusted one of a checkout may set, and what was passed over and why."""
 
-import difflib
+import errno
 import os
 import shlex
 import stat
@@ -8,11 +8,23 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from mcc.configuration.overlay import Tables, laid_over
 from mcc.configuration.places import config_home
+from mcc.configuration.providers import SCRIPTED
 from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
+from mcc.rules.errors import nearest
+
+Tables: TypeAlias = Mapping[str, Any]
+
+TRUSTED_TABLES = ("defaults",)
+"""Tables that count as a whole."""
+
+MODEL_KEYS = ("provider", "model", "price")
+"""Keys that count in [models.ALIAS]. What names an address, a key, a file or another program is never one of them."""
+
+MOST_NAMES = 12
+NAME_CHARACTERS = 60
 
 NAME = "mcc.toml"
 TABLES = ("mcc", "drone", "models", "defaults")
@@ -40,7 +52,7 @@ class Configuration:
     tables: Tables = field(default_factory=dict, repr=False)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """One line for people; empty when there is no file anywhere."""
         if self.own is None and self.trusted is None and not self.passed_over:
             return ""
@@ -90,28 +102,27 @@ def parsed(file: Path, content: bytes) -> dict[str, Any]:
 
 def content_of(file: Path) -> bytes:
     """Raises OSError, also for what is no regular file, and `ConfigProblem` for one that is too large to be read."""
-    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(f"{file} is no regular file")
-        content = stream.read(MOST_BYTES + 1)
+    try:
+        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file", str(file))
+            content = stream.read(MOST_BYTES + 1)
+    except IsADirectoryError as error:
+        raise OSError(errno.EISDIR, "a directory stands in its place", str(file)) from error
     if len(content) > MOST_BYTES:
         raise ConfigProblem(f"{file} is larger than {MOST_BYTES:,} bytes: make it shorter.")
     return content
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "…"?)` for the closest of `known`, or nothing."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f' (did you mean "{close[0]}"?)' if close else ""
-
-
 def _places(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Iterator[Path]:
     """Where the user's own file may be, the first one first."""
     if named := environ.get(NAMED_BY):
-        file = _absolute(directory / Path(named).expanduser())
+        file = Path(named).expanduser()
+        if not file.is_absolute():
+            raise ConfigProblem(f"{NAMED_BY} names {named}, another file in every directory: name its whole path.")
         if not file.is_file():
             raise ConfigProblem(f"{NAMED_BY} names {named}, and there is no such file: correct the path or unset it.")
-        yield file
+        yield _absolute(file)
     yield config_home(environ) / NAME
     yield _absolute(directory / data_dir.expanduser()) / NAME
 
@@ -150,7 +161,7 @@ def _read(file: Path) -> Tables:
     try:
         tables = parsed(file, content_of(file))
     except OSError as error:
-        raise ConfigProblem(f"{file} cannot be read: {error}.") from error
+        raise ConfigProblem(f"{file} cannot be read: {error.strerror or error}.") from error
     for name, table in tables.items():
         if name in TABLES and not isinstance(table, dict):
             raise ConfigProblem(f"{file}: [{name}] must be a table.")
@@ -168,8 +179,10 @@ def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
     try:
         known = store.digests(KIND).get(str(path))
         content = content_of(file) if known else b""
-    except (TrustProblem, ConfigProblem, OSError) as problem:
+    except (TrustProblem, ConfigProblem) as problem:
         return None, b"", f"{problem}"
+    except OSError as problem:
+        return None, b"", f"it was trusted and cannot be read: {problem.strerror or problem}"
     if known is None:
         return None, b"", f"not trusted; to have its models and defaults count: {ask}"
     if known != digest_of(content):
@@ -186,3 +199,51 @@ def _same(one: Path, other: Path) -> bool:
 
 def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))
+
+
+def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
+    """`own` with what counts of `trusted` over it, and the names of what does not.
+
+    The provider of a model that `own` describes by more than these keys stays: an address or a key that the user chose
+    for one provider would go to another. Nothing makes a model a script, whose name is the path of any file.
+    """
+    whole = {name: {**own.get(name, {}), **table} for name, table in _tables(trusted).items() if name in TRUSTED_TABLES}
+    models = dict(own.get("models", {}))
+    left: list[str] = []
+    for alias, wished in _tables(_tables(trusted).get("models", {})).items():
+        known = models.get(alias, {})
+        counts = {key: value for key, value in wished.items() if key in MODEL_KEYS and not _moves(known, key, value)}
+        # The models of this provider are named by paths: a device or a pipe would be read like any other file.
+        if {**known, **counts}.get("provider") == SCRIPTED:
+            counts = {key: value for key, value in counts.items() if key not in ("provider", "model")}
+        left += (f"[models.{alias}] {key}" for key in wished if key not in counts)
+        if counts:
+            models[alias] = {**known, **counts}
+    with_models = {"models": models} if models else {}
+    return {**own, **whole, **with_models}, _named([*_others(trusted), *left])
+
+
+def _moves(known: Mapping[str, Any], key: str, value: object) -> bool:
+    """Whether this would ask another provider with what belongs to the user's own choice of one."""
+    return key == "provider" and value != known.get(key) and any(own not in MODEL_KEYS for own in known)
+
+
+def _tables(tables: Tables) -> Mapping[str, Mapping[str, Any]]:
+    return {name: table for name, table in tables.items() if isinstance(table, dict)}
+
+
+def _others(trusted: Tables) -> Iterator[str]:
+    """What stands in no table that may count."""
+    for name, table in trusted.items():
+        if not isinstance(table, dict):
+            yield name
+        elif name == "models":
+            yield from (f"[models] {alias}" for alias, model in table.items() if not isinstance(model, dict))
+        elif name not in TRUSTED_TABLES:
+            yield from (f"[{name}] {key}" for key in table) if table else (f"[{name}]",)
+
+
+def _named(names: list[str]) -> tuple[str, ...]:
+    """Few enough, and short enough, to be told in one line."""
+    cut = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in names[:MOST_NAMES]]
+    return (*cut, f"{len(names) - MOST_NAMES} more") if len(names) > MOST_NAMES else tuple(cut)

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcc.configuration.private import NotPrivate, make_private_directory, read_private, refuse_others
@@ -105,3 +106,39 @@ def _replace(directory: int, name: str, trusted: Mapping[str, Mapping[str, str]]
         with suppress(FileNotFoundError):
             os.unlink(fresh, dir_fd=directory)
         raise
+
+
+AGENTS = "agents"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConsent:
+    """What was trusted in one workspace; `problem` says why that cannot be known, and then nothing is."""
+
+    root: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @classmethod
+    def read(cls, store: TrustStore, root: Path) -> "AgentConsent":
+        """`root` is the real path of the workspace. Blocks."""
+        try:
+            return cls(root, store.digests(AGENTS))
+        except TrustProblem as problem:
+            return cls(root, problem=str(problem))
+
+    def covers(self, path: str, content: bytes) -> bool:
+        """Whether this very content was trusted at `path`, which is relative to the root."""
+        return self.digests.get(str(self.root / path)) == digest_of(content)
+
+
+def trust_agents(store: TrustStore, root: Path, contents: Mapping[str, bytes]) -> None:
+    """Keep the word for these files as they are now, by paths relative to the root. Raises `TrustProblem`."""
+    store.keep(AGENTS, {root / path: digest_of(content) for path, content in contents.items()})
+
+
+def forget_agents(store: TrustStore, root: Path) -> tuple[Path, ...]:
+    """Take back every word for files below the root; answers which. Raises `TrustProblem`."""
+    paths = tuple(path for path in map(Path, store.digests(AGENTS)) if path.is_relative_to(root))
+    store.forget(AGENTS, paths)
+    return paths

@@ -1,1 +1,1 @@
-"""This room is for what crosses a process: orders, statuses, limits, records, journal entries, controls, wire names."""
+"""What crosses a process: orders, statuses, limits, records, journal entries, controls, wire names."""

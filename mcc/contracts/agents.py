@@ -1,4 +1,4 @@
-"""This room is for the agent definition: what front matter and prompt of an agent file say."""
+"""The agent definition: what front matter and prompt of an agent file say."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

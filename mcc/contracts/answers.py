@@ -1,4 +1,4 @@
-"""This room is for what the API answers beyond the nouns themselves: pages, problems, summaries, what is on offer."""
+"""What the API answers beyond the nouns themselves: pages, problems, summaries, what is on offer."""
 
 from datetime import datetime
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""This room is for the audit: what was done about orders beside their journals, and who did it."""
+"""The audit: what was done about orders beside their journals, and who did it."""
 
 from mcc.contracts.shape import Closed, JsonObject, Moment
 

@@ -1,4 +1,4 @@
-"""This room is for control messages: what a person asks of a running order, and the receipt that it gets."""
+"""Control messages: what a person asks of a running order, and the receipt that it gets."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,6 +1,8 @@
-"""This room is for drones as others see them: what each one is, what it can do, how full it is."""
+"""Drones as others see them: what each one is, what it can do, how full it is, what it has counted."""
 
 from enum import StrEnum
+
+from pydantic import Field
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import Closed, Moment, Text
@@ -54,6 +56,21 @@ class Registration(Closed):
     tools: tuple[Capability, ...] = ()
     models: tuple[Capability, ...] = ()
     workspace_roots: tuple[Text, ...] = ()
+
+
+class DroneCounters(Closed):
+    """What a drone process has counted since it started; stored with each renewal of its lease.
+
+    A counter is a field here and in `Drone`, a column of the same name in the table of drones, and the place that
+    counts. `GET /drones` and `/metrics` show it by themselves, the latter with the field's description.
+    """
+
+    refused_messages: int = Field(
+        default=0, description="Messages that live drones could not use, since each of them started."
+    )
+
+
+NOTHING_COUNTED = DroneCounters()
 
 
 class Drone(Closed):

@@ -1,4 +1,4 @@
-"""This room is for folding a journal: entries in, the chat record, the usage and what is still open out."""
+"""Folding a journal: entries in, the chat record, the usage and what is still open out."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

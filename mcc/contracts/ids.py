@@ -1,4 +1,4 @@
-"""This room is for identifiers: fresh ones that sort by time, derived ones that a second run finds again."""
+"""Identifiers: fresh ones that sort by time, derived ones that a second run finds again."""
 
 import re
 import secrets

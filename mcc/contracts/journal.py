@@ -1,4 +1,4 @@
-"""This room is for journal entries: everything that can happen to an order, as one closed union."""
+"""Journal entries: everything that can happen to an order, as one closed union."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.order import NewOrder
 from mcc.contracts.record import AgentEnd, ModelChoice, ToolCall
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -84,6 +85,26 @@ class OrderQueued(Fact):
     not_before: Moment | None = None
     retry_of: str | None = None
     forked: Forked | None = None
+
+    @classmethod
+    def of(
+        cls,
+        order: NewOrder,
+        session_id: str,
+        session_seq: int,
+        *,
+        retry_of: str | None = None,
+        forked: Forked | None = None,
+    ) -> "OrderQueued":
+        """The entry of this order: each field that an order has under the same name is told as the order has it."""
+        own: dict[str, Any] = {
+            "session_id": session_id,
+            "session_seq": session_seq,
+            "retry_of": retry_of,
+            "forked": forked,
+        }
+        asked: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in own}
+        return OrderQueued(**asked, **own)
 
 
 class OrderClaimed(Fact):

@@ -1,4 +1,4 @@
-"""This room is for limits: what one turn, or one agent of it, may use."""
+"""Limits: what one turn, or one agent of it, may use."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""This room is for mistakes in what somebody asked for: where each one is, and in plain words what would do."""
+"""Mistakes in what somebody asked for: where each one is, and in plain words what would do."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

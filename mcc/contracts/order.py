@@ -1,4 +1,4 @@
-"""This room is for the work order: what a caller asks for, and what the service says of it."""
+"""The work order: what a caller asks for, and what the service says of it."""
 
 from enum import StrEnum
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""This room is for the chat record: one agent's run with its steps, and under it the runs of its children."""
+"""The chat record: one agent's run with its steps, and under it the runs of its children."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""This room is for the shape that all contracts share: closed, frozen, and able to carry any text a provider sends."""
+"""The shape that all contracts share: closed, frozen, and able to carry any text a provider sends."""
 
 import hashlib
 import json

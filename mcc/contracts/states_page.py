@@ -1,4 +1,4 @@
-"""This room is for the page on an order's states: `python -m mcc.contracts.states_page > docs/states.md` writes it."""
+"""The page on an order's states: `python -m mcc.contracts.states_page > docs/states.md` writes it."""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""This room is for the life of an order as one table: its statuses, the moves between them, and why."""
+"""The life of an order as one table: its statuses, the moves between them, and why."""
 
 from dataclasses import dataclass
 from enum import StrEnum

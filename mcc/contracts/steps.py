@@ -1,4 +1,4 @@
-"""This room is for the steps of a chat record: how each fact of an agent's journal reads there."""
+"""The steps of a chat record: how each fact of an agent's journal reads there."""
 
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never

@@ -1,4 +1,4 @@
-"""This room is for usage: tokens, calls and money that a record or an order spent."""
+"""Usage: tokens, calls and money that a record or an order spent."""
 
 from typing import Annotated
 

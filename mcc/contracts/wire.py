@@ -1,4 +1,4 @@
-"""This room is for names and messages on the wire: Celery's task, Redis' channels, hints and text deltas."""
+"""Names and messages on the wire: Celery's task, Redis' channels, hints and text deltas."""
 
 from typing import Literal
 

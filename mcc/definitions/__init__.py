@@ -1,1 +1,1 @@
-"""This room is for agent files: their text read, checked and turned into definitions. No I/O."""
+"""Agent files: their text read, checked and turned into definitions. No I/O."""

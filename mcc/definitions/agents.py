@@ -1,6 +1,6 @@
-"""This room is for reading one agent file: its text in, a checked `AgentDefinition` or a `DefinitionError` out."""
+"""Agent files: text in, a checked `AgentDefinition` or a `DefinitionError` out; limits written as `key=value`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -8,11 +8,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.limits import AgentLimits
+from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import Rule
-from mcc.definitions.errors import DefinitionError, suggestion
-from mcc.definitions.front_matter import split
-from mcc.definitions.groups import TOOL_GROUPS, GroupTable, known_names
+from mcc.definitions.front_matter import DefinitionError, split, suggestion
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 from mcc.definitions.yaml12 import Place, YamlProblem, parse
 from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.report import SHIPPED, resolved
@@ -172,9 +172,9 @@ def _sentence(error: ErrorDetails) -> str:
             return f"{where} is missing"
         case "string_type":
             return f"{where} must be text, and is {_word_for(found)}; quote it if it is text"
-    said = error["msg"].replace("Input should be", "must be").replace("String should", "must")
-    said = said.replace("Value should", "must").replace(" after validation", "")
-    return f"{where} {said}; found {_shown(found)}"
+    message = error["msg"].replace("Input should be", "must be").replace("String should", "must")
+    message = message.replace("Value should", "must").replace(" after validation", "")
+    return f"{where} {message}; found {_shown(found)}"
 
 
 def _steps(place: str) -> list[str | int]:
@@ -202,3 +202,19 @@ def _word_for(value: object) -> str:
         case list():
             return "a list"
     return "a mapping"
+
+
+def limits_of(pairs: Iterable[str]) -> Limits:
+    """Raises ValueError with a sentence."""
+    values: dict[str, str] = {}
+    for pair in pairs:
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if not key or not value:
+            raise ValueError(f"--limit takes key=value, for example rounds=10; {pair!r} is not that")
+        if key not in Limits.model_fields:
+            raise ValueError(f"there is no limit {key!r}{suggestion(key, Limits.model_fields)}")
+        values[key] = value
+    try:
+        return Limits.model_validate_strings(values)
+    except ValidationError as error:
+        raise ValueError(f"limits.{mistakes(error.errors())[0].sentence}") from error

@@ -1,8 +1,37 @@
-"""This room is for taking an agent file apart: front matter between two lines of ---, then the prompt."""
+"""Front matter of agent and skill files, between two lines of ---, and the error that names file and line."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mcc.definitions.errors import DefinitionError
+from mcc.rules.errors import meant
+
+
+class DefinitionError(ValueError):
+    """An agent file that cannot be used: `source` labels the file, `line` counts from 1 (None when unknown).
+
+    `sentence` says what is wrong and what to do; `str()` joins all three.
+    """
+
+    def __init__(self, source: str, sentence: str, line: int | None = None) -> None:
+        super().__init__(f"{source}{'' if line is None else f', line {line}'}: {sentence}")
+        self.source = source
+        self.sentence = sentence
+        self.line = line
+
+
+class NotAgreed(DefinitionError):
+    """Nothing is wrong with the file, but its operator did not agree to what it wants to be."""
+
+
+def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
+    """`; did you mean 'x'?`, or, when nothing is near, what there is: `listed`, else all of `known`."""
+    names = sorted(known)
+    near = meant(word, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    shown = sorted(names if listed is None else listed)
+    return f"; there is: {', '.join(shown)}" if shown else "; there is none"
+
 
 FILE_BYTES = 32 * 1024
 """Largest agent file that is read."""

@@ -1,12 +1,52 @@
-"""This room is for rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
+"""Tool groups, and rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.limits import AgentLimits
-from mcc.definitions.groups import TOOL_GROUPS, GroupTable, expanded
 from mcc.rules.report import TEXT_NAME
+
+GroupTable: TypeAlias = Mapping[str, Collection[str]]
+"""The names of the tools in each group."""
+
+_DIFF = ("git_status", "git_diff", "git_show")
+
+TOOL_GROUPS: GroupTable = {
+    "environment_read": ("environment_detect",),
+    "workspace_read": ("list_files", "find_files", "search_text", "read_file", "read_artifact"),
+    "workspace_write": ("write_file", "edit_file", "apply_patch", "move_file", "delete_file"),
+    "diff_read": _DIFF,
+    "git_read": (*_DIFF, "git_log", "git_branches", "git_ls_files"),
+    "git_write": ("git_add", "git_commit"),
+    "shell_read": ("run_shell",),
+    "shell_write": ("run_shell",),
+    "web_read": ("web_fetch", "web_search"),
+    "memory_read": ("memory_list", "memory_read", "memory_search"),
+    "memory_write": ("memory_write", "memory_delete"),
+    "plans_read": ("plan_list", "plan_read"),
+    "plans_write": ("plan_write",),
+    "tasks_read": ("task_list",),
+    "tasks_write": ("task_create", "task_update"),
+    "rules_skills_read": ("rules_list", "rules_read", "skills_list", "skills_read"),
+    "document_read": (),
+    "document_write": (),
+    "mcp": (),
+    "coordination": ("ask_user",),
+    "delegation": ("subagent", "subagents_run", "subagent_send"),
+    "finish": ("submit_result", "validate", "done"),
+}
+"""Every group that exists, with the tools that have a fixed name; what a drone really has may be less."""
+
+
+def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozenset[str]:
+    """The tool names that `names` (groups and tool names) stand for."""
+    return frozenset(tool for name in names for tool in groups.get(name, (name,)))
+
+
+def known_names(groups: GroupTable) -> frozenset[str]:
+    return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
+
 
 Permission = Literal["allow", "ask", "deny"]
 _STRICTNESS: Mapping[Permission, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -20,10 +60,10 @@ def allowed_to(
     Beyond `narrowed`: a model that the operator chose stays, any other is an alias of the configuration; a
     result that the operator demands stays demanded.
     """
-    held = narrowed(wanted, ceiling, groups).model_copy(
+    kept = narrowed(wanted, ceiling, groups).model_copy(
         update={"model": _model(wanted, ceiling), "result": _result(wanted, ceiling)}
     )
-    return held, tuple(_lost(wanted, held, groups))
+    return kept, tuple(_lost(wanted, kept, groups))
 
 
 def _model(wanted: AgentDefinition, ceiling: AgentDefinition) -> str:
@@ -81,17 +121,17 @@ def _permission(wanted: Mapping[str, Permission], allowed: Mapping[str, Permissi
     return strict
 
 
-def _lost(wanted: AgentDefinition, held: AgentDefinition, groups: GroupTable) -> Iterator[str]:
-    tools = expanded(wanted.tools or (), groups) - expanded(held.tools or (), groups)
-    for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(held.spawns))):
+def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) -> Iterator[str]:
+    tools = expanded(wanted.tools or (), groups) - expanded(kept.tools or (), groups)
+    for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(kept.spawns))):
         if names:
             yield f"{what} beyond what the operator allows are left out: {', '.join(sorted(names))}"
-    if wanted.model not in (INHERIT, held.model):
-        why = "the operator's stays" if held.model != INHERIT else "a workspace names models by their alias only"
+    if wanted.model not in (INHERIT, kept.model):
+        why = "the operator's stays" if kept.model != INHERIT else "a workspace names models by their alias only"
         yield f"model {wanted.model!r} is not used: {why}"
-    if wanted.result is not None and wanted.result != held.result:
+    if wanted.result is not None and wanted.result != kept.result:
         yield "result is not used: the operator's stays"
     for name in type(wanted.limits).model_fields:
-        asked, got = getattr(wanted.limits, name), getattr(held.limits, name)
+        asked, got = getattr(wanted.limits, name), getattr(kept.limits, name)
         if asked is not None and asked != got:
             yield f"limits.{name} {asked:g} is lowered to the operator's {got:g}"

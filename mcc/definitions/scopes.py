@@ -1,16 +1,139 @@
-"""This room is for the agents of all scopes as one: shipped, the operator's, the workspace's; the nearest counts."""
+"""Agent files as they were found, and the agents of all scopes as one: shipped, the operator's, the workspace's."""
 
-from collections.abc import Collection, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
 
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
-from mcc.definitions.agents import line_of_spawn
-from mcc.definitions.description import in_its_words
-from mcc.definitions.errors import DefinitionError, NotAgreed, suggestion
-from mcc.definitions.files import MASTER, AgentFile, Reader, Scope, installed_agent, origin_of, workspace_agent
-from mcc.definitions.groups import TOOL_GROUPS, GroupTable
-from mcc.definitions.rights import allowed_to
+from mcc.definitions.agents import line_of_spawn, parse_agent
+from mcc.definitions.front_matter import DefinitionError, NotAgreed, decoded, suggestion
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, allowed_to
 from mcc.rules.report import TEXT_NAME
+
+MASTER = "master"
+
+WORKSPACE_FILES = 200
+WORKSPACE_BYTES = 1_000_000
+"""Agent files of one workspace that are read, and the bytes of all of them."""
+
+WORKSPACE_DIRECTORY = ".mcc/agents"
+
+
+class Scope(StrEnum):
+    """Whose file it is; a later one counts before an earlier one."""
+
+    SHIPPED = "shipped"
+    OPERATOR = "operator"
+    WORKSPACE = "workspace"
+
+
+def origin_of(name: str, scope: Scope) -> DefinitionOrigin:
+    """Where the agent of that name is defined in that scope."""
+    installed = f"{MASTER}/system.md" if name == MASTER else f"subagent/{name}/system.md"
+    return DefinitionOrigin(scope=scope.value, path=place_of(name) if scope is Scope.WORKSPACE else installed)
+
+
+def place_of(name: str) -> str:
+    """The path within a workspace of the file that defines the agent of that name."""
+    return f"{WORKSPACE_DIRECTORY}/{name}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """One file: `name` is what its place says that its agent is called, `source` how people are told of it.
+
+    `content` may be a byte longer than a file may be; `problem` says why there is none.
+    """
+
+    name: str
+    source: str
+    content: bytes = b""
+    problem: str = ""
+
+    def text(self) -> str:
+        """Raises `DefinitionError`."""
+        if self.problem:
+            raise DefinitionError(self.source, self.problem)
+        return decoded(self.content, self.source)
+
+
+def installed_agent(file: AgentFile, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
+    """The agent of a file that an installation brings or its operator wrote. Raises `DefinitionError`."""
+    return _checked(parse_agent(file.text(), file.source, groups), file)
+
+
+def workspace_agent(
+    file: AgentFile, groups: GroupTable = TOOL_GROUPS
+) -> tuple[AgentDefinition, tuple[DefinitionError, ...]]:
+    """The agent of a workspace's file as it is written there, with warnings. Raises `DefinitionError`."""
+    warnings: list[DefinitionError] = []
+    definition = parse_agent(file.text(), file.source, groups, warnings.append)
+    return _checked(definition, file), tuple(warnings)
+
+
+def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:
+    """The files of a workspace in the order of `names`, as long as number and bytes allow; then one that says so."""
+    found: list[AgentFile] = []
+    left = WORKSPACE_BYTES
+    for name in names[:WORKSPACE_FILES]:
+        file = read(name)
+        if len(file.content) > left:
+            break
+        left -= len(file.content)
+        found.append(file)
+    if len(found) == len(names):
+        return tuple(found)
+    problem = (
+        f"of {len(names)} agent files here, {len(found)} are read, because {WORKSPACE_FILES} files and "
+        f"{WORKSPACE_BYTES:,} bytes in all are the most; {names[len(found)]!r} and those after it are left out"
+    )
+    return (*found, AgentFile("", WORKSPACE_DIRECTORY, problem=problem))
+
+
+Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tuple[DefinitionError, ...]]]
+"""Reads a workspace's file as `workspace_agent` does, wherever that is done."""
+
+
+def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
+    blank = AgentDefinition(name=definition.name)
+    for part in ("permission", "isolation"):
+        if getattr(definition, part) != getattr(blank, part):
+            raise DefinitionError(file.source, f"{part} is not available in this version; leave it out")
+    if definition.name != file.name:
+        raise DefinitionError(
+            file.source, f"the file names its agent {definition.name!r} but lies where {file.name!r} belongs"
+        )
+    return definition
+
+
+DESCRIPTION_CHARACTERS = 120
+"""Of a description that a workspace wrote."""
+
+_READ = 4_000
+_ENDS = (". ", "! ", "? ")
+_EXCHANGED = str.maketrans({'"': "'", "“": "'", "”": "'", "„": "'", "`": "'", "<": "‹", ">": "›"})
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0")
+"""Letters and marks that show nothing."""
+
+
+def untrusted_description(description: str) -> str:
+    """What stands for a workspace's agent in prompts and schemas: that it is one, and the first sentence it says."""
+    text = " ".join("".join(map(_shown, description[:_READ])).split()).translate(_EXCHANGED)
+    end = min((found + 1 for mark in _ENDS if (found := text.find(mark)) >= 0), default=len(text))
+    text = text[:end] if end <= DESCRIPTION_CHARACTERS else f"{text[:DESCRIPTION_CHARACTERS].rstrip()}…"
+    return f"agent of this workspace, which says of itself: “{text}”" if text else "agent of this workspace"
+
+
+def _shown(character: str) -> str:
+    """Nothing for what controls, hides or reorders text; a space for everything that separates."""
+    category = unicodedata.category(character)
+    if character.isspace() or category[0] == "Z":
+        return " "
+    is_selector = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return "" if category[0] == "C" or is_selector or character in _BLANK else character
+
 
 WORKSPACE_ANY = "workspace/*"
 """In `spawns`: every agent that only the order's workspace defines."""
@@ -49,8 +172,8 @@ class Agents:
 
     def description(self, name: str) -> str:
         """That of a usable agent as models are shown it: a workspace's is a stranger's word."""
-        said = self.usable[name].description
-        return in_its_words(said) if self.scopes.get(name) is Scope.WORKSPACE else said
+        own = self.usable[name].description
+        return untrusted_description(own) if self.scopes.get(name) is Scope.WORKSPACE else own
 
     def spawns(self, name: str) -> tuple[str, ...]:
         """The agents that a usable one may delegate to, `workspace/*` spelled out, in the order of its file."""
@@ -73,8 +196,8 @@ def installed(
         for file in found:
             earlier = files.get(file.name)
             if earlier is not None and earlier[1] is scope:
-                said = f"two files define the agent {file.name!r}; rename or remove one of them"
-                problems[file.name] = DefinitionError(file.source, said)
+                sentence = f"two files define the agent {file.name!r}; rename or remove one of them"
+                problems[file.name] = DefinitionError(file.source, sentence)
             files[file.name] = (file, scope)
     usable: dict[str, AgentDefinition] = {}
     for name, (file, _) in files.items():
@@ -95,8 +218,8 @@ def _unknown_spawn(file: AgentFile, agent: AgentDefinition, known: Iterable[str]
     names = {*known, WORKSPACE_ANY}
     for index, spawn in enumerate(agent.spawns):
         if spawn not in names:
-            said = f"spawns names {spawn!r}, and there is no such agent{suggestion(spawn, names)}"
-            return DefinitionError(file.source, said, line_of_spawn(file.text(), index))
+            problem = f"spawns names {spawn!r}, and there is no such agent{suggestion(spawn, names)}"
+            return DefinitionError(file.source, problem, line_of_spawn(file.text(), index))
     return None
 
 
@@ -106,11 +229,13 @@ def with_workspace(
     groups: GroupTable = TOOL_GROUPS,
     read: Reader = workspace_agent,
     trusted: Collection[str] = (),
+    doubt: str = "",
 ) -> Agents:
     """`agents`, and before them those of a workspace's files, none of which may do more than the operator allows.
 
     An agent that the operator has too is replaced, and a model chosen, only by files whose names are `trusted`. The
-    agent is held to the operator's of its name, any other to the master; what is wrong is a warning.
+    agent is held to the operator's of its name, any other to the master; what is wrong is a warning. `doubt` says why
+    nobody can know what is trusted.
     """
     warnings: list[DefinitionError] = []
     refused: list[DefinitionError] = []
@@ -121,7 +246,7 @@ def with_workspace(
                 raise DefinitionError(file.source, f"a second file for the agent {file.name!r}; it is left out")
             definition = _wanted(file, agents, groups, warnings, read)
             if file.name not in trusted:
-                definition = _without_consent(file, definition, agents, warnings)
+                definition = _without_consent(file, definition, agents, warnings, doubt)
             wanted[file.name] = (file, definition)
         except NotAgreed as error:
             warnings.append(error)
@@ -141,8 +266,8 @@ def _wanted(
     file: AgentFile, agents: Agents, groups: GroupTable, warnings: list[DefinitionError], read: Reader
 ) -> AgentDefinition:
     """What the file asks for. Raises `DefinitionError` when there is nothing to hold it to."""
-    definition, told = read(file, groups)
-    warnings.extend(told)
+    definition, doubts = read(file, groups)
+    warnings.extend(doubts)
     for name in (file.name, MASTER):
         if name in agents.problems:
             raise DefinitionError(file.source, f"not used, because the operator's agent {name!r} is broken")
@@ -152,16 +277,17 @@ def _wanted(
 
 
 def _without_consent(
-    file: AgentFile, definition: AgentDefinition, agents: Agents, warnings: list[DefinitionError]
+    file: AgentFile, definition: AgentDefinition, agents: Agents, warnings: list[DefinitionError], doubt: str
 ) -> AgentDefinition:
     """What is left of the file's wishes. Raises `NotAgreed` when it is to stand for an agent of the operator's."""
+    who, then = ("it is not known whether anybody", f": {doubt}") if doubt else ("nobody", f"; {_CONSENT}")
     if file.name in agents.usable:
-        said = f"not used, because nobody agreed that it replaces the operator's agent {file.name!r}"
-        raise NotAgreed(file.source, f"{said}; {_CONSENT}")
+        problem = f"not used, because {who} agreed that it replaces the operator's agent {file.name!r}"
+        raise NotAgreed(file.source, f"{problem}{then}")
     if definition.model == INHERIT:
         return definition
-    said = f"model {definition.model!r} is not used, because nobody agreed that this file chooses a model"
-    warnings.append(DefinitionError(file.source, f"{said}; {_CONSENT}"))
+    problem = f"model {definition.model!r} is not used, because {who} agreed that this file chooses a model"
+    warnings.append(DefinitionError(file.source, f"{problem}{then}"))
     return definition.model_copy(update={"model": INHERIT})
 
 

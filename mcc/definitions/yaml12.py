@@ -1,4 +1,4 @@
-"""This room is for YAML by the core rules of version 1.2: bare on, off, yes and no are text, numbers are decimal.
+"""YAML by the core rules of version 1.2: bare on, off, yes and no are text, numbers are decimal.
 
 Refused, each with its line: aliases and anchors, tags beyond the core schema, duplicate keys, keys that are not text,
 numbers that are not finite, and nesting beyond `MAX_NESTING`.
@@ -135,7 +135,7 @@ def parse(text: str) -> Parsed:
         finally:
             composer.dispose()
     except yaml.YAMLError as error:
-        raise _told(error, text) from error
+        raise _problem(error, text) from error
     return Parsed(None if node is None else _value(node, (), lines), lines)
 
 
@@ -185,7 +185,7 @@ def _line_of(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _told(error: yaml.YAMLError, text: str) -> YamlProblem:
+def _problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     """PyYAML's error as a sentence with what to do about it."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:

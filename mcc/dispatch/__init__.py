@@ -1,1 +1,1 @@
-"""Dispatch: nudges drones through Celery and Redis, and sweeps what was left behind."""
+"""The way to drones: nudges over Celery, messages over Redis pub/sub, and the sweep that makes up for lost ones."""

@@ -1,4 +1,4 @@
-"""This room is for the Celery application's settings, the same ones for MCC and for drones."""
+"""The Celery application's settings, the same ones for MCC and for drones, and the Redis lists of its queues."""
 
 import ssl
 from collections.abc import Mapping, Sequence

@@ -1,12 +1,37 @@
-"""This room is for Redis addresses: one form for redis-py and one for Celery, whichever the operator wrote."""
+"""Redis: its address in the forms of redis-py and of Celery, its clients, and what can go wrong on the way to it.
 
+DispatchError
+├── DispatchUnavailable   go on: the order is a row; a sweep or a drone's poll finds it later
+└── UnknownQueue          tell the caller: no such queue is declared
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import redis
 import redis.asyncio
+from kombu.exceptions import KombuError
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 from redis.retry import Retry
+
+
+class DispatchError(Exception):
+    """Raised by mcc.dispatch on purpose; the message is a sentence for people."""
+
+
+class DispatchUnavailable(DispatchError):
+    pass
+
+
+class UnknownQueue(DispatchError):
+    pass
+
+
+FOREIGN = (KombuError, RedisError, OSError)
+"""What Celery, kombu and redis-py raise when the broker cannot be reached or answers nonsense."""
 
 SOCKET_SCHEMES = {"redis+socket": "unix", "unix": "redis+socket"}
 DATABASE_KEYS = {"redis+socket": "virtual_host", "unix": "db"}
@@ -54,3 +79,14 @@ def connect_async(url: str, *, seconds: float = 1.0) -> redis.asyncio.Redis:
         retry_on_timeout=False,
     )
     return client
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the errors of other packages into `DispatchUnavailable`."""
+    try:
+        yield
+    except FOREIGN as problem:
+        raise DispatchUnavailable(
+            f"Redis cannot be reached ({problem}); check MCC_REDIS_URL and the server."
+        ) from problem

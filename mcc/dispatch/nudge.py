@@ -1,22 +1,20 @@
-"""This room is for nudges: messages that name an order which some drone should look at."""
+"""Nudges: Celery messages that name an order which some drone should look at."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from threading import Lock
-from typing import Protocol
 
 from celery import Celery
 
 from mcc.contracts.drones import Drone, DroneStatus
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
 from mcc.dispatch.broker import make_app, queue_keys
-from mcc.dispatch.connection import connect
-from mcc.dispatch.errors import DispatchUnavailable, UnknownQueue, translated
-from mcc.store.ports import Claims, Leases
+from mcc.dispatch.connection import DispatchUnavailable, UnknownQueue, connect, translated
+from mcc.store.store import Store
 
 AWAY_SECONDS = 2.0
 """After a failure nothing is tried for this long, so that callers are refused at once."""
@@ -26,19 +24,10 @@ PROBE_SECONDS = 5
 SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
 
 
-class Known(Protocol):
-    """The part of a store that says what waits and who could take it."""
-
-    @property
-    def claims(self) -> Claims: ...
-    @property
-    def leases(self) -> Leases: ...
-
-
 class Nudger:
     """Sends nudges from a thread of its own, so that a broker that hangs costs a caller `seconds` at most.
 
-    Safe for several threads.
+    A nudge carries the order's id alone and may be lost or doubled (docs/decisions/01). Safe for several threads.
     """
 
     def __init__(
@@ -68,11 +57,11 @@ class Nudger:
         if queue not in self._queues:
             raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
         with self._trying():
-            self._within_time(self._sender.submit(self._send, order_id, queue, priority))
+            self._send_in_time(order_id, queue, priority)
         self.trouble = ""
         self._remember(order_id)
 
-    def round(self, known: Known, *, limit: int = 200) -> int:
+    def round(self, store: Store, *, limit: int = 200) -> int:
         """Nudge again for claimable orders, at most one for each live free slot that no message is meant for yet.
 
         Answers how many were sent. Raises `DispatchUnavailable`, `StoreUnavailable`.
@@ -80,11 +69,11 @@ class Nudger:
         if self.trouble:
             self.probe()
         waiting = [
-            item for item in known.claims.claimable(self._queues, limit) if not self._nudged_lately(item.order_id)
+            item for item in store.claims.claimable(self._queues, limit) if not self._nudged_lately(item.order_id)
         ]
         if not waiting:
             return 0
-        room = room_of(known.leases.drones(), self.lengths())
+        room = room_of(store.leases.drones(), self.lengths())
         chosen = []
         for item in waiting:
             if room[item.queue] > 0:
@@ -131,7 +120,8 @@ class Nudger:
             self.trouble = str(problem)
             raise
 
-    def _within_time(self, sending: Future[None]) -> None:
+    def _send_in_time(self, order_id: str, queue: str, priority: int) -> None:
+        sending = self._sender.submit(self._send, order_id, queue, priority)
         try:
             sending.result(self._seconds)
         except NotYet:

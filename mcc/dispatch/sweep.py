@@ -1,18 +1,18 @@
-"""This room is for the sweep: every MCC and every drone looks, twice a second, for orders that nobody holds."""
+"""The sweep: every MCC and every drone looks, twice a second, for orders that no drone holds."""
 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from mcc.contracts.wire import Hint
-from mcc.dispatch.errors import DispatchUnavailable
-from mcc.dispatch.hints import Told
+from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import Publisher
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Swept
 
 STEADY_SECONDS = 3.0
@@ -24,27 +24,22 @@ GAP_SECONDS = 2.0
 log = structlog.get_logger("mcc.dispatch.sweep")
 
 
-class Nudges(Protocol):
-    def round(self, known: Store) -> int: ...
-
-
-class Teller(Protocol):
-    def tell(self, told: Iterable[Told]) -> bool: ...
-
-
 def boot_seconds() -> float:
     """Seconds since boot, time asleep included where the system can say so."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class SweepLoop:
-    """A thread that beats, sweeps, nudges and tells, every `sweep_seconds` with jitter, whatever goes wrong."""
+    """A thread that beats, sweeps, nudges and publishes, every `sweep_seconds` with jitter, whatever goes wrong.
+
+    `nudger` and `publisher` None: there is no Redis, and only the database is looked after.
+    """
 
     def __init__(
         self,
         store: Store,
-        nudger: Nudges,
-        hints: Teller,
+        nudger: Nudger | None,
+        publisher: Publisher | None,
         *,
         sweeper: str,
         sweep_seconds: float = 0.5,
@@ -52,7 +47,7 @@ class SweepLoop:
     ) -> None:
         self._store = store
         self._nudger = nudger
-        self._hints = hints
+        self._publisher = publisher
         self._sweeper = sweeper
         self._sweep_seconds = sweep_seconds
         self._clock = clock
@@ -76,10 +71,14 @@ class SweepLoop:
         """One round. Raises `StoreUnavailable`; a broker that is away is not an error here."""
         swept = self._sweep()
         changed = [*swept.requeued, *swept.ended, *swept.resumed]
-        if changed:
-            self._tell(changed)
+        if changed and self._publisher is not None:
+            reached = self._store.journal.reached(changed)
+            self._publisher.publish(
+                Hint(order_id=order_id, seq=at.seq, status=at.status.value) for order_id, at in reached.items()
+            )
         try:
-            self._nudger.round(self._store)
+            if self._nudger is not None:
+                self._nudger.round(self._store)
         except DispatchUnavailable as problem:
             log.debug("nudges wait", problem=str(problem))
         return swept
@@ -96,12 +95,6 @@ class SweepLoop:
         self._last_beat = now
         steady = now - self._steady_since
         return self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
-
-    def _tell(self, order_ids: list[str]) -> None:
-        reached = self._store.journal.reached(order_ids)
-        self._hints.tell(
-            [Hint(order_id=order_id, seq=at.seq, status=at.status.value) for order_id, at in reached.items()]
-        )
 
     def _troubled(self, problem: str) -> None:
         if problem != self.trouble:

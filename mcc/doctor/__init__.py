@@ -1,1 +1,1 @@
-"""The doctor: what database, Celery, Redis and processes say of the same orders, compared, judged, and repaired."""
+"""What database, Celery, Redis, processes and this machine say of the same orders: compared, judged, repaired."""

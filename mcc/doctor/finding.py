@@ -1,21 +1,23 @@
-"""This room is for what a look at one part found."""
+"""The finding: what a check found, in which state, with what to do; and the phrases that several findings share."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from mcc.store.values import SeenDrone
+
 State = Literal["ok", "warning", "broken"]
 Fix = Literal["sweep", "nudge", "messages", "locks", "receipts"]
-"""What `mcc doctor --fix` can do about it."""
+"""A repair that `mcc doctor --fix` makes."""
 
-WORST: tuple[State, ...] = ("ok", "warning", "broken")
-MOST = 20
-"""Findings of one kind that are told one by one."""
+SEVERITY: tuple[State, ...] = ("ok", "warning", "broken")
+MOST_OF_A_KIND = 20
+FIX_COMMAND = "mcc doctor --fix"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`advice` says what to do, for all that is not ok. `drone` is the name of the drone that it is about."""
+    """`what` names the check, `advice` what to do about a state other than "ok"; `drone` is a drone's name."""
 
     what: str
     state: State
@@ -25,12 +27,12 @@ class Finding:
     drone: str | None = None
     fix: Fix | None = None
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
-def bounded(findings: Iterable[Finding], most: int = MOST) -> list[Finding]:
-    """The same, but of each `what` at most `most` and then one that says how many more there are."""
+def bounded(findings: Iterable[Finding], most: int = MOST_OF_A_KIND) -> list[Finding]:
+    """At most `most` findings of each `what`, followed by one that counts the rest."""
     kinds: dict[str, list[Finding]] = {}
     for finding in findings:
         kinds.setdefault(finding.what, []).append(finding)
@@ -41,6 +43,25 @@ def _shortened(findings: Sequence[Finding], most: int) -> list[Finding]:
     if len(findings) <= most + 1:
         return list(findings)
     rest = findings[most:]
-    worst = max((finding.state for finding in rest), key=WORST.index)
+    worst = max((finding.state for finding in rest), key=SEVERITY.index)
     fix = next((finding.fix for finding in rest if finding.fix), None)
     return [*findings[:most], Finding(rest[0].what, worst, f"{len(rest)} more of this kind", rest[0].advice, fix=fix)]
+
+
+def duration(seconds: float) -> str:
+    """A span of time in its largest fitting unit: "90 s", "5 min", "3 h", "4 days"."""
+    if seconds < 120:
+        return f"{max(seconds, 0):.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    return f"{hours} h" if hours < 72 else f"{round(hours / 24)} days"
+
+
+def process_of(drone: SeenDrone) -> str:
+    return f"{drone.name} (pid {drone.pid} on {drone.host})"
+
+
+def kill(drone: SeenDrone, signal: str = "TERM") -> str:
+    return f"kill -{signal} {drone.pid} on {drone.host}"

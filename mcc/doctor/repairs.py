@@ -1,24 +1,21 @@
-"""This room is for repairs by rule: what a sweep, a nudge or nobody at all should have done, each noted in the audit.
-
-An order that a live drone holds is never touched.
-"""
+"""Repairs by rule, each noted in the audit; an order that a live drone holds is never touched."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 
 from mcc.contracts.shape import JsonObject
-from mcc.dispatch.errors import DispatchUnavailable
-from mcc.dispatch.hints import Hints, Told
+from mcc.dispatch.connection import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.sweep import STEADY_SECONDS, Nudges, SweepLoop, Teller, boot_seconds
-from mcc.doctor.chart import Chart
+from mcc.dispatch.publisher import Publisher
+from mcc.dispatch.sweep import STEADY_SECONDS, SweepLoop, boot_seconds
 from mcc.doctor.finding import Fix
-from mcc.doctor.redis_seen import clear
+from mcc.doctor.redis import clear
+from mcc.doctor.snapshot import Snapshot
 from mcc.store.errors import StoreError
-from mcc.store.examined import DOCTOR
-from mcc.store.ports import Store
-from mcc.store.values import Swept
+from mcc.store.store import Store
+from mcc.store.values import DOCTOR, Swept
 
 PAUSE_SECONDS = 0.5
 
@@ -32,100 +29,101 @@ class Repair:
     order_id: str | None = None
     done: bool = True
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What repairs are made with. `redis_url` "": there is no Redis; `canaries`: queues that may be forgotten."""
+class Broker:
+    """The Redis at `url` with its declared `queues`; `canaries`: abandoned queues of single drones."""
 
-    store: Store
-    redis_url: str
+    url: str
     queues: Sequence[str]
     canaries: Sequence[str] = ()
     seconds: float = 3.0
+
+    def nudger(self) -> Nudger:
+        return Nudger(self.url, self.queues, seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairContext:
+    """What repairs work on. `broker` None: there is no Redis."""
+
+    store: Store
+    broker: Broker | None
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = boot_seconds
 
 
-def repair(fixes: Collection[Fix], chart: Chart, means: Means) -> list[Repair]:
-    """Make these repairs, in an order in which one helps the next; one that fails does not keep the others back."""
-    makers: dict[Fix, Callable[[Chart, Means], Iterator[Repair]]] = {
+Maker = Callable[[Snapshot, RepairContext], Iterator[Repair]]
+
+
+def repair(fixes: Collection[Fix], snapshot: Snapshot, context: RepairContext) -> list[Repair]:
+    """Make the repairs of `fixes`, in an order in which one helps the next; a failed one is answered too."""
+    makers: dict[Fix, Maker] = {
         "locks": _unlock,
         "receipts": _settle,
         "messages": _clear,
         "sweep": _sweep,
         "nudge": _nudge,
     }
-    return [one for fix, make in makers.items() if fix in fixes for one in _safely(fix, make, chart, means)]
+    return [one for fix, make in makers.items() if fix in fixes for one in _safely(fix, make, snapshot, context)]
 
 
-def _safely(fix: Fix, make: Callable[[Chart, Means], Iterator[Repair]], chart: Chart, means: Means) -> Iterator[Repair]:
+def _safely(fix: Fix, make: Maker, snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
     try:
-        for made in make(chart, means):
-            _note(means.store, made)
+        for made in make(snapshot, context):
+            detail: JsonObject = {"did": made.detail}
+            context.store.audit.note(f"doctor.{made.fix}", principal=DOCTOR, order_id=made.order_id, detail=detail)
             yield made
     except (StoreError, DispatchUnavailable) as problem:
         yield Repair(fix, f"could not be done: {problem}", done=False)
 
 
-def _note(store: Store, made: Repair) -> None:
-    detail: JsonObject = {"did": made.detail}
-    store.audit.note(f"doctor.{made.fix}", principal=DOCTOR, order_id=made.order_id, detail=detail)
-
-
-def _unlock(chart: Chart, means: Means) -> Iterator[Repair]:
-    for stale in chart.examined.locks:
-        if means.store.mender.unlock(stale):
+def _unlock(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
+    for stale in snapshot.examined.locks:
+        if context.store.mender.unlock(stale):
             detail = f"removed the lock of epoch {stale.epoch} on workspace {stale.workspace_key}"
             yield Repair("locks", detail, stale.order_id)
 
 
-def _settle(chart: Chart, means: Means) -> Iterator[Repair]:
-    for order_id in dict.fromkeys(receipt.order_id for receipt in chart.examined.receipts):
-        if count := means.store.mender.settle(order_id):
+def _settle(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
+    for order_id in dict.fromkeys(receipt.order_id for receipt in snapshot.examined.receipts):
+        if count := context.store.mender.settle(order_id):
             yield Repair("receipts", f"settled {count} open receipts", order_id)
 
 
-def _clear(chart: Chart, means: Means) -> Iterator[Repair]:
-    if means.redis_url:
-        count = clear(means.redis_url, means.queues, means.canaries, seconds=means.seconds)
-        if count:
-            yield Repair("messages", f"moved what is no message for drones out of the way: {count}")
+def _clear(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
+    broker = context.broker
+    if broker and (count := clear(broker.url, broker.queues, broker.canaries, seconds=broker.seconds)):
+        yield Repair("messages", f"moved what is no message for drones out of the way: {count}")
 
 
-def _nudge(chart: Chart, means: Means) -> Iterator[Repair]:
-    if not means.redis_url:
-        return
-    nudger = Nudger(means.redis_url, means.queues, seconds=means.seconds)
-    try:
-        if count := nudger.round(means.store):
-            yield Repair("nudge", f"sent nudges: {count}")
-    finally:
-        nudger.close()
+def _nudge(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
+    if context.broker is not None:
+        with closing(context.broker.nudger()) as nudger:
+            if count := nudger.round(context.store):
+                yield Repair("nudge", f"sent nudges: {count}")
 
 
-def _sweep(chart: Chart, means: Means) -> Iterator[Repair]:
-    """As any MCC would: leases are declared lost only after our own heartbeats have been steady for a while."""
-    nudger = Nudger(means.redis_url, means.queues, seconds=means.seconds) if means.redis_url else None
-    hints = Hints(means.redis_url) if means.redis_url else None
-    try:
-        loop = SweepLoop(means.store, nudger or _NoNudges(), hints or _NoHints(), sweeper=DOCTOR, clock=means.clock)
+def _sweep(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
+    """As an MCC sweeps: leases count as lost only after the doctor's own heartbeats were steady for a while."""
+    with ExitStack() as stack:
+        nudger = publisher = None
+        if context.broker is not None:
+            nudger = stack.enter_context(closing(context.broker.nudger()))
+            publisher = stack.enter_context(closing(Publisher(context.broker.url)))
+        loop = SweepLoop(context.store, nudger, publisher, sweeper=DOCTOR, clock=context.clock)
         yield from _swept(loop.once())
-        for _ in range(_rounds(chart)):
-            means.pause(PAUSE_SECONDS)
+        for _ in range(_rounds(snapshot)):
+            context.pause(PAUSE_SECONDS)
             yield from _swept(loop.once())
-    finally:
-        if nudger is not None:
-            nudger.close()
-        if hints is not None:
-            hints.close()
 
 
-def _rounds(chart: Chart) -> int:
-    """How many more sweeps it takes until leases may be declared lost; none when no lease has run out unnoticed."""
-    overdue = any(drone.state == "live" and not drone.in_time for drone in chart.examined.drones)
+def _rounds(snapshot: Snapshot) -> int:
+    """How many more sweeps it takes until leases may be declared lost; 0 when no lease has run out unnoticed."""
+    overdue = any(drone.state == "live" and not drone.in_time for drone in snapshot.examined.drones)
     return int(STEADY_SECONDS / PAUSE_SECONDS) + 2 if overdue else 0
 
 
@@ -139,13 +137,3 @@ def _swept(swept: Swept) -> Iterator[Repair]:
     ):
         for order_id in order_ids:
             yield Repair("sweep", what, order_id)
-
-
-class _NoNudges(Nudges):
-    def round(self, known: Store) -> int:
-        return 0
-
-
-class _NoHints(Teller):
-    def tell(self, told: Iterable[Told]) -> bool:
-        return False

@@ -1,1 +1,1 @@
-"""This room is for live streams: hints from Redis in, each order's entries in order out."""
+"""Live streams: hints from Redis in, the entries of each order in order out."""

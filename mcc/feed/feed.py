@@ -1,34 +1,75 @@
-"""This room is for event streams: per order, every entry once and in order, to any number of viewers."""
+"""Event streams of orders: every entry once and in order, to any number of viewers."""
 
 import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcc.contracts.wire import Delta, Hint
-from mcc.feed.board import Board
-from mcc.feed.frames import PING, Frame, entry_frames, plain_frame
-from mcc.feed.hints import Connect, Hints
-from mcc.feed.tape import PageCache, Tape
-from mcc.feed.viewer import Viewer
+from mcc.feed.frames import PING, Frame, PageCache, SharedJournal, entry_frame, plain_frame
+from mcc.feed.statuses import StatusStream
+from mcc.feed.subscription import Connect, Subscription
 from mcc.store.errors import StoreError
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
+from mcc.store.store import Offload, Store
 from mcc.store.values import Reached
 
 CHUNK_BYTES = 128 * 1024
 """What one viewer is sent at once, so that a slow one holds little; a single entry may be larger."""
 
+PENDING_DELTAS = 512
+"""More text than this that a slow viewer did not take is dropped from the front; the reply brings it whole."""
+
 log = logging.getLogger(__name__)
+
+
+class Viewer:
+    """One viewer of an order: when to look again, and the text on its way that was not sent to it yet."""
+
+    def __init__(self) -> None:
+        self._wake = asyncio.Event()
+        self._deltas: deque[tuple[int, bytes]] = deque(maxlen=PENDING_DELTAS)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def offer(self, reached: int, frame: bytes) -> None:
+        """Text that came when the journal had `reached` this number: it belongs after that entry."""
+        self._deltas.append((reached, frame))
+        self._wake.set()
+
+    def heard(self) -> None:
+        """From here on a `wake` counts; called before looking."""
+        self._wake.clear()
+
+    async def wait(self, seconds: float) -> bool:
+        """False when nothing happened for so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def due(self, position: int) -> bytes:
+        """The text that may be shown once entry `position` was."""
+        ready = []
+        while self._deltas and self._deltas[0][0] <= position:
+            ready.append(self._deltas.popleft()[1])
+        return b"".join(ready)
+
+    def next_stop(self) -> int | None:
+        """The entry after which pending text must be shown, before any later one."""
+        return self._deltas[0][0] if self._deltas else None
 
 
 @dataclass(slots=True)
 class Watched:
-    """An order that someone here looks at."""
+    """An order that viewers of this process look at."""
 
-    tape: Tape
+    journal: SharedJournal
     viewers: set[Viewer] = field(default_factory=set)
 
     def wake(self) -> None:
@@ -62,43 +103,46 @@ class Feed:
         self._watched: dict[str, Watched] = {}
         self._doubtful: set[str] = set()
         self._look_now = asyncio.Event()
-        self._hints = Hints(connect, self, ping_seconds=self.pace.redis_ping_seconds) if connect else None
-        self.board = Board(store, offload, self._hints_are_heard, self.pace.poll_seconds)
+        self._subscription: Subscription | None = None
+        if connect is not None:
+            ping = self.pace.redis_ping_seconds
+            self._subscription = Subscription(connect, self.hint, self.delta, self.look, ping_seconds=ping)
+        self.statuses = StatusStream(store, offload, self._hints_are_heard, self.pace.poll_seconds)
         self._closing = False
 
     @property
     def viewers(self) -> int:
         """Streams that are open now."""
-        return sum(len(watched.viewers) for watched in self._watched.values()) + self.board.viewers
+        return sum(len(watched.viewers) for watched in self._watched.values()) + self.statuses.viewers
 
     @property
     def connected(self) -> bool | None:
         """Whether Redis' hints are heard; None when no Redis was named."""
-        return self._hints.connected if self._hints else None
+        return self._subscription.connected if self._subscription else None
 
     def _hints_are_heard(self) -> bool:
-        return bool(self._hints and self._hints.connected)
+        return bool(self._subscription and self._subscription.connected)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Feed"]:
         """Listening and polling, for as long as the block lasts."""
-        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.board.run())]
-        if self._hints:
-            tasks.append(asyncio.create_task(self._hints.run()))
+        tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.statuses.run())]
+        if self._subscription:
+            tasks.append(asyncio.create_task(self._subscription.run()))
         for task in tasks:
             task.add_done_callback(_say_if_broken)
         try:
             yield self
         finally:
-            self.let_go()
+            self.end_streams()
             await _ended(tasks)
 
-    def let_go(self) -> None:
+    def end_streams(self) -> None:
         """End every stream; viewers come back with the number that they reached."""
         self._closing = True
         for watched in self._watched.values():
             watched.wake()
-        self.board.let_go()
+        self.statuses.end_streams()
 
     async def reached(self, order_id: str) -> Reached | None:
         """How far the journal is, None for an order that does not exist. Raises `StoreUnavailable`."""
@@ -111,12 +155,12 @@ class Feed:
         """
         viewer = Viewer()
         watched = self._join(order_id, viewer)
-        watched.tape.reached = max(watched.tape.reached, reached)
+        watched.journal.reached = max(watched.journal.reached, reached)
         try:
             position = after
             while not self._closing:
                 viewer.heard()
-                chunk, frames = await self._next(watched.tape, viewer, position)
+                chunk, frames = await self._next(watched.journal, viewer, position)
                 if chunk:
                     yield chunk
                 if frames:
@@ -128,17 +172,17 @@ class Feed:
         finally:
             self._leave(order_id, viewer)
 
-    async def _next(self, tape: Tape, viewer: Viewer, position: int) -> tuple[bytes, list[Frame]]:
+    async def _next(self, journal: SharedJournal, viewer: Viewer, position: int) -> tuple[bytes, list[Frame]]:
         text = viewer.due(position)
-        frames = _portion(await tape.after(position), viewer.next_stop())
+        frames = _portion(await journal.after(position), viewer.next_stop())
         return text + b"".join(frame.data for frame in frames), frames
 
     def _join(self, order_id: str, viewer: Viewer) -> Watched:
         watched = self._watched.get(order_id)
         if watched is None:
-            watched = self._watched[order_id] = Watched(Tape(order_id, self._cache, self._read))
-            if self._hints:
-                self._hints.watch(order_id)
+            watched = self._watched[order_id] = Watched(SharedJournal(order_id, self._cache, self._read))
+            if self._subscription:
+                self._subscription.watch(order_id)
         watched.viewers.add(viewer)
         self.look(order_id)
         return watched
@@ -148,30 +192,36 @@ class Feed:
         watched.viewers.discard(viewer)
         if not watched.viewers:
             del self._watched[order_id]
-            if self._hints:
-                self._hints.leave(order_id)
+            if self._subscription:
+                self._subscription.leave(order_id)
 
     async def _read(self, order_id: str, after: int, limit: int) -> list[Frame]:
-        return await self._offload(lambda: entry_frames(self._store.journal.read(order_id, after=after, limit=limit)))
+        def frames() -> list[Frame]:
+            return [entry_frame(entry) for entry in self._store.journal.read(order_id, after=after, limit=limit)]
+
+        return await self._offload(frames)
 
     def hint(self, hint: Hint) -> None:
+        """An order's journal has grown, as this or another process says."""
         if hint.status is not None:
-            self.board.moved(hint.order_id)
+            self.statuses.moved(hint.order_id)
         watched = self._watched.get(hint.order_id)
-        if watched is not None and hint.seq > watched.tape.reached:
-            watched.tape.reached = hint.seq
+        if watched is not None and hint.seq > watched.journal.reached:
+            watched.journal.reached = hint.seq
             watched.wake()
 
     def delta(self, delta: Delta) -> None:
+        """Text of a reply on its way; that of a claim before the latest one is dropped."""
         watched = self._watched.get(delta.order_id)
-        if watched is None or delta.epoch < watched.tape.epoch:
+        if watched is None or delta.epoch < watched.journal.epoch:
             return
-        watched.tape.epoch = delta.epoch
+        watched.journal.epoch = delta.epoch
         frame = plain_frame(delta.kind, delta)
         for viewer in watched.viewers:
-            viewer.offer(watched.tape.reached, frame)
+            viewer.offer(watched.journal.reached, frame)
 
     def look(self, order_id: str) -> None:
+        """Ask the database at once: hints of this order come from now on, and an earlier one may have been missed."""
         self._doubtful.add(order_id)
         self._look_now.set()
 
@@ -200,8 +250,8 @@ class Feed:
     def _compare(self, reached: Mapping[str, Reached]) -> None:
         for order_id, there in reached.items():
             watched = self._watched.get(order_id)
-            if watched is not None and there.seq > watched.tape.reached:
-                watched.tape.reached = there.seq
+            if watched is not None and there.seq > watched.journal.reached:
+                watched.journal.reached = there.seq
             if watched is not None:
                 watched.wake()
 

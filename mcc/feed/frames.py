@@ -1,10 +1,19 @@
-"""This room is for server-sent events as bytes: entries with their number, everything else without."""
+"""Server-sent events as bytes, and the journals of orders as pages of them that all viewers share."""
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from mcc.contracts.journal import Entry, OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
+from mcc.store.errors import StoreError
+
+PAGE_ENTRIES = 32
+CACHE_BYTES = 32 * 1024 * 1024
+
+log = logging.getLogger(__name__)
 
 PING = b"event: ping\ndata: {}\n\n"
 
@@ -19,6 +28,10 @@ class Frame:
     epoch: int | None = None
 
 
+ReadFrames = Callable[[str, int, int], Awaitable[list[Frame]]]
+"""Order id, number to read after, at most how many; raises `StoreError`."""
+
+
 def entry_frame(entry: Entry) -> Frame:
     fact = entry.data
     return Frame(
@@ -29,10 +42,6 @@ def entry_frame(entry: Entry) -> Frame:
     )
 
 
-def entry_frames(entries: Sequence[Entry]) -> list[Frame]:
-    return [entry_frame(entry) for entry in entries]
-
-
 def plain_frame(event: str, value: object) -> bytes:
     """An event that is not an entry: without an id, so that a viewer's place in the journal stays what it is."""
     return b"event: %s\ndata: %s\n\n" % (event.encode(), to_json(value))
@@ -41,3 +50,77 @@ def plain_frame(event: str, value: object) -> bytes:
 def retry_frame(milliseconds: int) -> bytes:
     """How long a viewer waits before it connects again."""
     return b"retry: %d\n\n" % milliseconds
+
+
+class PageCache:
+    """Pages of frames under (order id, page number), the least recently used dropped first. A journal never changes."""
+
+    def __init__(self, budget_bytes: int = CACHE_BYTES) -> None:
+        self._budget = budget_bytes
+        self._pages: OrderedDict[tuple[str, int], list[Frame]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, order_id: str, number: int) -> list[Frame]:
+        page = self._pages.get((order_id, number))
+        if page is None:
+            return []
+        self._pages.move_to_end((order_id, number))
+        return page
+
+    def put(self, order_id: str, number: int, page: list[Frame]) -> None:
+        self._bytes += _size(page) - _size(self._pages.pop((order_id, number), []))
+        self._pages[order_id, number] = page
+        while self._bytes > self._budget and self._pages:
+            _, dropped = self._pages.popitem(last=False)
+            self._bytes -= _size(dropped)
+
+
+def _size(page: Sequence[Frame]) -> int:
+    return sum(len(frame.data) for frame in page)
+
+
+class SharedJournal:
+    """One order's journal, each page read once for all viewers.
+
+    `reached` is the highest number that is known, read or not; `epoch` that of the latest claim.
+    """
+
+    def __init__(self, order_id: str, cache: PageCache, read: ReadFrames) -> None:
+        self.order_id = order_id
+        self.reached = 0
+        self.epoch = 0
+        self._cache = cache
+        self._read = read
+        self._reading: dict[int, asyncio.Task[list[Frame]]] = {}
+
+    async def after(self, position: int) -> Sequence[Frame]:
+        """Entries after number `position`, at most a page; none when the journal ends there or cannot be read now."""
+        number, offset = divmod(position, PAGE_ENTRIES)
+        page = self._cache.get(self.order_id, number)
+        if len(page) <= offset and position < self.reached:
+            page = await self._read_more(number)
+        return page[offset:]
+
+    async def _read_more(self, number: int) -> list[Frame]:
+        """The page with what was committed since it was last read; all who ask at once share one reading."""
+        task = self._reading.get(number)
+        if task is None:
+            task = asyncio.create_task(self._read_page(number))
+            self._reading[number] = task
+            task.add_done_callback(lambda _: self._reading.pop(number, None))
+        return await asyncio.shield(task)
+
+    async def _read_page(self, number: int) -> list[Frame]:
+        page = self._cache.get(self.order_id, number)
+        start = number * PAGE_ENTRIES + len(page)
+        try:
+            fresh = await self._read(self.order_id, start, PAGE_ENTRIES - len(page))
+        except StoreError as error:
+            log.warning("the journal of %s cannot be read now: %s", self.order_id, error)
+            return page
+        if fresh:
+            page = [*page, *fresh]
+            self._cache.put(self.order_id, number, page)
+            self.reached = max(self.reached, fresh[-1].seq)
+            self.epoch = max(self.epoch, *(frame.epoch or 0 for frame in fresh))
+        return page

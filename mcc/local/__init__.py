@@ -1,1 +1,1 @@
-"""This room is for everything on one machine: Redis, API, drones and Flower as one supervised family."""
+"""Everything on one machine: Redis, API, drones and Flower as one supervised family."""

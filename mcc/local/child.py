@@ -1,29 +1,32 @@
-"""This room is for one supervised child: started, watched, started again, and gone when asked."""
+"""A supervised child process: started, watched, restarted and stopped, with its log file kept small."""
 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 
 from mcc.local import launch
 from mcc.local.heartbeat import VARIABLE, Heartbeat
-from mcc.local.logfile import LogFile
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Takes one line for people."""
+
+LARGEST_BYTES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """What to run: `environment` is complete, nothing is inherited; `descriptors` stay open in the child.
 
-    `umask`: what its files let nobody do; -1 leaves that as it is here. `silent_seconds`: a child that was heard of and
-    then gives no sign of life for so long is killed; None: it gives none.
+    `umask` -1: that of this process. `silent_seconds`: a child that gave a sign of life and then none for so long is
+    killed; None: the child gives no signs of life.
     """
 
     arguments: Sequence[str]
@@ -47,14 +50,66 @@ class Backoff:
         return float(min(self.first_seconds * 2 ** min(failures - 1, 30), self.most_seconds))
 
 
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """The log of a child: at most about `largest` bytes at `path`, and older lines at `path`.1."""
+
+    path: Path
+    largest: int = LARGEST_BYTES
+
+    @property
+    def older(self) -> Path:
+        return self.path.with_name(self.path.name + ".1")
+
+    def rotate(self) -> None:
+        """Set aside what an earlier family wrote."""
+        if self.path.exists():
+            self.path.replace(self.older)
+
+    def open(self) -> int:
+        """A descriptor to append with; a new file is its owner's alone. The caller closes the descriptor."""
+        return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def note(self, line: str) -> None:
+        """Append a line, or do without it when the disk is full or the directory is gone."""
+        with contextlib.suppress(OSError):
+            descriptor = self.open()
+            try:
+                os.write(descriptor, f"{line}\n".encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(descriptor)
+
+    def bound(self) -> None:
+        """Copy a file that grew too large to `older`, then empty it: its writer appends, and so need not reopen it.
+
+        Without room for the copy the lines are lost.
+        """
+        if not self.path.exists() or self.path.stat().st_size <= self.largest:
+            return
+        try:
+            shutil.copyfile(self.path, self.older)
+            self.older.chmod(0o600)
+        except OSError:
+            self.older.unlink(missing_ok=True)
+        os.truncate(self.path, 0)
+
+    def tail(self, lines: int = 8) -> str:
+        """The last lines, as text."""
+        try:
+            with self.path.open(encoding="utf-8", errors="replace") as file:
+                return "".join(deque(file, maxlen=lines)).rstrip()
+        except OSError:
+            return ""
+
+
 @dataclass(slots=True)
 class Child:
-    """A program that runs from `start` to `stop`. `command` is asked before every start, so that a port may change."""
+    """A program that runs from `start` to `stop`; `command` is asked before every start, so that a port may change."""
 
     name: str
     command: Callable[[], Command]
     log: LogFile
-    tell: Tell
+    notify: Notify
     backoff: Backoff = Backoff()
     pid: int | None = None
     failures: int = 0
@@ -65,7 +120,7 @@ class Child:
         self._task = asyncio.create_task(self._keep(), name=self.name)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ask the program to end, kill it after `grace_seconds`, and leave nothing of its process group."""
+        """End the program by SIGTERM, after `grace_seconds` by SIGKILL, and its whole process group."""
         self._stopping.set()
         if self._task is None:
             return
@@ -91,7 +146,7 @@ class Child:
             steady = time.monotonic() - began >= self.backoff.steady_seconds
             self.failures = 1 if steady else self.failures + 1
             wait = self.backoff.seconds(self.failures)
-            self.tell(
+            self.notify(
                 f"{self.name} ended ({_ending(status)}); starting it again in {wait:g} s. Its log: {self.log.path}"
             )
             with contextlib.suppress(TimeoutError):
@@ -102,8 +157,10 @@ class Child:
         if command.silent_seconds is None:
             return await self._run(command)
         with contextlib.closing(Heartbeat(command.silent_seconds)) as heartbeat:
-            told = {**command.environment, VARIABLE: str(heartbeat.descriptor)}
-            beating = replace(command, environment=told, descriptors=(*command.descriptors, heartbeat.descriptor))
+            environment = {**command.environment, VARIABLE: str(heartbeat.descriptor)}
+            beating = replace(
+                command, environment=environment, descriptors=(*command.descriptors, heartbeat.descriptor)
+            )
             return await self._run(beating, heartbeat)
 
     async def _run(self, command: Command, heartbeat: Heartbeat | None = None) -> int:
@@ -122,7 +179,7 @@ class Child:
 
     async def _watch(self, heartbeat: Heartbeat, pid: int) -> None:
         seconds = await heartbeat.lost(pid)
-        self.tell(f"{self.name} gave no sign of life for {seconds:.0f} s and is killed.")
+        self.notify(f"{self.name} gave no sign of life for {seconds:.0f} s and is killed.")
         self._kill_group()
 
     async def _spawn(self, command: Command) -> asyncio.subprocess.Process:
@@ -130,7 +187,8 @@ class Child:
         output = self.log.open()
         try:
             return await asyncio.create_subprocess_exec(
-                *_launching(command.arguments),
+                *(sys.executable, "-I", "-S", launch.__file__, str(os.getpid())),
+                *command.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -147,10 +205,6 @@ class Child:
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-
-
-def _launching(arguments: Sequence[str]) -> Sequence[str]:
-    return [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *arguments]
 
 
 def _ending(status: int) -> str:

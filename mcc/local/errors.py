@@ -1,4 +1,4 @@
-"""This room is for what can keep a family from starting; each message is a sentence that says what to do.
+"""What keeps a family from starting; each message is a sentence that says what to do.
 
 FamilyError
 ├── NoRedis              there is no Redis to be found, or the configured one does not answer

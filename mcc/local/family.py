@@ -1,25 +1,34 @@
-"""This room is for the family: everything that `mcc up` runs, started in order, watched, and gone when asked."""
+"""The family: everything that `mcc up` runs, started in order, supervised, and stopped together."""
 
 import asyncio
 import contextlib
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from mcc.api.token import operator_token, refuse_open_door
-from mcc.local.child import Tell
-from mcc.local.database import upgrade_database
+from mcc.local.child import Notify
+from mcc.local.data_dir import flower_login, make_private, prepare_directory
 from mcc.local.errors import PortTaken, StartFailed
-from mcc.local.flower import Flower
-from mcc.local.keepsakes import flower_login
-from mcc.local.presence import Hold, Presence, prepare_directory, started_now
-from mcc.local.privacy import make_private
-from mcc.local.programs import Household, Staff
-from mcc.local.ready import Service, check_configured_redis, redis_answers
-from mcc.local.redis import ConfiguredRedis, RedisSource, find_redis, server_arguments, socket_in, socket_url
+from mcc.local.presence import Hold, Presence, started_now
+from mcc.local.programs import ChildCommands, Flower, Staff
+from mcc.local.readiness import Service, upgrade_database
+from mcc.local.redis import (
+    ConfiguredRedis,
+    RedisSource,
+    check_configured_redis,
+    find_redis,
+    redis_answers,
+    server_arguments,
+    socket_in,
+    socket_url,
+)
 from mcc.local.supervisor import Supervisor
 from mcc.settings import Settings
 
@@ -36,14 +45,14 @@ LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def say_nothing(line: str) -> None:
-    """For a family that works in silence."""
+    """The `notify` of a family that says nothing."""
 
 
 class Family:
-    """Redis, API, drones and Flower on this machine; `async with` it, or `with` it in blocking code (`housed`).
+    """Redis, API, drones and Flower on this machine; `async with Family(…)`, or `family_in_thread` in blocking code.
 
-    `purpose` is told to others: "up" stays, "run" is there for one order. `search_path` is where a Redis may be found
-    (None = PATH). Entering raises `FamilyError` or `BadSettings`; leaving takes at most 5 s and leaves no process.
+    `purpose` is published: "up" for a family that stays, "run" for one order's. `search_path` is where a Redis may be
+    found (None = PATH). Entering raises `FamilyError` or `BadSettings`; leaving ends every process within 5 s.
     """
 
     def __init__(
@@ -52,7 +61,7 @@ class Family:
         staff: Staff | None = None,
         *,
         purpose: str = "up",
-        tell: Tell = say_nothing,
+        notify: Notify = say_nothing,
         environment: Mapping[str, str] | None = None,
         search_path: str | None = None,
     ) -> None:
@@ -60,9 +69,9 @@ class Family:
         self.staff = staff or Staff()
         self.token = ""
         self.redis: RedisSource | None = None
-        self.supervisor = Supervisor(settings.data_dir / "logs", tell)
+        self.supervisor = Supervisor(settings.data_dir / "logs", notify)
         self._purpose = purpose
-        self._tell = tell
+        self._notify = notify
         self._environment = dict(os.environ if environment is None else environment)
         self._search_path = search_path
         self._port = settings.port
@@ -83,7 +92,7 @@ class Family:
         return self.settings.data_dir / "logs"
 
     def kill(self) -> None:
-        """End every child at once, without asking."""
+        """Kill every child now."""
         self.supervisor.kill()
 
     async def __aenter__(self) -> "Family":
@@ -105,12 +114,12 @@ class Family:
         listening = self._undo.enter_context(contextlib.closing(self._listen()))
         self.token = operator_token(self.settings)
         self.redis = find_redis(self.settings.redis_url, search_path=self._search_path)
-        if told := await asyncio.to_thread(upgrade_database, self.settings.database_url):
-            self._tell(told)
+        if done := await asyncio.to_thread(upgrade_database, self.settings.database_url):
+            self._notify(done)
         await self._undo.enter_async_context(self.supervisor)
         redis_url = await self._start_redis(self.redis)
-        household = Household.of(self.settings, self._environment, self._private, redis_url)
-        self._start_children(household, listening)
+        commands = ChildCommands.of(self.settings, self._environment, self._private, redis_url)
+        self._start_children(commands, listening)
         await self._until_ready()
         hold.publish(Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url))
 
@@ -121,7 +130,7 @@ class Family:
     def _take_hold(self) -> Hold:
         prepare_directory(self.settings.data_dir)
         for sentence in make_private(self.settings.data_dir):
-            self._tell(sentence)
+            self._notify(sentence)
         hold = Hold.take(self.settings.data_dir)
         self._undo.callback(hold.release)
         for directory in (self.logs, self._private, self.settings.data_dir / "redis"):
@@ -149,20 +158,20 @@ class Family:
         if path.parent != self._private:
             self._undo.callback(shutil.rmtree, path.parent, ignore_errors=True)
         arguments = server_arguments(source.path, path, self.settings.data_dir / "redis")
-        bare = Household(self.settings, self._environment, self._private)
+        bare = ChildCommands(self.settings, self._environment, self._private)
         children = self.supervisor.start({"redis": lambda: bare.redis(arguments)}, REDIS_GRACE_SECONDS)
         await self.supervisor.until(lambda: asyncio.to_thread(redis_answers, path), children, START_SECONDS)
         return socket_url(path)
 
-    def _start_children(self, household: Household, listening: socket.socket) -> None:
-        """The API is a stage of its own: it ends after the drones, and so can still show how they leave."""
-        self.supervisor.start({"api": lambda: household.api(listening)}, API_GRACE_SECONDS)
+    def _start_children(self, commands: ChildCommands, listening: socket.socket) -> None:
+        """The API is a stage of its own: it stops after the drones, and so can still show how they leave."""
+        self.supervisor.start({"api": lambda: commands.api(listening)}, API_GRACE_SECONDS)
         names = [f"drone-{number}" for number in range(1, self.staff.drones + 1)]
-        commands = {name: household.drone(name, self.staff.slots, self.staff.drones) for name in names}
+        programs = {name: commands.drone(name, self.staff.slots, self.staff.drones) for name in names}
         if self.staff.flower:
-            self._flower = Flower(household, flower_login(self.settings.data_dir))
-            commands["flower"] = self._flower.command
-        self.supervisor.start(commands, DRONE_GRACE_SECONDS)
+            self._flower = Flower(commands, flower_login(self.settings.data_dir))
+            programs["flower"] = self._flower.command
+        self.supervisor.start(programs, DRONE_GRACE_SECONDS)
 
     async def _until_ready(self) -> None:
         host = LOOPBACK.get(self.settings.host, self.settings.host)
@@ -175,9 +184,56 @@ class Family:
             await self._until_flower(self._flower)
 
     async def _until_flower(self, flower: Flower) -> None:
-        """Flower is a window, not a part: the family goes on without it."""
+        """Waits for Flower, without which the family goes on."""
         children = [child for child in self.supervisor.children if child.name == "flower"]
         try:
             await self.supervisor.until(lambda: asyncio.to_thread(flower.answers), children, FLOWER_SECONDS)
         except StartFailed as error:
-            self._tell(f"Flower does not answer yet; everything else does. {error}")
+            self._notify(f"Flower does not answer yet; everything else does. {error}")
+
+
+class FamilyThread:
+    """A thread with an event loop for one family. It outlives the children: the kernel kills them with their thread."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._ready: Future[None] = Future()
+        self._begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="family", daemon=True)
+
+    def enter(self) -> None:
+        """Returns when the family is ready; raises what entering the family raises."""
+        self._thread.start()
+        self._ready.result()
+
+    def leave(self) -> None:
+        """Returns when the family is gone, also when the family was not ready yet."""
+        loop, task = self._begun.result()
+        if task is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+        self._thread.join()
+
+    async def _run(self) -> None:
+        self._begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        try:
+            async with self._family:
+                self._ready.set_result(None)
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+
+@contextmanager
+def family_in_thread(family: Family) -> Iterator[Family]:
+    """The family for blocking code, ready while the block runs. Raises `FamilyError` or `BadSettings`."""
+    thread = FamilyThread(family)
+    try:
+        thread.enter()
+        yield family
+    finally:
+        thread.leave()

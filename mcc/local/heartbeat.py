@@ -9,14 +9,14 @@ from pathlib import Path
 
 LOOK_SECONDS = 0.5
 VARIABLE = "DRONE_HEARTBEAT"
-"""Names the descriptor to a child."""
+"""The environment variable that tells a child its descriptor."""
 
 
 class Silence:
-    """For how long a child has given no sign of life, in the running time of whoever looks.
+    """For how long a child has given no sign of life, in the supervisor's own running time.
 
-    Nothing counts before the first sign, nor while the child is stopped; of a gap between two looks, in which whoever
-    looks was held up itself, no more than `most_gap_seconds`.
+    Nothing counts before the first sign, nor while the child is stopped. Of a gap between two looks at most
+    `most_gap_seconds` count: in a longer one the supervisor itself was held up.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most_gap_seconds: float = 2 * LOOK_SECONDS) -> None:
@@ -35,7 +35,7 @@ class Silence:
 
 
 class Heartbeat:
-    """The pipe of one child; `descriptor` is the end that it writes to, `close` both."""
+    """The pipe of one child; the child writes to `descriptor`."""
 
     def __init__(self, most_seconds: float) -> None:
         self._most_seconds = most_seconds
@@ -44,7 +44,7 @@ class Heartbeat:
         os.set_blocking(self.descriptor, False)
 
     async def lost(self, pid: int) -> float:
-        """Returns for how long the child has been silent, once that is longer than it may be."""
+        """Returns the seconds of silence of the child, once they are more than `most_seconds`."""
         silence, seconds = Silence(), 0.0
         while seconds < self._most_seconds:
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""This room is for the first moments of a child: it dies with its supervisor, then becomes the program it is for.
+"""The launcher of a child: binds the child's life to the supervisor's, then becomes the program.
 
 Run as a script: `launch.py SUPERVISOR_PID PROGRAM [ARGUMENT …]`. A hook between fork and exec would do the same,
 but may hang in a process that has threads.

@@ -1,4 +1,4 @@
-"""This room is for who holds a data directory: one family at a time, and where it can be reached."""
+"""The lock on a data directory, held by one family at a time, and the address that this family publishes."""
 
 import contextlib
 import fcntl
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
-from mcc.configuration.private import NotPrivate, make_private_directory, read_private
+from mcc.configuration.private import NotPrivate, read_private
 from mcc.contracts.shape import now
 from mcc.local.errors import FamilyRunning, UnusableDirectory
 
@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What a running family says of itself. `purpose`: "up" stays, "run" is there for one order only."""
+    """What a running family publishes. `purpose`: "up" for a family that stays, "run" for one order's."""
 
     url: str
     pid: int
@@ -31,7 +31,7 @@ class Presence:
 
 
 class Held(Enum):
-    """A data directory without an address: nobody holds it, or somebody is still starting."""
+    """A data directory without an address: not locked, or locked by a family that still starts."""
 
     NOBODY = "nobody"
     STARTING = "starting"
@@ -46,7 +46,7 @@ class Hold:
 
     @classmethod
     def take(cls, data_dir: Path, *, patience_seconds: float = 0.5) -> "Hold":
-        """Raises `FamilyRunning`. Waits a moment, because a reader that looks around holds the lock for an instant."""
+        """Raises `FamilyRunning`, after a moment: `find_family` holds the lock for an instant as well."""
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + patience_seconds
         while not _locked(descriptor, fcntl.LOCK_EX):
@@ -58,7 +58,7 @@ class Hold:
         return cls(data_dir, descriptor)
 
     def publish(self, presence: Presence) -> None:
-        """Write family.json, whole or not at all, for the owner alone."""
+        """Write family.json atomically, readable by its owner alone."""
         text = json.dumps(asdict(presence), indent=1) + "\n"
         fresh = self._data_dir / f"{FAMILY_FILE}.new"
         fresh.unlink(missing_ok=True)
@@ -77,9 +77,9 @@ def started_now() -> str:
 
 
 def find_family(data_dir: Path) -> Presence | Held:
-    """The family that holds `data_dir`; a family.json that a killed one left behind counts for nothing.
+    """The family that holds `data_dir`; the family.json of a killed family counts for nothing.
 
-    Raises `UnusableDirectory` for one that others than this user could have written.
+    Raises `UnusableDirectory` when others than this user could have written family.json.
     """
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
@@ -94,7 +94,7 @@ def find_family(data_dir: Path) -> Presence | Held:
 
 
 def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
-    """As `find_family`, but one that is just starting is given `seconds` to be there."""
+    """As `find_family`, with up to `seconds` of patience for a family that still starts."""
     end = time.monotonic() + seconds
     while (found := find_family(data_dir)) is Held.STARTING and time.monotonic() < end:
         time.sleep(LOOK_SECONDS)
@@ -102,23 +102,9 @@ def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
 
 
 def await_end(data_dir: Path) -> None:
-    """Returns when the family that holds `data_dir` for one order has let it go, or is one that stays."""
+    """Returns when no family holds `data_dir` for one order only."""
     while isinstance(found := find_family(data_dir), Presence) and found.purpose == "run":
         time.sleep(LOOK_SECONDS)
-
-
-def prepare_directory(directory: Path) -> None:
-    """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
-    try:
-        make_private_directory(directory)
-        probe = directory / f".probe-{os.getpid()}"
-        probe.touch(0o600)
-        probe.unlink()
-    except OSError as error:
-        raise UnusableDirectory(
-            f"The data directory {directory} cannot be written ({error.strerror}): "
-            "correct its permissions, or name another one with --data-dir or MCC_DATA_DIR."
-        ) from error
 
 
 def _locked(descriptor: int, kind: int) -> bool:

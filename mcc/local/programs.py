@@ -1,4 +1,4 @@
-"""This room is for what a family consists of: the command line and the environment of each child."""
+"""The programs of a family: command line and environment of each child, and the port of Flower."""
 
 import socket
 import sys
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from mcc.api.token import token_file
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
-from mcc.configuration.lists import as_text, paths_in
+from mcc.configuration.places import as_text, paths_in
 from mcc.local.child import Command
+from mcc.local.readiness import Service
 from mcc.settings import Settings
 
 DRAIN_CANCEL_SECONDS = 0.8
@@ -19,8 +20,8 @@ DRAIN_HAND_BACK_SECONDS = 1.6
 SILENT_LEASES = 2
 """A drone that gives no sign of life for so many leases is killed and started again."""
 
-OWN_NAMES = ("FLOWER_", "MCC_")
-"""Prefixes that children do not inherit: what counts of them is told anew."""
+OWN_PREFIXES = ("FLOWER_", "MCC_")
+"""Prefixes that children do not inherit: the family sets what counts."""
 
 SHARED_WITH_DRONES = (
     "DATABASE_URL",
@@ -34,16 +35,19 @@ SHARED_WITH_DRONES = (
     "NAME",
     "WORKSPACE_ROOTS",
 )
-"""`DRONE_` names that a family decides for its drones."""
+"""`DRONE_` names that a family sets for its drones."""
 
-FROM_THE_SHELL = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
-"""All that a Redis of ours is given of the environment."""
+SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
+"""All that the embedded Redis inherits of the environment."""
 
-OF_SERVICES = ("LC_", "LD_", "PG", "PYTHON", "SSL_CERT_", "XDG_", *OWN_NAMES)
-"""Prefixes of what API and Flower are given beside that: the keys of providers are for drones alone."""
+SERVICE_PREFIXES = ("LC_", "LD_", "PG", "PYTHON", "SSL_CERT_", "XDG_", *OWN_PREFIXES)
+"""Prefixes of what API and Flower inherit as well: the keys of providers are for drones alone."""
 
-FOR_OUR_OWN_EYES = 0o077
-"""umask of children that write into the data dir only; what drones write into workspaces is their user's affair."""
+PRIVATE_UMASK = 0o077
+"""umask of children that write into the data directory only; drones keep their user's, for files in workspaces."""
+
+
+FLOWER_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +60,22 @@ class Staff:
 
 
 @dataclass(frozen=True, slots=True)
-class Household:
-    """What all children of one family share. `directory` is where they work: private, so that nothing is imported from
-    the place where the family was started."""
+class ChildCommands:
+    """The commands of one family's children. `directory` is where the children work: a private one, so that nothing is
+    imported from the directory in which the family was started."""
 
     settings: Settings
     environment: Mapping[str, str]
     directory: Path
 
     @classmethod
-    def of(cls, settings: Settings, inherited: Mapping[str, str], directory: Path, redis_url: str) -> "Household":
+    def of(cls, settings: Settings, inherited: Mapping[str, str], directory: Path, redis_url: str) -> "ChildCommands":
         environment = {
             name: value
             for name, value in inherited.items()
-            if not name.startswith(OWN_NAMES) and name not in {f"DRONE_{own}" for own in SHARED_WITH_DRONES}
+            if not name.startswith(OWN_PREFIXES) and name not in {f"DRONE_{own}" for own in SHARED_WITH_DRONES}
         }
-        environment |= _told(settings, redis_url)
+        environment |= _settings_of(settings, redis_url)
         environment["PYTHONUNBUFFERED"] = "1"
         for name, file in ((NAMED_BY, settings.configuration.own), (OVERLAY_NAMED_BY, settings.configuration.trusted)):
             if file is not None:
@@ -81,20 +85,20 @@ class Household:
         return cls(settings, environment, directory)
 
     def redis(self, arguments: Sequence[str]) -> Command:
-        environment = {name: value for name, value in self.environment.items() if name in FROM_THE_SHELL}
-        return Command(arguments, environment, self.directory, umask=FOR_OUR_OWN_EYES)
+        environment = {name: value for name, value in self.environment.items() if name in SHELL_VARIABLES}
+        return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     def api(self, listening: socket.socket) -> Command:
-        """`mcc serve` on a socket that is open already, so that callers wait through a restart instead of failing."""
+        """`mcc serve` on a socket that is already open, so that callers wait through a restart instead of failing."""
         arguments = _python("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
         token = self.settings.token
         chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
         environment = {**self._without_keys, **chosen}
         descriptors = (listening.fileno(),)
-        return Command(arguments, environment, self.directory, descriptors, umask=FOR_OUR_OWN_EYES)
+        return Command(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
 
     def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], Command]:
-        """`shares`: how many drones of the family the machine's memory is for."""
+        """`shares`: how many drones share the machine's memory."""
         own = {
             "DRONE_MEMORY_SHARES": str(shares),
             "DRONE_DRAIN_CANCEL_SECONDS": str(DRAIN_CANCEL_SECONDS),
@@ -109,7 +113,7 @@ class Household:
         return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     def flower(self, port: int, login: str) -> Command:
-        """Flower behind a password, which is not on the command line; without one any web page could talk to it."""
+        """Flower behind a password, which is not on the command line; without one, any web page could call it."""
         arguments = _python(
             "celery",
             "-A",
@@ -121,21 +125,43 @@ class Household:
             "--purge-offline-workers=300",
         )
         environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login}
-        return Command(arguments, environment, self.directory, umask=FOR_OUR_OWN_EYES)
+        return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     @property
     def _without_keys(self) -> Mapping[str, str]:
         return {
             name: value
             for name, value in self.environment.items()
-            if name in FROM_THE_SHELL or name.startswith(OF_SERVICES)
+            if name in SHELL_VARIABLES or name.startswith(SERVICE_PREFIXES)
         }
+
+
+class Flower:
+    """Flower of a family: on a free port, and on another one when a restart finds that port taken."""
+
+    def __init__(self, commands: ChildCommands, login: str) -> None:
+        self._commands = commands
+        self._login = login
+        self._port = _free_port()
+
+    @property
+    def url(self) -> str:
+        return f"http://{FLOWER_HOST}:{self._port}"
+
+    def command(self) -> Command:
+        if not _is_free(self._port):
+            self._port = _free_port()
+        return self._commands.flower(self._port, self._login)
+
+    def answers(self) -> bool:
+        """Whether Flower's health check, which needs no login, answers."""
+        return Service(FLOWER_HOST, self._port).get("/healthcheck")[0] == 200
 
 
 def workspace_roots(settings: Settings, inherited: Mapping[str, str]) -> Sequence[str]:
     """The directories in which this family's orders may work: the configured ones, else the current one.
 
-    Empty when mcc.toml names them for drones: those read it themselves.
+    Empty when mcc.toml names workspace roots for drones, which read mcc.toml themselves.
     """
     if named := inherited.get("DRONE_WORKSPACE_ROOTS"):
         return [str(Path(part).absolute()) for part in paths_in(named)]
@@ -146,8 +172,8 @@ def workspace_roots(settings: Settings, inherited: Mapping[str, str]) -> Sequenc
     return [str(Path.cwd())]
 
 
-def _told(settings: Settings, redis_url: str) -> dict[str, str]:
-    told = {
+def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
+    chosen = {
         "MCC_DATABASE_URL": settings.database_url,
         "MCC_REDIS_URL": redis_url,
         "MCC_DATA_DIR": str(settings.data_dir),
@@ -163,10 +189,23 @@ def _told(settings: Settings, redis_url: str) -> dict[str, str]:
         "MCC_MAX_QUEUED_ORDERS": str(settings.max_queued_orders),
     }
     if settings.prompts_dir is not None:
-        told["MCC_PROMPTS_DIR"] = str(settings.prompts_dir)
-    return told
+        chosen["MCC_PROMPTS_DIR"] = str(settings.prompts_dir)
+    return chosen
 
 
 def _python(module: str, *arguments: str) -> Sequence[str]:
-    """A module of ours or of our environment, never one of the directory that we happen to be in (-P)."""
+    """A module of this installation, never one of the current directory (-P)."""
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def _free_port() -> int:
+    with socket.create_server((FLOWER_HOST, 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with socket.create_server((FLOWER_HOST, port)):
+            return True
+    except OSError:
+        return False

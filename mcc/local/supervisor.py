@@ -1,4 +1,4 @@
-"""This room is for keeping children: started in stages, ended in the reverse order, their logs kept small."""
+"""The supervisor of a family's children: started in stages, stopped in reverse order, their logs kept small."""
 
 import asyncio
 import contextlib
@@ -8,30 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from mcc.local.child import Backoff, Child, Command, Tell
+from mcc.local.child import Backoff, Child, Command, LogFile, Notify
 from mcc.local.errors import StartFailed
-from mcc.local.logfile import LogFile
 
 LOOK_SECONDS = 0.05
 HOUSEKEEPING_SECONDS = 5.0
 FAILED_STARTS = 3
-"""A child that ended so often in a row will not come up by itself."""
+"""A child that ended so often in a row is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Children that start together, and end together within `grace_seconds`."""
+    """Children that start together, and stop together within `grace_seconds`."""
 
     children: tuple[Child, ...]
     grace_seconds: float
 
 
 class Supervisor:
-    """All children of one family. Leaving it ends them, the last stage first."""
+    """All children of one family; leaving the context stops them, the last stage first."""
 
-    def __init__(self, logs: Path, tell: Tell, backoff: Backoff | None = None) -> None:
+    def __init__(self, logs: Path, notify: Notify, backoff: Backoff | None = None) -> None:
         self._logs = logs
-        self._tell = tell
+        self._notify = notify
         self._backoff = backoff or Backoff()
         self._stages: list[Stage] = []
         self._housekeeping: asyncio.Task[None] | None = None
@@ -53,7 +52,7 @@ class Supervisor:
         return tuple(child for stage in self._stages for child in stage.children)
 
     def start(self, commands: Mapping[str, Callable[[], Command]], grace_seconds: float) -> tuple[Child, ...]:
-        """Start a stage of named programs; what earlier ones of these names logged is set aside."""
+        """Start a stage of named programs; the log of an earlier program of the same name is set aside."""
         stage = Stage(tuple(self._child(name, command) for name, command in commands.items()), grace_seconds)
         self._stages.append(stage)
         for child in stage.children:
@@ -61,7 +60,7 @@ class Supervisor:
         return stage.children
 
     def kill(self) -> None:
-        """End everything at once; leaving afterwards takes no time."""
+        """Kill every child now."""
         for child in self.children:
             child.kill()
 
@@ -79,7 +78,7 @@ class Supervisor:
     def _child(self, name: str, command: Callable[[], Command]) -> Child:
         log = LogFile(self._logs / f"{name}.log")
         log.rotate()
-        return Child(name, command, log, self._tell, self._backoff)
+        return Child(name, command, log, self._notify, self._backoff)
 
     async def _keep_house(self) -> None:
         while True:

@@ -1,14 +1,69 @@
-"""The forms in which a secret is looked for: plain, escaped, URL-encoded, base64, hex, and backwards.
+"""Forms in which a secret is looked for: plain, escaped, URL-encoded, base64, hex, and backwards.
 
 Each of them is one expression, so that mixtures (every other character percent-encoded, hex in both cases, base64 in
-lines, in both alphabets and within a longer text) need no list of their own.
+both alphabets and within a longer text, any of them in lines) need no list of their own.
 """
 
 import base64
 import html
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from mcc.redaction.expression import Part, byte, either, literal, optional, repeated, sequence
+import re2
+
+MOST_BYTES = 16 << 20
+"""What an automaton may take; it needs little of that unless it has to tell very many beginnings apart."""
+
+
+class Part(NamedTuple):
+    """`whole` matches the bytes that are meant, `begun` every beginning of them that is not empty."""
+
+    whole: bytes
+    begun: bytes
+
+
+def byte(*either: int) -> Part:
+    """One of these bytes."""
+    expression = b"[%b]" % b"".join(b"\\x%02x" % one for one in sorted(set(either)))
+    return Part(expression, expression)
+
+
+def literal(text: bytes) -> Part:
+    return sequence(*map(byte, text))
+
+
+def sequence(*parts: Part) -> Part:
+    """One after the other."""
+    *before, last = parts
+    begun = b"".join(b"(?:%b|%b" % (part.begun, part.whole) for part in before)
+    return Part(b"".join(part.whole for part in parts), begun + last.begun + b")" * len(before))
+
+
+def either(*parts: Part) -> Part:
+    return Part(
+        b"(?:%b)" % b"|".join(part.whole for part in parts), b"(?:%b)" % b"|".join(part.begun for part in parts)
+    )
+
+
+def optional(part: Part) -> Part:
+    return Part(b"(?:%b)?" % part.whole, part.begun)
+
+
+def repeated(one: Part, least: int, most: int) -> Part:
+    """A part of one byte, so many times."""
+    return Part(b"%b{%d,%d}" % (one.whole, least, most), b"%b{1,%d}" % (one.whole, most))
+
+
+def compiled(expression: bytes) -> "re2._Regexp":
+    """An automaton over bytes: of all matches the first, of those the longest; linear in the length of the text."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.longest_match = True
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = MOST_BYTES
+    return re2.compile(expression, options)
+
 
 BACKSLASH, PERCENT = ord("\\"), ord("%")
 
@@ -31,20 +86,21 @@ _NEW_LINE = either(
     sequence(optional(byte(*b"\r")), byte(*b"\n")), sequence(optional(literal(b"\\r")), byte(BACKSLASH), byte(*b"n"))
 )
 _INDENT = Part(b"[ \\t]*", b"[ \\t]+")
-_WRAP = optional(sequence(_NEW_LINE, _INDENT))
-"""A block of lines stands indented in YAML, say."""
+_UNSEEN = either(*(literal(one.encode()) for one in "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_WRAP = optional(either(sequence(_NEW_LINE, _INDENT), _UNSEEN))
+"""A block of lines stands indented in YAML, say; pages tell a browser by a sign without width where it may wrap."""
 
-_BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE))
+_BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE, _UNSEEN))
 
 
 def forms(secret: str) -> Iterator[Sequence[Part]]:
     """Each form as the parts that follow each other in it."""
     raw = secret.encode("utf-8", "surrogatepass")
-    yield [_character(one) for one in secret]
+    yield _joined([_character(one) for one in secret], _WRAP)
     for before in range(3):
         yield _joined(list(_in_base64(raw, before)), _WRAP)
     yield _joined([_hex(one) for one in raw], _BETWEEN_BYTES)
-    yield [literal(one.encode("utf-8", "surrogatepass")) for one in reversed(secret)]
+    yield _joined([literal(one.encode("utf-8", "surrogatepass")) for one in reversed(secret)], _WRAP)
 
 
 def _character(one: str) -> Part:

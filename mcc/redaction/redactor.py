@@ -1,15 +1,19 @@
-"""What takes secrets out of texts, in one go or while a text is still on its way."""
+"""What takes secrets out of texts: whole ones, texts on their way, lines of a log."""
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from mcc.contracts.shape import to_json
-from mcc.redaction.expression import Part, compiled, either, sequence
-from mcc.redaction.forms import forms
+from mcc.redaction.forms import Part, compiled, either, forms, sequence
 
 MARK = "[redacted]"
 
@@ -145,9 +149,9 @@ class Stream:
     def feed(self, text: str) -> str:
         """What can be told by now."""
         data = self._held + _encoded(text)
-        told, open_from = self._told(data, lambda start: self._redactor.open_from(data, start))
+        released, open_from = self._redacted(data, lambda start: self._redactor.open_from(data, start))
         self._held = data[open_from:]
-        return told
+        return released
 
     def end(self) -> str:
         """The rest: nothing comes after it."""
@@ -156,9 +160,9 @@ class Stream:
 
     def all_of(self, data: bytes) -> str:
         """Of a text that is all there; UTF-8."""
-        return self._told(data, lambda _: len(data))[0]
+        return self._redacted(data, lambda _: len(data))[0]
 
-    def _told(self, data: bytes, open_from: Callable[[int], int]) -> tuple[str, int]:
+    def _redacted(self, data: bytes, open_from: Callable[[int], int]) -> tuple[str, int]:
         parts: list[bytes] = []
         done, until = 0, open_from(0)
         for start, end in self._redactor.spans(data):
@@ -191,3 +195,58 @@ def _pieces(secret: str) -> Iterator[str]:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+class WatchedSecrets:
+    """Answers the redactor of this moment. What is read anew when one of `files` is made or replaced are all `secrets`;
+    one that is replaced stays secret. Safe for many threads."""
+
+    def __init__(self, files: Iterable[Path], secrets: Callable[[], frozenset[str]]) -> None:
+        self._files = tuple(files)
+        self._secrets = secrets
+        self._known: frozenset[str] = frozenset()
+        self._last: tuple[object, Redactor] | None = None
+
+    def __call__(self) -> Redactor:
+        marks, last = tuple(map(_mark, self._files)), self._last
+        if last is None or last[0] != marks:
+            self._known |= self._secrets()
+            last = self._last = (marks, Redactor(self._known))
+        return last[1]
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is made or replaced."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class RedactedFormatter(logging.Formatter):
+    """Says what another formatter says; the redactor is asked for anew with every line."""
+
+    def __init__(self, formatter: logging.Formatter, redactor: Callable[[], Redactor]) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redactor().text(self._formatter.format(record))
+
+
+def log_crashes(log: logging.Logger) -> None:
+    """From now on what nobody catches goes to the log, which is redacted, and not to standard error as it is."""
+
+    def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        log.critical("the program met an error that nobody caught", exc_info=(kind, error, trace))
+
+    def crashed_in_thread(failure: threading.ExceptHookArgs) -> None:
+        if failure.exc_value is not None and not issubclass(failure.exc_type, SystemExit):
+            crashed(failure.exc_type, failure.exc_value, failure.exc_traceback)
+
+    sys.excepthook = crashed
+    threading.excepthook = crashed_in_thread

@@ -1,1 +1,1 @@
-"""This room is for rules over results: CEL expressions and JSON Schemas, bounded and fail closed. No I/O."""
+"""Rules over results: CEL expressions and JSON Schemas, bounded and fail closed. No I/O."""

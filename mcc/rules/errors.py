@@ -1,4 +1,4 @@
-"""This room is for what is wrong with a declared rule or schema, told to the person who wrote it.
+"""Errors in declared rules and schemas, and which of the known names was probably meant.
 
 ValueError
 ├── RuleError      a CEL expression that cannot be used
@@ -6,8 +6,35 @@ ValueError
 """
 
 from collections.abc import Iterable
+from difflib import SequenceMatcher
+from heapq import nlargest
+from itertools import islice
 
-from mcc.rules.nearness import alike
+_CHARACTERS = 80
+_NAMES = 1_000
+_COMPARED = 20
+"""Characters of a name and names that are looked at, and how many of those that share most letters are compared."""
+
+
+def alike(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """At most `n` of `names`, the nearest first, none of them less like `word` than `cutoff` (1.0 is the same)."""
+    matcher = SequenceMatcher(b=word[:_CHARACTERS], autojunk=False)
+    promising: list[tuple[float, str]] = []
+    for name in islice(names, _NAMES):
+        matcher.set_seq1(name[:_CHARACTERS])
+        if matcher.real_quick_ratio() >= cutoff and (most := matcher.quick_ratio()) >= cutoff:
+            promising.append((most, name))
+    found: list[tuple[float, str]] = []
+    for _, name in nlargest(_COMPARED, promising):
+        matcher.set_seq1(name[:_CHARACTERS])
+        if (ratio := matcher.ratio()) >= cutoff:
+            found.append((ratio, name))
+    return [name for _, name in nlargest(n, found)]
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """` (did you mean "…"?)` for the one that was probably meant, or nothing."""
+    return f' (did you mean "{close[0]}"?)' if (close := alike(word, sorted(names))) else ""
 
 
 class RuleError(ValueError):

@@ -1,4 +1,4 @@
-"""This room is for a CEL expression ready to run: its syntax tree turned into nodes, its mistakes found before.
+"""CEL expressions ready to run: syntax trees turned into nodes, mistakes found before.
 
 It runs here and not in cel-python's runners: those cannot be stopped, and take some 100 µs for each item of a list.
 """
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcc.rules import node as nodes
 from mcc.rules import values
 from mcc.rules.errors import RuleError, meant
-from mcc.rules.functions import FUNCTIONS, METHODS, Function, matches_known, searcher
-from mcc.rules.macros import MACROS, Macro
+from mcc.rules.functions import FUNCTIONS, MACROS, METHODS, Function, Macro, matches_known, searcher
 from mcc.rules.node import Node, Run
 from mcc.rules.syntax import arguments, chain, inner, literal, parsed, parts, source, wrong
 from mcc.rules.values import KINDS, Exhausted, Fault, Frame

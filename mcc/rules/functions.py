@@ -1,12 +1,13 @@
-"""This room is for the functions of expressions: what each takes, what it gives, what it costs."""
+"""Functions and macros of expressions: what each takes, what it gives, what it costs."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import re2
 
+from mcc.rules.node import Node, Run, settled, truth
 from mcc.rules.values import Fault, Frame, kind, word
 
 MAX_PATTERN = 500
@@ -79,8 +80,8 @@ def _searcher(pattern: str) -> Any:
         found = re2.compile(pattern.encode("utf-8", "replace"), options)
     except re2.error as error:
         why = error.args[0] if error.args else "it cannot be read"
-        said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        raise Fault(f"uses {pattern[:80]!r} as a regular expression: {said[:120]} (RE2 syntax)") from error
+        reason = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise Fault(f"uses {pattern[:80]!r} as a regular expression: {reason[:120]} (RE2 syntax)") from error
     if found.programsize > MAX_PROGRAM:
         raise Fault(f"uses {pattern[:80]!r} as a regular expression, which is too large; repeat less in it")
     return found
@@ -141,3 +142,82 @@ FUNCTIONS = {
     )
 }
 """Written `name(…)`."""
+
+
+Build = Callable[[Node, int, Sequence[Node]], Run]
+"""From the list, the slot of the variable and the expressions to what runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`arguments` are the numbers of arguments, the variable among them; `gives` is the kind of the value."""
+
+    name: str
+    arguments: tuple[int, ...]
+    gives: str
+    build: Build
+
+    @property
+    def usage(self) -> str:
+        return f"list.{self.name}(x, {'expression of x' if self.name == 'map' else 'condition of x'})"
+
+    def tests(self, arguments: int) -> bool:
+        """Whether the first expression is a condition."""
+        return self.name != "map" or arguments == 3
+
+
+def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
+    """Goes over the items of a list or the keys of an object, binding each; what was not set has none."""
+    cost = 1 + sum(body.steps for body in bodies)
+
+    def run(frame: Frame) -> Iterator[Any]:
+        found = owner.run(frame)
+        if found is None:
+            return
+        if type(found) is not list and type(found) is not dict:
+            raise Fault.at(f"`{owner.text}` is {word(found)}, not a list")
+        slots = frame.slots
+        for item in found:
+            frame.spend(cost)
+            slots[slot] = item
+            yield item
+
+    return run
+
+
+def _decided(decisive: bool) -> Build:
+    def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+        items, body = _items(owner, slot, bodies), bodies[0]
+        return lambda frame: settled((body for _ in items(frame)), decisive, frame)
+
+    return build
+
+
+def _exists_one(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items, body = _items(owner, slot, bodies), bodies[0]
+    return lambda frame: sum(truth(body, frame) for _ in items(frame)) == 1
+
+
+def _filter(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items, body = _items(owner, slot, bodies), bodies[0]
+    return lambda frame: [item for item in items(frame) if truth(body, frame)]
+
+
+def _map(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items = _items(owner, slot, bodies)
+    if len(bodies) == 1:
+        return lambda frame: [bodies[0].run(frame) for _ in items(frame)]
+    return lambda frame: [bodies[1].run(frame) for _ in items(frame) if truth(bodies[0], frame)]
+
+
+MACROS = {
+    macro.name: macro
+    for macro in (
+        Macro("all", (2,), "bool", _decided(False)),
+        Macro("exists", (2,), "bool", _decided(True)),
+        Macro("exists_one", (2,), "bool", _exists_one),
+        Macro("filter", (2,), "list", _filter),
+        Macro("map", (2, 3), "list", _map),
+    )
+}
+"""Written `list.name(x, …)`."""

@@ -1,4 +1,4 @@
-"""This room is for the parts of an expression while it runs: what each kind of part does with the values below it."""
+"""Nodes of a running expression: what each kind of node does with the values below it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""This room is for the shipped result schema: the report of an agent; and how it, or whatever is told, is shortened."""
+"""The shipped result schema, the report of an agent, and how texts in it are shortened."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -156,9 +156,9 @@ def _item(item: object, key: str, characters: int) -> tuple[object, bool]:
 
 def few(sentences: Sequence[str], most: int, characters: int) -> tuple[str, ...]:
     """The first `most` of them, each within so many characters; if there are others, the last one counts them."""
-    told = tuple(cut(sentence, characters) for sentence in sentences[:most])
+    shown = tuple(cut(sentence, characters) for sentence in sentences[:most])
     more = len(sentences) - most
-    return (*told, f"And {more:,} more.") if more > 0 else told
+    return (*shown, f"And {more:,} more.") if more > 0 else shown
 
 
 def cut(text: str, characters: int) -> str:

@@ -1,12 +1,14 @@
-"""This room is for a CEL rule on its way to use: parsed, its names and size checked, kept ready."""
+"""CEL rules: compiled once, then held against a result within a bound of work."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mcc.contracts.order import Rule
 from mcc.rules.errors import RuleError
 from mcc.rules.expression import Expression, expression
+from mcc.rules.values import MAX_STEPS, Exhausted, Fault, Frame, Plain, word
 
 VARIABLES = frozenset({"result", "task", "receipts", "children", "usage"})
 """What a rule over an agent's result may name."""
@@ -43,3 +45,76 @@ def _expression(cel: str, variables: frozenset[str]) -> Expression:
     if made.top.kind not in (None, "bool"):
         raise RuleError(f"a rule must be true or false, and this is {made.top.kind}; compare it with something")
     return made
+
+
+_QUOTED = 400
+"""Characters of an expression that a sentence repeats."""
+
+
+def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> tuple[str, ...]:
+    """One sentence for each rule that does not hold; empty when all do. Never raises.
+
+    `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None). Only `true`
+    passes: an error, or any other value, is a sentence too. The rules share one budget of steps, so that the same
+    input always brings the same answer. Blocks for up to about 0.3 s: call it in a worker thread.
+    """
+    if not rules:
+        return ()
+    try:
+        plain = _plain(rules, context)
+    except (Fault, RecursionError) as fault:
+        why = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
+        return (f"The rules could not be checked against what was handed in and done: {why}.",)
+    sentences = []
+    steps = MAX_STEPS
+    for rule in rules:
+        sentence, steps = _checked(rule, plain, steps)
+        if sentence is not None:
+            sentences.append(sentence)
+    return tuple(sentences)
+
+
+def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapping[str, Any]:
+    """What the rules name, as plain JSON; one that is not there is null."""
+    names = sorted({name for rule in rules for name in rule.expression.names})
+    copy = Plain()
+    return {name: copy.of(context.get(name)) for name in names}
+
+
+def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[str | None, int]:
+    """What is to be said of `rule` (None when it holds), and the steps that are left."""
+    frame = rule.expression.frame(plain, steps)
+    try:
+        found = rule.expression.value(frame)
+    except Fault as fault:
+        return _sentence(rule, f"could not be checked: {fault}"), frame.steps
+    except Exhausted:
+        return _sentence(rule, "takes more steps than one check may; hand in shorter lists"), 0
+    except RecursionError:
+        return _sentence(rule, "could not be checked: the values are nested too deeply"), frame.steps
+    if found is True:
+        return None, frame.steps
+    if found is False:
+        return _sentence(rule, f"is not true{_failing(rule, frame)}"), frame.steps
+    return _sentence(rule, f"gives {word(found)} and must give true"), frame.steps
+
+
+def _failing(rule: CompiledRule, frame: Frame) -> str:
+    """Which part of a && is false, where there are several; the others need no attention."""
+    if len(rule.expression.parts) < 2:
+        return ""
+    for part in rule.expression.parts:
+        try:
+            frame.spend(part.steps)
+            if part.run(frame) is False:
+                return f": `{part.text}` is false"
+        except (Fault, Exhausted, RecursionError):
+            continue
+    return ""
+
+
+def _sentence(rule: CompiledRule, verdict: str) -> str:
+    cel = " ".join(rule.cel.split())
+    shown = cel if len(cel) <= _QUOTED else cel[: _QUOTED - 1] + "…"
+    finding = f"The rule `{shown}` {verdict}{'' if verdict.endswith('?') else '.'}"
+    return f"{rule.message.strip()} {finding}".strip()

@@ -1,17 +1,15 @@
-"""This room is for the JSON Schema of a result: checked once, then held against values within a bound of work."""
+"""JSON Schema of a result: checked once, held against values, and filled in with null where a property was not set."""
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcc.rules import unset
 from mcc.rules.errors import SchemaError
-from mcc.rules.fitting import misfits
-from mcc.rules.keywords import KEYWORDS
-from mcc.rules.plain import Plain
-from mcc.rules.schema_form import Form, Schema, formed
-from mcc.rules.values import Fault
+from mcc.rules.functions import searcher
+from mcc.rules.schema_form import Form, Schema, formed, same_value
+from mcc.rules.validation import violations
+from mcc.rules.values import Exhausted, Fault, Frame, Plain
 
 MAX_CHARACTERS = 1_000_000
 """Text in a result."""
@@ -64,7 +62,7 @@ class ResultSchema:
             return (f"The result cannot be taken: {fault}; hand in less.",)
         except RecursionError:
             return ("The result cannot be taken: it is nested too deeply; hand in less.",)
-        return misfits(self._form, plain, KEYWORDS)
+        return violations(self._form, plain)
 
     def with_unset(self, value: Any) -> Any:
         """A copy of `value` in which each property that the schema names is present, null where it was not set.
@@ -72,7 +70,7 @@ class ResultSchema:
         Call it with what has no `errors`; what is too large or no JSON comes back as it is.
         """
         try:
-            return unset.with_unset(self._form, Plain(MAX_VALUES, MAX_CHARACTERS).of(value))
+            return _with_unset(self._form, Plain(MAX_VALUES, MAX_CHARACTERS).of(value))
         except (Fault, RecursionError):
             return value
 
@@ -114,3 +112,98 @@ def _moved(schema: Any) -> Any:
         key: f"#/$defs/{WRAPPED}{item[1:]}" if key == "$ref" and isinstance(item, str) else _moved(item)
         for key, item in schema.items()
     }
+
+
+MAX_STEPS = 60_000
+"""Steps of filling in one value; one is up to five microseconds."""
+
+Parts = tuple[Mapping[str, Any], ...]
+
+
+def _with_unset(form: Form, value: Any) -> Any:
+    """A copy of `value` (plain JSON of a bounded size) for rules that ask `f.path == null`; what was there stays.
+
+    Where the work would be too much, the rest of the value stays as it is.
+    """
+    filling = _Filling(form)
+    return filling.filled(value, filling.alike((form.root,)))
+
+
+class _Filling:
+    """One walk through a value, with all the schemas that may speak about each place, whichever of them fits."""
+
+    def __init__(self, form: Form) -> None:
+        self._targets = form.targets
+        self._frame = Frame([], MAX_STEPS)
+        self._spent = False
+        self._alike: dict[tuple[int, ...], Parts] = {}
+
+    def alike(self, schemas: tuple[Schema, ...]) -> Parts:
+        """`schemas` and all that they hold against the same value, each once."""
+        key = tuple(id(schema) for schema in schemas)
+        self._pay(1 + len(key))
+        if key not in self._alike:
+            self._alike[key] = self._gathered(schemas)
+        return self._alike[key]
+
+    def _gathered(self, schemas: tuple[Schema, ...]) -> Parts:
+        found: dict[int, Mapping[str, Any]] = {}
+        waiting = list(reversed(schemas))
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, dict) and id(part) not in found:
+                found[id(part)] = part
+                waiting.extend(reversed(list(same_value(part, self._targets))))
+        self._pay(2 * len(found))
+        return tuple(found.values())
+
+    def filled(self, value: Any, parts: Parts) -> Any:
+        if not parts or self._spent:
+            return value
+        if isinstance(value, dict):
+            return self._object(value, parts)
+        if isinstance(value, list):
+            return [self.filled(item, self.alike(_of_index(index, parts))) for index, item in enumerate(value)]
+        return value
+
+    def _object(self, value: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
+        named = [key for part in parts for key in part.get("properties", ())]
+        self._pay(len(parts) + (len(named) >> 3))
+        kept = {key: self.filled(item, self.alike(self._of_key(key, parts))) for key, item in value.items()}
+        return {**kept, **{key: None for key in named if key not in kept}}
+
+    def _of_key(self, key: str, parts: Parts) -> tuple[Schema, ...]:
+        patterns = sum(len(part.get("patternProperties", ())) for part in parts)
+        self._pay(len(parts) + patterns * (1 + (len(key) >> 3)))
+        return () if self._spent else tuple(schema for part in parts for schema in _speaking_of(key, part))
+
+    def _pay(self, steps: int) -> None:
+        try:
+            self._frame.spend(steps)
+        except Exhausted:
+            self._spent = True
+
+
+def _speaking_of(key: str, part: Mapping[str, Any]) -> Iterator[Schema]:
+    known = key in part.get("properties", ())
+    if known:
+        yield part["properties"][key]
+    for pattern, schema in part.get("patternProperties", {}).items():
+        if searcher(pattern).search(key.encode("utf-8", "replace")) is not None:
+            known = True
+            yield schema
+    if not known and "additionalProperties" in part:
+        yield part["additionalProperties"]
+
+
+def _of_index(index: int, parts: Parts) -> tuple[Schema, ...]:
+    found: list[Schema] = []
+    for part in parts:
+        prefix = part.get("prefixItems", ())
+        if index < len(prefix):
+            found.append(prefix[index])
+        elif "items" in part:
+            found.append(part["items"])
+        if "contains" in part:
+            found.append(part["contains"])
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""This room is for the form of a JSON Schema: every part looked at once, and refused where it could not be bounded.
+"""The form of a JSON Schema: every part looked at once, and refused where it could not be bounded.
 
 The library says whether a part is what draft 2020-12 allows; it is asked part by part and never resolves a reference.
 """
@@ -10,8 +10,7 @@ from typing import Any
 
 from mcc.rules.errors import SchemaError, meant
 from mcc.rules.functions import searcher
-from mcc.rules.plain import Plain
-from mcc.rules.values import Fault
+from mcc.rules.values import Fault, Plain
 
 Schema = dict[str, Any] | bool
 
@@ -154,8 +153,8 @@ def _sentence(error: Any) -> str:
         near = meant(strange, _TYPES)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(_TYPES)}"
         return f"{strange[:60]!r} is not a type; {hint}"
-    said = str(error.message)
-    return said if len(said) <= 200 else said[:199] + "…"
+    message = str(error.message)
+    return message if len(message) <= 200 else message[:199] + "…"
 
 
 def _check_patterns(part: Mapping[str, Any], place: str) -> None:

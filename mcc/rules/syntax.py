@@ -1,4 +1,4 @@
-"""This room is for CEL text on its way to a syntax tree: read by cel-python's grammar, refused with its position."""
+"""CEL text into a syntax tree: read by cel-python's grammar, refused with its position."""
 
 import functools
 import re
@@ -47,7 +47,7 @@ def parsed(text: str) -> "Tree[Token]":
         try:
             return _grammar().parse(text)
         except UnexpectedInput as error:
-            raise _told(error, text) from error
+            raise _rule_error(error, text) from error
         except LarkError as error:
             raise RuleError("this is not CEL; see the section on expressions of `write rules`") from error
 
@@ -72,7 +72,7 @@ def _grammar() -> "Lark":
     )
 
 
-def _told(error: Any, text: str) -> RuleError:
+def _rule_error(error: Any, text: str) -> RuleError:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
         end = len(text.rstrip())

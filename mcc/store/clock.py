@@ -1,4 +1,4 @@
-"""This room is for the store's sense of time: wall clock for people, boot-time clock for leases."""
+"""The store's sense of time: wall clock for people, boot-time clock for leases."""
 
 import subprocess
 import sys
@@ -54,3 +54,7 @@ def micros(moment: datetime) -> int:
 
 def moment(microseconds: int) -> datetime:
     return EPOCH + timedelta(microseconds=microseconds)
+
+
+def moment_or_none(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else moment(microseconds)

@@ -1,4 +1,4 @@
-"""This room is for what can go wrong in a store, sorted by who must act.
+"""What can go wrong in a store, sorted by who must act.
 
 StoreError
 ├── StoreUnavailable      try again: the database is away or locked

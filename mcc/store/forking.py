@@ -1,8 +1,8 @@
-"""This room is for forks: where a journal may be cut, and its entries again under the ids of another order."""
+"""Orders made of other ones: what a retry and a fork ask for, where a journal is cut, its entries under new ids."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any
 
@@ -10,7 +10,9 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import (
+    JOURNAL_VERSION,
     ORDER,
+    READABLE_VERSIONS,
     AgentFinished,
     AgentStarted,
     AgentStep,
@@ -22,17 +24,20 @@ from mcc.contracts.journal import (
     Fact,
     Forked,
     ModelReplied,
-    ModelStarted,
     OrderQueued,
     Origin,
-    ToolFinished,
     ToolStarted,
     TranscriptCompacted,
     fact_of,
 )
-from mcc.contracts.shape import Text, to_json
+from mcc.contracts.open_calls import OpenCall, OpenCallTracker
+from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder
+from mcc.contracts.shape import JsonObject, Text, to_json
+from mcc.contracts.status import FINAL, OrderStatus
 from mcc.rules.patterns import Found, Pattern
-from mcc.store.large import parsed
+from mcc.store.errors import CannotFork, OrderIsUnfinished
+from mcc.store.texts import parsed
+from mcc.store.transitions import title_of
 
 CHILDREN = 1_000
 """Places among the children of one call that are tried when the place of a child is looked for."""
@@ -67,55 +72,31 @@ class Beginning:
         return any(isinstance(draft.data, AgentStarted) for draft in self.drafts)
 
 
-@dataclass(slots=True)
-class _Work:
-    """What is under way in one journal, entry by entry. What ended with its master counts as under way."""
-
-    root: str | None = None
-    models: dict[str, str] = field(default_factory=dict)
-    calls: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def add(self, entry: Entry) -> None:
-        record_id, fact = entry.record_id or "", entry.data
-        match fact:
-            case AgentStarted() if entry.parent_id is None:
-                self.root = record_id
-                self.models.clear()
-                self.calls.clear()
-            case ModelStarted():
-                self.models[record_id] = f"a model call of {entry.agent or 'an agent'}"
-            case ModelReplied():
-                self.models.pop(record_id, None)
-                self.calls[record_id] = {call.call_id: f"the call of {call.name}" for call in fact.tool_calls}
-            case ToolStarted():
-                self.calls.setdefault(record_id, {})[fact.call_id] = f"the call of {fact.name}"
-            case ToolFinished():
-                self.calls.get(record_id, {}).pop(fact.call_id, None)
-            case AgentFinished() if record_id != self.root:
-                self.models.pop(record_id, None)
-                self.calls.pop(record_id, None)
-
-    @property
-    def under_way(self) -> str | None:
-        """The outermost of it."""
-        calls = (what for of_record in self.calls.values() for what in of_record.values())
-        return next(calls, None) or next(iter(self.models.values()), None)
-
-
 def cut(entries: Sequence[Entry], asked: int) -> Cut:
     """The last place at or before entry `asked` where neither a model nor a tool is being called.
 
     `entries` are the first ones of a journal, that many and the one after them.
     """
-    work, found, within = _Work(), Cut(asked, 0), None
+    calls, root, found, within = OpenCallTracker(), None, Cut(asked, 0), None
     for entry, following in zip_longest(entries[:asked], entries[1 : asked + 1]):
-        work.add(entry)
-        within = work.under_way
+        if isinstance(entry.data, AgentStarted) and entry.parent_id is None:
+            root = entry.record_id
+        # The end of a master is not taken over, so a model call that ended with the master would be open again.
+        if not (isinstance(entry.data, AgentFinished) and entry.record_id == root):
+            calls.add(entry)
+        within = _outermost(calls.calls)
         if within is None and _is_beginning(entry, following):
             within = "the beginning of its master"
         if within is None:
-            found = Cut(asked, entry.seq, root=work.root)
+            found = Cut(asked, entry.seq, root=root)
     return Cut(asked, found.after, within, found.root)
+
+
+def _outermost(calls: Sequence[OpenCall]) -> str | None:
+    """What people are told of the calls that are open: of a tool, inside of which agents may call models."""
+    for call in sorted(calls, key=lambda call: call.kind == "model"):
+        return f"the call of {call.name}" if call.kind == "tool" else f"a model call of {call.agent or 'an agent'}"
+    return None
 
 
 def _is_beginning(entry: Entry, following: Entry | None) -> bool:
@@ -149,7 +130,7 @@ def begun_with(entries: Sequence[Entry]) -> Cut | None:
 
 
 def _is_said(entry: Entry) -> bool:
-    """Whether this is what a fork was told at once, and not what ended it before any drone claimed it."""
+    """Whether this entry resumes or steers a fork from the beginning, and is not a cancel that came later."""
     return isinstance(entry.data, ControlApplied) and entry.data.control in ("resume", "steer")
 
 
@@ -244,10 +225,10 @@ class _Ids:
         return Draft(at=entry.at, origin=origin, data=self._fact(entry, entry.data))
 
     def _fact(self, entry: Entry, fact: Fact) -> Fact:
-        """Ids are exchanged wherever they stand, in the texts that models read too.
-
-        What a provider signed stays as it was.
-        """
+        """The fact with the ids of the fork in the place of those of its source, in the texts that models read too."""
+        # A tool result tells a model the id under which a child can be asked again, and a fork, also a fork of a fork,
+        # answers to ids of its own alone (docs/decisions/06). Only ids of the source's records and calls are exchanged.
+        # What a provider signed ("thoughts") stays as it was: its signature would not fit any more.
         document: Mapping[str, Any] = parsed(to_json(fact))
         changed = {name: value if name == "thoughts" else self._exchanged(value) for name, value in document.items()}
         if isinstance(fact, AgentStarted):
@@ -270,3 +251,110 @@ class _Ids:
 
     def _id(self, found: Found) -> str:
         return self._new.get(found.group(), found.group())
+
+
+FirstEntries = Callable[[int], Sequence[Entry]]
+"""Answers so many of a journal's first entries."""
+
+SAID_AT_ONCE = 2
+"""Entries that may follow what a fork took over before any drone claims it, and one more."""
+
+ROLLED_BACK = "order.rolled_back"
+"""Kind of the audit note about a turn that was left out of its session's context."""
+
+LAST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new order out of another one.
+
+    `asked` is the request, which its idempotency key stands for; `title` is that of the session that it opens.
+    """
+
+    new: NewOrder
+    origin: OrderOrigin
+    asked: JsonObject
+    beginning: Beginning | None = None
+    title: str | None = None
+
+    @property
+    def retry_of(self) -> str | None:
+        return self.origin.order_id if self.origin.kind == "retry" else None
+
+    @property
+    def forked(self) -> Forked | None:
+        return self.beginning.forked if self.beginning else None
+
+
+def asked_again(source: WorkOrder, at: datetime) -> NewOrder:
+    """The same input. It may begin at once, and expires as long after now as the source did after it was placed."""
+    new = NewOrder.model_construct(**{name: getattr(source, name) for name in NewOrder.model_fields})
+    expires_at = None
+    if source.expires_at is not None:
+        expires_at = at + min(max(source.expires_at - source.created_at, timedelta(seconds=1)), LAST - at)
+    return new.model_copy(update={"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE})
+
+
+def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: datetime) -> Made:
+    """The next turn of the same session. A fork is retried from where it began.
+
+    Raises `OrderIsUnfinished`, and `CannotFork` for a fork whose journal cannot be read.
+    """
+    if source.status not in FINAL:
+        raise OrderIsUnfinished(
+            f"order {source.id} is {source.status.value}: a retry is for an order that has ended; "
+            "cancel it first, or fork it"
+        )
+    new = asked_again(source, at).model_copy(update={"session_id": source.session_id})
+    origin = OrderOrigin(kind="retry", order_id=source.id)
+    made = Made(new, origin, {"retry": source.id})
+    if source.origin is None:
+        return made
+    _check_version(source, journal_version)
+    begun = first(1)[0].data
+    until = getattr(getattr(begun, "forked", None), "until", None)
+    entries = first(until + SAID_AT_ONCE + 1) if until is not None else ()
+    place = begun_with(entries) if entries else None
+    if place is None:
+        return made
+    return Made(new, origin, {"retry": source.id}, forked(entries, place, fresh_id(), at))
+
+
+def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked: NewFork, at: datetime) -> Made:
+    """A new session that begins with what the source had done by entry `asked.after`. Raises `CannotFork`."""
+    _check_version(source, journal_version)
+    if asked.after > source.last_seq:
+        so_far = "" if source.status in FINAL else " so far"
+        raise CannotFork(
+            f"order {source.id} has entries 1 to {source.last_seq}{so_far}: there is no entry {asked.after} to fork "
+            "after; choose one of those"
+        )
+    entries = first(asked.after + 1)
+    place = cut(entries, asked.after)
+    beginning = forked(entries, place, fresh_id(), at, asked.prompt)
+    began = beginning.began
+    new = asked_again(source, at).model_copy(update={"session_id": None})
+    if not began and asked.prompt is not None:
+        new = new.model_copy(update={"prompt": asked.prompt})
+    note = note_of(place, source.id, began=began, workspace=source.workspace is not None)
+    return Made(
+        new=new,
+        origin=OrderOrigin(kind="fork", order_id=source.id, after=place.after, note=note),
+        asked={"fork": source.id, "after": asked.after, "prompt": asked.prompt},
+        beginning=beginning,
+        title=f"Fork: {title_of(asked.prompt or source.prompt)}",
+    )
+
+
+def unfinished_sentence(order_id: str, status: OrderStatus) -> str:
+    """Why a turn cannot be rolled back yet."""
+    return f"order {order_id} is {status.value}: only a turn that has ended can be rolled back; cancel it first"
+
+
+def _check_version(source: WorkOrder, journal_version: int) -> None:
+    if journal_version not in READABLE_VERSIONS:
+        raise CannotFork(
+            f"the journal of order {source.id} has version {journal_version}, and this service reads up to "
+            f"{JOURNAL_VERSION}: use the version of the service that wrote it"
+        )

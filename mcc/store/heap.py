@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 MEGABYTE = 1_000_000
@@ -60,7 +61,9 @@ def allowed_bytes(asked_mb: float | None, shares: int, here: Callable[[], int | 
     return None if there is None else round(there * SHARE / shares)
 
 
+@cache
 def _glibc(name: str) -> Callable[..., int] | None:
+    """Looked up once: each time ctypes makes a class for it, which is left to the garbage collector."""
     try:
         found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
     except (OSError, TypeError):

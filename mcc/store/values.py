@@ -1,4 +1,4 @@
-"""This room is for what a store is given and gives back, where the shapes of `mcc.contracts` do not do."""
+"""What a store is given and gives back, where the shapes of `mcc.contracts` do not do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from mcc.contracts.control import Receipt
+from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters
 from mcc.contracts.journal import Draft, Entry
+from mcc.contracts.limits import Limits
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
@@ -42,10 +44,11 @@ class Claimable:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceHold:
-    """How an order needs its workspace: `exclusive` when it may write there, else together with other readers.
+    """How an order needs its workspace: `exclusive` when the order may write there, else together with other readers.
 
-    `lasting`: whoever sees this directory gives it this key, so that another key means another directory. `by_path` is
-    the key that it has on this machine as long as it has no other: both are locked, for it may get one at any time.
+    `lasting`: every machine that sees the directory gives it this key, so that another key means another directory.
+    `by_path` is the key by which this machine knows a directory without a lasting key. Both are locked, because such a
+    directory may get a lasting key at any time.
     """
 
     key: str
@@ -105,7 +108,7 @@ class Ending:
 class Parking:
     """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does.
 
-    `found` is the key of a directory that has the place of the one that it has begun in: a resume accepts it.
+    `found` is the key of another directory at the path of the one in which the order has begun: a resume accepts it.
     """
 
     order_id: str
@@ -120,7 +123,10 @@ class Parking:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An order that waits since then; `workspace` is the one that it names, `key` that of the one it has begun in."""
+    """A waiting order, and since when it waits. `workspace` is the path that the order names, None when it names none.
+
+    `key` is the lasting key of the directory in which the order has begun, None before it did in one.
+    """
 
     order_id: str
     workspace: str | None
@@ -149,3 +155,113 @@ class Reached:
 
     seq: int
     status: OrderStatus
+
+
+DOCTOR = "doctor"
+"""Who repairs: the principal of its notes, and the name under which it sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDrone:
+    """One incarnation. `in_time`: its lease has not run out, whatever `state` (live, lost, left, …) says."""
+
+    incarnation: str
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    slots: int
+    active: int
+    draining: bool
+    state: str
+    in_time: bool
+    started_at: datetime
+    heartbeat_at: datetime
+    counters: DroneCounters = NOTHING_COUNTED
+
+    @property
+    def up(self) -> bool:
+        return self.state == "live" and self.in_time
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOrder:
+    """An order's row, joined. `moved_at` is when the order came to its status, `last_entry_at` when it last wrote.
+
+    `expires_at` is that of an order which never began. `claimable`: a drone of its queue could claim it now.
+    `blocked_by` is the unfinished order of its session before it, for queued orders.
+    """
+
+    id: str
+    session_id: str
+    queue: str
+    priority: int
+    status: OrderStatus
+    reason: str | None
+    epoch: int
+    incarnation: str | None
+    last_seq: int
+    not_before: datetime | None
+    expires_at: datetime | None
+    waits_until: datetime | None
+    moved_at: datetime
+    last_entry_at: datetime
+    claimable: bool
+    blocked_by: str | None
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class StaleLock:
+    """A lock on a workspace whose order does not run under the epoch that took it."""
+
+    workspace_key: str
+    order_id: str
+    epoch: int
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LateReceipt:
+    """A control that is still open although its order is final."""
+
+    control_id: str
+    order_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What stands in the store at `now` (the store's clock).
+
+    `drones`: all heard of within a day, and whoever an unfinished order names. `orders`: the unfinished ones, running
+    and waiting before queued, oldest first; `whole` False: there are more than were asked for. `swept_at`: when a
+    sweeper, the doctor apart, last said that it is there; None when none ever did, or when the store does not know.
+    """
+
+    now: datetime
+    drones: Sequence[SeenDrone]
+    orders: Sequence[SeenOrder]
+    whole: bool
+    locks: Sequence[StaleLock]
+    receipts: Sequence[LateReceipt]
+    swept_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleTransaction:
+    """A connection that holds a transaction open and does nothing; `blocks`: how many others wait for it."""
+
+    pid: int
+    program: str
+    seconds: float
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The database itself. `problems`: what its own check of its file says; `checked` False: it took too long."""
+
+    idle: Sequence[IdleTransaction] = ()
+    problems: Sequence[str] = ()
+    checked: bool = True

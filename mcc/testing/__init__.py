@@ -1,6 +1,6 @@
-"""This room is for doubles that ship: a store in memory and a clock that tests move."""
+"""Doubles that ship: a temporary store, and a clock that tests move."""
 
 from mcc.testing.clock import FakeClock
-from mcc.testing.store import MemoryStore
+from mcc.testing.store import temporary_store
 
-__all__ = ["FakeClock", "MemoryStore"]
+__all__ = ["FakeClock", "temporary_store"]

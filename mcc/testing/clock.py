@@ -1,4 +1,4 @@
-"""This room is for a clock that stands still until a test moves it."""
+"""A clock that stands still until a test moves it."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""This room is for a drone whose every step a test makes: it registers, claims, writes and finishes when told to."""
+"""A drone whose every step a test makes: it registers, claims, writes and finishes when told to."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from mcc.contracts.order import Outcome
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Batch, Claim, Ending
 
 

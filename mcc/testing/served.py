@@ -1,4 +1,4 @@
-"""This room is for a control service on a free port of this machine, in a thread: for tests of what calls it."""
+"""A control service on a free port of this machine, in a thread: for tests of what calls it."""
 
 import asyncio
 import socket
@@ -10,14 +10,12 @@ from typing import ParamSpec
 
 from fastapi import FastAPI
 
-from mcc.api.app import build_app
+from mcc.api.app import NO_REDIS, RedisAccess, build_app
 from mcc.api.connection import BoundedConnection
-from mcc.api.notices import Nudge, Teller
 from mcc.api.serve import Server, configured
 from mcc.feed.feed import Pace
-from mcc.feed.hints import Connect
 from mcc.settings import Settings
-from mcc.store.ports import Store
+from mcc.store.store import Store
 
 P = ParamSpec("P")
 
@@ -28,18 +26,17 @@ TOKEN = "a-token-for-tests-0123456789-0123456789"
 class Served:
     """`with Served(store, data_dir) as served:` answers at `served.url`. `port` 0 takes a free one."""
 
+    connection: type[BoundedConnection] = BoundedConnection
+
     def __init__(
         self,
         store: Store,
         data_dir: Path,
         *,
         port: int = 0,
-        nudge: Nudge | None = None,
-        make_teller: Callable[[], Teller] | None = None,
-        connect: Connect | None = None,
+        redis: RedisAccess = NO_REDIS,
         pace: Pace | None = None,
         settings: Settings | None = None,
-        http: type[BoundedConnection] = BoundedConnection,
     ) -> None:
         self._listening = socket.create_server(("127.0.0.1", port), backlog=2048)
         self.port = int(self._listening.getsockname()[1])
@@ -49,12 +46,10 @@ class Served:
             settings or Settings(data_dir=data_dir),
             store,
             token=TOKEN,
-            nudge=nudge,
-            teller=make_teller() if make_teller else None,
-            connect=connect,
+            redis=redis,
             pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
         )
-        self._server = Server(configured(self.app, http), self.app.state.service)
+        self._server = Server(configured(self.app, self.connection), self.app.state.service)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 

@@ -1,87 +1,61 @@
-"""This room is for the memory store: the whole `mcc.store.ports.Store`, gone when the process is."""
+"""A store for tests: the product's own SQL on a copy of an SQLite file that was migrated once (docs/decisions/15)."""
 
-from collections.abc import Sequence
+import atexit
+import shutil
+import sqlite3
+import weakref
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from uuid import uuid4
 
-from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import EarlierTurn, NewSession, Session, WorkOrder
-from mcc.store.clock import Clock, SystemClock
-from mcc.store.context import context
-from mcc.store.errors import BadCursor, UnknownSession
-from mcc.store.large import text_digest
-from mcc.store.values import Page
-from mcc.testing.audit import MemoryAudit
-from mcc.testing.claims import MemoryClaims, MemoryJournal
-from mcc.testing.examination import MemoryExaminer, MemoryMender
-from mcc.testing.history import MemoryHistory
-from mcc.testing.leases import MemoryLeases, MemorySweeper
-from mcc.testing.orders import MemoryOrders
-from mcc.testing.requests import MemoryControls
-from mcc.testing.shelf import Shelf
+from sqlalchemy import event
+
+from mcc.store.clock import Clock
+from mcc.store.migrate import upgrade
+from mcc.store.store import Store, open_store
 
 
-class MemorySessions:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+def temporary_store(clock: Clock | None = None, *, max_queued: int | None = None) -> Store:
+    """An empty store with a database file of its own, which is removed once nobody holds the store any more.
 
-    def open(self, new: NewSession, *, principal: str) -> Session:
-        with self._shelf.lock:
-            session = Session(id=fresh_id(), title=new.title, created_at=self._shelf.clock.now(), turns=0)
-            self._shelf.sessions[session.id] = session
-            return session
-
-    def get(self, session_id: str) -> Session:
-        with self._shelf.lock:
-            if session_id not in self._shelf.sessions:
-                raise UnknownSession(f"there is no session {session_id!r}")
-            return self._shelf.sessions[session_id]
-
-    def list(self, *, cursor: str | None = None, limit: int = 50) -> Page[Session]:
-        with self._shelf.lock:
-            if cursor is not None and cursor not in self._shelf.sessions:
-                raise BadCursor("this cursor is not one that a page of sessions gave; begin without one")
-            newest = sorted(self._shelf.sessions.values(), key=lambda one: one.id, reverse=True)
-            found = [session for session in newest if cursor is None or session.id < cursor]
-            return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
-
-    def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
-        with self._shelf.lock:
-            return context(order, MemoryHistory(self._shelf), characters)
+    A store that is closed can be read again, as other ones can: what closes it need not be the last that looks at it.
+    `clock` None: the real one. `max_queued`: as of `open_store`.
+    """
+    path = migrated_copy(_folder() / f"{uuid4()}.db")
+    store = open_store(f"sqlite:///{path}", clock=clock, max_queued=max_queued)
+    for engine in (store.database.engine, store.beats.engine):
+        event.listen(engine, "connect", _never_flush)
+    weakref.finalize(store.database, _remove, path)
+    return store
 
 
-class MemoryTexts:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-
-    def keep(self, text: str) -> str:
-        digest = text_digest(text)
-        with self._shelf.lock:
-            self._shelf.texts[digest] = text
-        return digest
-
-    def kept(self, digest: str) -> str:
-        with self._shelf.lock:
-            return self._shelf.texts[digest]
+def migrated_copy(path: Path) -> Path:
+    """Make an empty database of this version's schema at `path`, in about a millisecond; answers `path`."""
+    shutil.copyfile(_template(), path)
+    return path
 
 
-class MemoryStore:
-    """`mcc.store.ports.Store` in this process' memory; `clock` None: the real one."""
+@cache
+def _template() -> Path:
+    path = _folder() / "template.db"
+    upgrade(f"sqlite:///{path}")
+    return path
 
-    def __init__(self, clock: Clock | None = None, *, max_queued: int | None = None) -> None:
-        self.shelf = Shelf(clock or SystemClock())
-        self.orders = MemoryOrders(self.shelf, max_queued)
-        self.claims = MemoryClaims(self.shelf)
-        self.journal = MemoryJournal(self.shelf)
-        self.texts = MemoryTexts(self.shelf)
-        self.leases = MemoryLeases(self.shelf)
-        self.sweeper = MemorySweeper(self.shelf)
-        self.controls = MemoryControls(self.shelf)
-        self.sessions = MemorySessions(self.shelf)
-        self.audit = MemoryAudit(self.shelf)
-        self.examiner = MemoryExaminer(self.shelf)
-        self.mender = MemoryMender(self.shelf)
 
-    def schema_problem(self) -> str | None:
-        return None
+@cache
+def _folder() -> Path:
+    """The process' own, gone when it ends."""
+    folder = Path(mkdtemp(prefix="mcc-stores-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
-    def close(self) -> None:
-        """Nothing is held outside this process."""
+
+def _never_flush(raw: sqlite3.Connection, _: object) -> None:
+    # Safe here alone: no test outlives a crash of the machine, which is all that flushing is for.
+    raw.execute("PRAGMA synchronous=OFF")
+
+
+def _remove(path: Path) -> None:
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        file.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""This room is for showing an order on a terminal: a tree that grows with its journal, or one line per entry."""
+"""An order on a terminal: a tree that grows with its journal, or one line per entry."""

@@ -1,6 +1,13 @@
-"""This room is for figures as people read them: seconds, tokens, dollars, times ago."""
+"""Figures as people read them: seconds, tokens, dollars, bytes, and what delegation saved a parent from reading."""
 
+from dataclasses import dataclass
+
+from mcc.contracts.record import ChatRecord, ModelStep, ToolStep
+from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
+
+CHARACTERS_PER_TOKEN = 4
+"""A rough figure for English text and code; only shares and sizes that people read are made of it."""
 
 
 def seconds(value: float) -> str:
@@ -38,3 +45,44 @@ def bytes_(value: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """In characters: `worked` is what all children said, called and read, `reported` what their parents got of it."""
+
+    worked: int = 0
+    reported: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the parents did not have to carry."""
+        return max(0, self.worked - self.reported) // CHARACTERS_PER_TOKEN
+
+    @property
+    def share(self) -> float:
+        """The part of the children's work that was not carried, 0 to 1."""
+        return max(0.0, 1 - self.reported / self.worked) if self.worked else 0.0
+
+    def plus(self, other: "Savings") -> "Savings":
+        return Savings(self.worked + other.worked, self.reported + other.reported)
+
+
+def saved_by_delegation(record: ChatRecord) -> Savings:
+    """Of the whole tree under `record`."""
+    reported = sum(len(step.content) for step in record.steps if isinstance(step, ToolStep) and step.subagent_ids)
+    total = Savings(sum(_worked(child) for child in record.subagent_history), reported)
+    for child in record.subagent_history:
+        total = total.plus(saved_by_delegation(child))
+    return total
+
+
+def _worked(record: ChatRecord) -> int:
+    """Characters of a transcript, without the task, which the parent wrote itself."""
+    worked = 0
+    for step in record.steps:
+        if isinstance(step, ModelStep):
+            worked += len(step.text) + sum(len(to_json(call.arguments)) for call in step.tool_calls)
+        elif isinstance(step, ToolStep):
+            worked += len(step.content)
+    return worked

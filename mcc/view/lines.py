@@ -1,8 +1,11 @@
-"""This room is for an order as plain lines: one per entry that a person would want to read."""
+"""An order in plain words: one line per journal entry that a person wants to read, and its parts in brief."""
 
 import json
 from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
 
+from mcc.contracts.control import SteerMode
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import (
     AgentFinished,
@@ -27,19 +30,25 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
 )
+from mcc.contracts.record import ChatRecord, RecordStatus
+from mcc.contracts.status import WaitingReason
 from mcc.view import figures
-from mcc.view.arguments import in_brief
-from mcc.view.asked import asked_in_brief
 from mcc.view.clean import clean, one_line
-from mcc.view.origin import workspace_file
-from mcc.view.waiting import waiting_in_brief, what_to_do
 
 CHARACTERS = 200
 WAITING_CHARACTERS = 600
-"""Of a line that says what an order waits for: it ends with the command that lets it go on."""
+"""Longer, because this line ends with the command that lets the order go on."""
 
 _GATED = frozenset({"submit_result", "validate", "done"})
-"""Tools whose refusals are told by the entries of the gate."""
+"""Tools whose refusals are shown by the entries of the gate."""
+
+
+_TELLING = ("path", "pattern", "command", "url", "query", "name", "title", "agent_type", "source", "id", "prompt")
+"""Arguments of tools, the one that says most first."""
+
+_CALL_CHARACTERS = 60
+_APPLIED = {"pause": "paused", "resume": "goes on", "cancel": "is cancelled"}
+_BY_A_RESUME = frozenset({WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.NOT_BEFORE})
 
 
 class Lines:
@@ -52,12 +61,12 @@ class Lines:
     def line_of(self, entry: Entry) -> str | None:
         """`entry` as one line, indented by its place in the tree; None when it is not worth one."""
         who = self._name(entry)
-        told = _told_of_order(entry) or _told_of_agent(entry)
-        if told is None:
+        text = _order_line(entry) or _agent_line(entry)
+        if text is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
         width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
-        said = f"{who}: {one_line(told, width)}" if who else one_line(told, width)
+        said = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{said}"
 
     def _name(self, entry: Entry) -> str:
@@ -69,7 +78,7 @@ class Lines:
         return self._names.get(entry.record_id or "", agent)
 
 
-def _told_of_order(entry: Entry) -> str | None:
+def _order_line(entry: Entry) -> str | None:
     match entry.data:
         case OrderQueued(queue=queue):
             return f"order {entry.order_id} queued on {queue}"
@@ -86,7 +95,7 @@ def _told_of_order(entry: Entry) -> str | None:
     return None
 
 
-def _told_of_agent(entry: Entry) -> str | None:
+def _agent_line(entry: Entry) -> str | None:
     match entry.data:
         case AgentStarted(title=title, model=model) as started:
             file = workspace_file(started)
@@ -96,7 +105,7 @@ def _told_of_agent(entry: Entry) -> str | None:
         case AgentFinished(status=status, error=error):
             return f"{status}" + (f": {error}" if error else "")
         case ToolStarted(name=name, arguments=arguments):
-            return f"{name} {in_brief(arguments)}".rstrip()
+            return f"{name} {call_in_brief(arguments)}".rstrip()
         case ToolFinished(is_error=True, name=name, content=content):
             return None if name in _GATED else f"{name} failed: {_in_words(content)}"
         case ToolFinished(artifact=str() as digest, name=name):
@@ -106,7 +115,7 @@ def _told_of_agent(entry: Entry) -> str | None:
         case ModelFellBack(source=source, target=target, error=error):
             return f"{target} instead of {source}: {error}"
         case GateChecked() as checked:
-            return _told_of_gate(checked)
+            return _gate_line(checked)
         case AgentStep(name="nudge", message=message):
             return f"goes round in circles and is told so: {message}"
         case AgentReused(turn=turn, message=message):
@@ -114,7 +123,7 @@ def _told_of_agent(entry: Entry) -> str | None:
         case BudgetWarned(message=message) | AgentStep(message=message):
             return message
         case ControlApplied() as applied:
-            return asked_in_brief(applied) if entry.record_id else f"order {asked_in_brief(applied)}"
+            return control_in_brief(applied) if entry.record_id else f"order {control_in_brief(applied)}"
         case ApprovalRequested(tool=tool):
             return f"asks whether it may use {tool}"
         case QuestionAsked(question=question):
@@ -123,7 +132,7 @@ def _told_of_agent(entry: Entry) -> str | None:
 
 
 def _in_words(content: str) -> str:
-    """A result that is a report is JSON for the model; people are told its summary."""
+    """The content of a failed call; of a report, which is JSON for the model, only the summary."""
     content = unfenced(content)
     try:
         said = json.loads(content) if content.startswith("{") else None
@@ -133,9 +142,71 @@ def _in_words(content: str) -> str:
     return summary if isinstance(summary, str) and summary else content
 
 
-def _told_of_gate(checked: GateChecked) -> str:
-    """`validate` asks beforehand; everything else was meant as the end."""
+def _gate_line(checked: GateChecked) -> str:
+    """`validate` only asks whether a result would pass; every other tool of a gate hands it in."""
     wrong = "; ".join(checked.errors)
     if checked.tool == "validate":
         return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {wrong}"
     return "its result was accepted" if checked.ok else f"its result was sent back (attempt {checked.attempt}): {wrong}"
+
+
+def call_in_brief(arguments: Mapping[str, object] | str) -> str:
+    """The most telling argument of a tool call as one short line; empty when there is none."""
+    if isinstance(arguments, str):
+        return one_line(arguments, _CALL_CHARACTERS)
+    for name in _TELLING:
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return one_line(value, _CALL_CHARACTERS)
+    return one_line(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
+
+
+def control_in_brief(applied: ControlApplied) -> str:
+    """An applied control in words that go on after the agent's name."""
+    said = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
+    if applied.control == "steer" and applied.message is not None:
+        redirected = applied.mode == SteerMode.REDIRECT
+        said.append(f"{'has a new task' if redirected else 'is told'}: {applied.message}")
+    if applied.tools_removed:
+        said.append(f"loses {', '.join(applied.tools_removed)}")
+    why = f" ({applied.reason})" if applied.reason else ""
+    return "; ".join(said) + why
+
+
+def workspace_file(started: AgentStarted) -> str | None:
+    """The file of the workspace that defines the agent; None when it is not defined there."""
+    origin = started.definition_origin
+    return origin.path if origin is not None and origin.scope == "workspace" else None
+
+
+def waiting_in_brief(waiting: OrderWaiting) -> str:
+    until = f", until {clock(waiting.until)}" if waiting.until is not None else ""
+    return f"waiting ({waiting.reason.value}{until}): {waiting.message}"
+
+
+def what_to_do(order_id: str, reason: str | None) -> str | None:
+    """The command that lets a waiting order go on; None where there is none, or nothing to be done."""
+    if reason not in _BY_A_RESUME:
+        return None
+    agents = " (one agent of it: --record RECORD)" if reason == WaitingReason.PAUSED else " (it goes on by itself too)"
+    return f"mcc orders resume {order_id}{agents}"
+
+
+def paused_in(record: ChatRecord) -> str | None:
+    """Which agents of a running order are paused, in words that go on after its status; None when none is."""
+    if record.status is RecordStatus.WAITING:
+        return "paused"
+    paused = _topmost_paused(record)
+    return f"{len(paused)} of its agents paused: {', '.join(child.id for child in paused)}" if paused else None
+
+
+def _topmost_paused(record: ChatRecord) -> list[ChatRecord]:
+    found: list[ChatRecord] = []
+    for child in record.subagent_history:
+        found += [child] if child.status is RecordStatus.WAITING else _topmost_paused(child)
+    return found
+
+
+def clock(at: datetime) -> str:
+    """A time as this machine's clock shows it."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"

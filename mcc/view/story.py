@@ -1,4 +1,4 @@
-"""This room is for the story of an order as a viewer needs it: a pure fold of entries, with what is open right now."""
+"""The state of an order as a viewer needs it: a fold of its entries into a tree of agents, tools and notes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,10 +28,7 @@ from mcc.contracts.journal import (
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.view import figures
-from mcc.view.arguments import in_brief
-from mcc.view.asked import asked_in_brief
-from mcc.view.origin import workspace_file
-from mcc.view.waiting import waiting_in_brief, what_to_do
+from mcc.view.lines import call_in_brief, control_in_brief, waiting_in_brief, what_to_do, workspace_file
 
 
 @dataclass(slots=True, eq=False)
@@ -46,15 +43,15 @@ class ToolLine:
 
 
 @dataclass(slots=True, eq=False)
-class AskedLine:
-    """What a person asked of an agent, in brief."""
+class ControlLine:
+    """A control that was applied to an agent, in brief."""
 
     text: str
 
 
 @dataclass(slots=True, eq=False)
 class WarningLine:
-    """What is wrong with the agent files of the workspace, or was not agreed to: the first, and how many there are."""
+    """The first warning about the agent files of the workspace, and how many there are."""
 
     text: str
     count: int = 1
@@ -75,7 +72,7 @@ class Node:
     usage: Usage = Usage()
     note: str = ""
     paused: bool = False
-    rows: list["ToolLine | AskedLine | WarningLine | Node"] = field(default_factory=list)
+    rows: list["ToolLine | ControlLine | WarningLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
@@ -134,15 +131,15 @@ class Story:
                 self._call(entry, call)
             case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
                 self._talk(entry, talk)
-            case ControlApplied() as asked:
-                self._ask(entry, asked)
+            case ControlApplied() as applied:
+                self._control(entry, applied)
             case AgentStep(name="definition_warning", message=message):
                 self._warn(entry, message)
             case _:
-                self._tell(entry)
+                self._order(entry)
 
-    def _tell(self, entry: Entry) -> None:
-        """What happens to the order as a whole."""
+    def _order(self, entry: Entry) -> None:
+        """An entry about the order as a whole."""
         if isinstance(entry.data, OrderWaiting | OrderResumed | OrderClaimed | OrderFinished):
             self.waiting, self.advice = False, ""
         match entry.data:
@@ -180,19 +177,19 @@ class Story:
         else:
             known.count += 1
 
-    def _ask(self, entry: Entry, asked: ControlApplied) -> None:
+    def _control(self, entry: Entry, applied: ControlApplied) -> None:
         node = self._nodes.get(entry.record_id or "") or self.root
         whole = entry.record_id is None or node is self.root
-        if asked.control in ("pause", "resume"):
+        if applied.control in ("pause", "resume"):
             if whole:
-                self.paused = asked.control == "pause"
+                self.paused = applied.control == "pause"
             elif node is not None:
-                node.paused = asked.control == "pause"
+                node.paused = applied.control == "pause"
         elif node is not None:
-            node.rows.append(AskedLine(asked_in_brief(asked)))
+            node.rows.append(ControlLine(control_in_brief(applied)))
 
     def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
-        """The child itself stands for the call that made it."""
+        """The child's own row takes the place of the tool call that started it."""
         name = parent.calls.pop(call_id or "", None)
         line = parent.tools.get(name or "")
         if line is None:
@@ -216,7 +213,7 @@ class Story:
             if line is None:
                 line = node.tools[call.name] = ToolLine(call.name)
                 node.rows.append(line)
-            line.calls, line.running, line.brief = line.calls + 1, line.running + 1, in_brief(call.arguments)
+            line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
             node.calls[call.call_id] = call.name
             return
         self.usage = self.usage.plus(Usage(tool_calls=1))

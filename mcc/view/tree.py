@@ -1,4 +1,4 @@
-"""This room is for the tree of an order as a rich renderable; the story goes in, nothing is kept."""
+"""An order's story as a rich renderable: a heading, then a tree of agents and tools; nothing is kept."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
 from mcc.view.clean import clean, one_line
-from mcc.view.story import AskedLine, Node, Story, ToolLine, WarningLine
+from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
@@ -52,7 +52,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool)
             case Node():
                 held = paused or row.paused
                 _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, paused=held)
-            case AskedLine():
+            case ControlLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
             case WarningLine():
                 more = f" (and {row.count - 1:,} more: mcc agents check)" if row.count > 1 else ""

@@ -1,4 +1,4 @@
-"""This room is for the pages of docs/reference: each is written out of the code that it describes.
+"""The pages of docs/reference: each is written out of the code that it describes.
 
 `python -m scripts.reference` writes them, and docs/states.md; `--check` only says which differ.
 """

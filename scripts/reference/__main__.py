@@ -1,4 +1,4 @@
-"""This room is for the command: `python -m scripts.reference` writes the pages, `--check` says which differ."""
+"""The command: `python -m scripts.reference` writes the pages, `--check` says which differ."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""This room is for the page on commands: the help of every one of them, as it is printed."""
+"""The page on commands: the help of every one of them, as it is printed."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""This room is for the page on HTTP: every address, and the shapes that go in and out."""
+"""The page on HTTP: every address, and the shapes that go in and out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from mcc.api.app import build_app
 from mcc.api.door import OPEN_PATHS
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from scripts.reference.markdown import code, properties, shape, table
 
 PLAIN = frozenset({"application/json", "application/problem+json"})
@@ -15,7 +15,7 @@ PLAIN = frozenset({"application/json", "application/problem+json"})
 
 
 def page() -> Iterator[str]:
-    store = MemoryStore()
+    store = temporary_store()
     document = build_app(Settings(data_dir=Path("/")), store, token="").openapi()
     shapes = document["components"]["schemas"]
     yield from _head()

@@ -1,4 +1,4 @@
-"""This room is for the page on the journal: every kind of entry with its fields."""
+"""The page on the journal: every kind of entry with its fields."""
 
 import ast
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""This room is for the shapes of JSON Schema as words, and for tables."""
+"""The shapes of JSON Schema as words, and for tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

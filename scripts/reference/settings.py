@@ -1,12 +1,13 @@
-"""This room is for the page on configuration: every setting of the service and of drones."""
+"""The page on configuration: every setting of the service and of drones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from drone import settings as drone
-from drone.models.providers import KNOWN
 from mcc import settings as mcc
-from mcc.configuration import overlay, provider_keys
+from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
+from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
 from mcc.redaction import MARK, secrets
 from mcc.redaction.redactor import SHORTEST
 from scripts.reference.markdown import code, properties, shape, shown, table
@@ -58,9 +59,8 @@ OF_DRONES: Mapping[str, str] = {
     "wedged_seconds": "The process ends itself when its loop does not turn, or work waits for a thread, for so long.",
     "heartbeat": "A descriptor for signs of life; whoever supervises the process kills it when none come.",
     "log_level": "What is logged on standard error.",
-    "openai_base_url": "Address for `openai/…` instead of the provider's own.",
-    "anthropic_base_url": "Address for `anthropic/…` instead of the provider's own.",
-    "ollama_base_url": "Address of an Ollama; `http://127.0.0.1:11434` is tried when it is not set.",
+    **{one.address_setting: f"Address for `{one.name}/…` instead of the provider's own." for one in PROVIDERS},
+    OLLAMA.address_setting: "Address of an Ollama; `http://127.0.0.1:11434` is tried when it is not set.",
 }
 OF_MODELS: Mapping[str, str] = {
     "provider": "The form of the requests, or a model without network.",
@@ -80,7 +80,7 @@ ELSEWHERE: Mapping[str, str] = {
     "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
     "XDG_CONFIG_HOME": "Where the directory `mcc` with your own `mcc.toml` lies; `~/.config` when it is not set.",
     "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",
-    **{one.key_name: f"Key for `{one.name}/…`; read by drones alone." for one in KNOWN if one.key_name},
+    **{one.key_name: f"Key for `{one.name}/…`; read by drones alone." for one in PROVIDERS if one.key_name},
 }
 COMPUTED = {
     "data_dir": "`mcc` in `XDG_DATA_HOME`, else `~/.local/share/mcc`",
@@ -99,14 +99,16 @@ def page() -> Iterator[str]:
     yield from _files()
     yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
     schema = mcc.Settings.model_json_schema()["properties"]
-    rows = ((name, [f"{mcc.PREFIX}{name.upper()}"], schema[name]) for name in mcc.Settings.model_fields)
+    rows = ((name, mcc.Settings.variables(name), schema[name]) for name in mcc.Settings.model_fields)
     yield from _table(rows, OF_MCC)
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
     yield ""
     schema = drone.Settings.model_json_schema()["properties"]
     names = [name for name in drone.Settings.model_fields if name not in drone.NOT_IN_THE_ENVIRONMENT]
-    yield from _table(((name, _names(name), schema[name]) for name in names), OF_DRONES)
+    fields = ((name, drone.Settings.variables(name), schema[name]) for name in names)
+    addresses = ((name, (name.upper(),), {"type": "string"}) for name in drone.ADDRESS_SETTINGS)
+    yield from _table(chain(fields, addresses), OF_DRONES)
     yield from _models()
     yield from ("## Other variables", "")
     yield from table(("variable", "meaning"), ((code(name), text) for name, text in ELSEWHERE.items()))
@@ -126,13 +128,13 @@ def _secrets() -> Iterator[str]:
 
 
 def _files() -> Iterator[str]:
-    tables = " and ".join(f"`[{name}]`" for name in overlay.TABLES)
-    keys = ", ".join(f"`{key}`" for key in overlay.MODEL_KEYS)
+    tables = " and ".join(f"`[{name}]`" for name in TRUSTED_TABLES)
+    keys = ", ".join(f"`{key}`" for key in MODEL_KEYS)
     yield from ("", "## Where `mcc.toml` is read from", "")
     yield "The first of these that is there is your own file, and may set everything:"
     yield from (
         "",
-        "1. the one that `MCC_CONFIG` names,",
+        "1. the one that `MCC_CONFIG` names, by its whole path,",
         "2. `$XDG_CONFIG_HOME/mcc/mcc.toml`, by default `~/.config/mcc/mcc.toml`,",
     )
     yield from ("3. `mcc.toml` in the data dir of `--data-dir` or the environment, else in the default one.", "")
@@ -148,18 +150,13 @@ def _files() -> Iterator[str]:
     yield "`mcc config show` says which file counts and what was passed"
     yield "over, and why; so do `mcc up`, `mcc serve`, `mcc run`, `drone work` and `drone run` when they start."
     yield ""
-    yield f"The key of a known provider ({', '.join(map(code, provider_keys.HOSTS))}) is sent to that"
+    yield f"The key of a known provider ({', '.join(map(code, HOSTS))}) is sent to that"
     yield "provider's hosts only, unless the environment names another one beside it (`OPENAI_BASE_URL` beside"
     yield "`OPENAI_API_KEY`), or the model's table in your own file says `send_key_to_other_host = true`. Redirects are"
     yield "not followed."
 
 
-def _names(name: str) -> list[str]:
-    shared = [f"{mcc.PREFIX}{name.upper()}"] if name in drone.SHARED else []
-    return [drone.PROVIDER_NAMES.get(name, f"DRONE_{name.upper()}"), *shared]
-
-
-def _table(rows: Iterator[tuple[str, list[str], Any]], meanings: Mapping[str, str]) -> Iterator[str]:
+def _table(rows: Iterator[tuple[str, Sequence[str], Any]], meanings: Mapping[str, str]) -> Iterator[str]:
     yield from table(
         ("setting", "environment", "value", "default", "meaning"),
         (
@@ -182,5 +179,5 @@ def _models() -> Iterator[str]:
     yield from ("`[defaults]`, used where neither the order nor the agent file names a model:", "")
     yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))
     yield "Without `[defaults]` it is the first provider that has a key, in this order:"
-    first = ", ".join(f"`{one.name}/{one.first_model}`" for one in KNOWN if one.key_name)
+    first = ", ".join(f"`{one.name}/{one.first_model}`" for one in PROVIDERS if one.key_name)
     yield from (f"{first}; then the newest chat model of an Ollama that answers; then `offline`.", "")

@@ -1,4 +1,4 @@
-"""This room is for the page on tools: what agents are given, with arguments, and the groups that name them."""
+"""The page on tools: what agents are given, with arguments, and the groups that name them."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,13 +12,13 @@ from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.wanted import Wanted
+from drone.agent.subagents.spawning import Wanted
 from drone.agent.turn import Turn
-from drone.tools.artifacts import ArtifactTools
+from drone.tools.artifact_tools import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.git_program import Git
 from mcc.contracts.limits import Limits
-from mcc.definitions.groups import TOOL_GROUPS
+from mcc.definitions.rights import TOOL_GROUPS
 from scripts.reference.markdown import code, properties, table
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from drone.settings import PROVIDER_NAMES, SHARED
 from drone.settings import Settings as DroneSettings
-from mcc.settings import ELSEWHERE, PREFIX
+from mcc.configuration.settings import PREFIX
 from mcc.settings import Settings as ServiceSettings
 from scripts.reference.commands import APPS
 
@@ -110,8 +109,8 @@ def test_variables_are_settings(path: Path) -> None:
 @cache
 def variables() -> frozenset[str]:
     """Settings of service and drones, and what docker-compose.yml asks for."""
-    of_mcc = {PREFIX + name.upper() for name in (*ServiceSettings.model_fields, *ELSEWHERE, *SHARED)}
-    of_drones = {f"DRONE_{name.upper()}" for name in DroneSettings.model_fields if name not in PROVIDER_NAMES}
+    of_mcc = {PREFIX + name.upper() for name in (*ServiceSettings.model_fields, *ServiceSettings.other_variables)}
+    of_drones = {f"DRONE_{name.upper()}" for name in DroneSettings.model_fields}
     composed = re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text("utf-8"))
     return frozenset({*of_mcc, *of_drones, *composed})
 
@@ -152,5 +151,5 @@ def test_a_command_line_that_does_not_exist_is_found(program: str, words: str, f
 
 def test_methods_and_constants_are_found_by_their_names() -> None:
     there = names_in(ROOT / "drone" / "worker" / "runner.py")
-    assert {"Runner.work", "outcome_of", "UNWIND_SECONDS"} <= there
+    assert {"Runner.work", "outcome_of", "SESSION_CHARACTERS"} <= there
     assert "Runner.play" not in there

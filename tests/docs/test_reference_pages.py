@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.settings import NOT_IN_THE_ENVIRONMENT
+from drone.settings import ADDRESS_SETTINGS, NOT_IN_THE_ENVIRONMENT
 from drone.settings import Settings as DroneSettings
 from mcc.contracts.journal import FACTS
 from mcc.settings import Settings
@@ -22,7 +22,7 @@ def test_every_page_of_the_reference_is_written_by_the_program() -> None:
 
 def test_every_setting_and_every_kind_of_entry_is_explained_and_nothing_else() -> None:
     assert set(settings.OF_MCC) == set(Settings.model_fields)
-    assert set(settings.OF_DRONES) == set(DroneSettings.model_fields) - NOT_IN_THE_ENVIRONMENT
+    assert set(settings.OF_DRONES) == {*DroneSettings.model_fields, *ADDRESS_SETTINGS} - NOT_IN_THE_ENVIRONMENT
     assert set(journal.MEANINGS) == set(FACTS)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from drone.settings import ModelConfig, Settings, SettingsProblem, load
+from drone.settings import ModelConfig, Settings, load
+from mcc.configuration.settings import BadSettings
 
 MODELS = """
 [models.fast]
@@ -131,13 +132,13 @@ def test_a_file_that_cannot_be_used_is_said_in_a_sentence(
     clean: pytest.MonkeyPatch, tmp_path: Path, toml: str, sentence: str
 ) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(toml)
-    with pytest.raises(SettingsProblem, match=sentence):
+    with pytest.raises(BadSettings, match=sentence):
         load()
 
 
 def test_a_named_file_that_is_not_there_is_an_error(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clean.setenv("MCC_CONFIG", str(tmp_path / "nowhere.toml"))
-    with pytest.raises(SettingsProblem, match="no such file"):
+    with pytest.raises(BadSettings, match="no such file"):
         load()
 
 
@@ -162,7 +163,7 @@ def test_a_misspelt_variable_is_told_with_the_nearest_and_a_foreign_one_is_let_b
     clean.setenv("DRONE_COLOUR", "blue")
     load()
     clean.setenv("DRONE_SLOT", "1")
-    with pytest.raises(SettingsProblem, match="DRONE_SLOTS"):
+    with pytest.raises(BadSettings, match="DRONE_SLOTS"):
         load()
 
 
@@ -171,7 +172,7 @@ def test_what_does_not_belong_in_the_file_is_refused(
     clean: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(text)
-    with pytest.raises(SettingsProblem, match=said):
+    with pytest.raises(BadSettings, match=said):
         load()
 
 

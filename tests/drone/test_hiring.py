@@ -9,9 +9,9 @@ from drone.agent.agent import Agent
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.wanted import CannotHire, Wanted
+from drone.agent.subagents.spawning import CannotHire, Wanted
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.hiring import Hiring, Parent, Terms
 from drone.models.registry import Models
@@ -20,8 +20,7 @@ from drone.settings import Settings
 from mcc.contracts.journal import Origin, Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
-from mcc.definitions.files import AgentFile
-from mcc.definitions.scopes import installed
+from mcc.definitions.scopes import AgentFile, installed
 
 THERE = {"read_file": "workspace_read", "read_artifact": "workspace_read", "git_diff": "diff_read"}
 WRITES = {"write_file": "workspace_write", "run_shell": "shell_write"}
@@ -60,7 +59,7 @@ def names(agent: Agent) -> list[str]:
 
 
 def notes(agent: Agent, name: str) -> list[str]:
-    return [note.message for note in agent.notes if note.name == name]
+    return [note.message for note in agent.hired.notes if note.name == name]
 
 
 SCOUT = file("scout", "tools: [workspace_read, diff_read, tasks_read]", "result: text")
@@ -195,7 +194,7 @@ async def test_requested_and_effective_tools_and_model_are_in_the_record() -> No
     agent = child(hiring(SCOUT), "scout", groups=("diff_read",))
     turn = agent.turn()
     await agent.run("look", turn)
-    record = turn.journal.fold.record()  # type: ignore[attr-defined]
+    record = turn.journal.journal.fold.record()  # type: ignore[attr-defined]
     assert (record.tools_requested, record.tools) == (("diff_read",), ("git_diff",))
     assert (record.model.requested, record.model.effective) == ("inherit", "scripted/model")
     assert record.definition_digest == agent.definition_digest

@@ -10,7 +10,7 @@ import pytest
 
 import drone
 from drone.agent.definitions import Definitions
-from drone.agent.ports import Ask, ModelError
+from drone.agent.model import Ask, ModelError
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.fence import fenced
 from mcc.contracts.record import RecordStatus

@@ -1,4 +1,4 @@
-"""This room is for the one command of this suite.
+"""The one command of this suite.
 
     python -m tests.faults list                                   # campaigns, and what none of them does
     python -m tests.faults run C1 C4 --database postgres --seed 17

@@ -1,4 +1,4 @@
-"""This room is for what the processes of a family under test are told beside their settings, and where things lie."""
+"""What the processes of a family under test are told beside their settings, and where things lie."""
 
 import os
 from collections.abc import Mapping

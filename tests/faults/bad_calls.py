@@ -1,4 +1,4 @@
-"""This room is for a model that calls tools wrongly: what it asks for, and how often, stands in the order's prompt.
+"""A model that calls tools wrongly: what it asks for, and how often, stands in the order's prompt.
 
     prompt = bad_prompt("same")       # a name in BAD; the order must end within its limits
 

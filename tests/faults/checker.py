@@ -1,4 +1,4 @@
-"""This room is for the offline checker: `python -m tests.faults.checker DIR [--json]` judges what a run left behind.
+"""The offline checker: `python -m tests.faults.checker DIR [--json]` judges what a run left behind.
 
 It reads the directory and the database that `run.json` names, prints each promise that was not kept (`I1` to `I16`,
 or the `promises` of `run.json`) with the order and the numbers, and ends with 1 when there is one.

@@ -1,4 +1,4 @@
-"""This room is for the clients of a family: they post orders and controls over HTTP, and log every answer."""
+"""The clients of a family: they post orders and controls over HTTP, and log every answer."""
 
 import hashlib
 import json

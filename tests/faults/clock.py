@@ -1,4 +1,4 @@
-"""This room is for wrong clocks: processes under test that believe in another time than everybody else.
+"""Wrong clocks: processes under test that believe in another time than everybody else.
 
 A clock is wrong from its process's start on, or it jumps while the process runs: libfaketime, where it is installed,
 then stands between the process and the wall clock. Clocks that only go forward are left alone.

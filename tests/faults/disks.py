@@ -1,4 +1,4 @@
-"""This room is for small disks: file systems of their own that can be filled, refuse writing, and be well again.
+"""Small disks: file systems of their own that can be filled, refuse writing, and be well again.
 
 A disk in memory refuses writing while no file on it is open for writing; one in a file does so as real ones do: the
 kernel takes it for damaged, and from then on refuses every write, to open files as well, until it has been mended.

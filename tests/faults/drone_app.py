@@ -1,4 +1,4 @@
-"""This room is for a drone under test: a Celery worker made as the product's, its ports wrapped with failpoints.
+"""A drone under test: a Celery worker made as the product's, its ports wrapped with failpoints.
 
 python -m tests.faults.drone_app        # settings from the environment; see `tests.faults.assembly`
 """
@@ -10,17 +10,16 @@ from typing import Any
 from celery import Celery
 
 from drone.agent.definitions import Definitions
-from drone.crew import Crew as RealCrew
+from drone.crew import Crew
 from drone.settings import Settings, load
-from drone.worker.celery_app import DroneApp
+from drone.worker.app import DroneApp
 from drone.worker.drone import Drone
-from drone.worker.inbox import BrokerConnection, Channel, Messaging, Transport
 from drone.worker.logs import set_up
-from drone.worker.runner import Crew
+from drone.worker.redis_transport import BrokerConnection, Channel, Messaging, Transport
 from drone.worker.step import DroneStep
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.definitions.groups import TOOL_GROUPS
-from mcc.store.sql import open_store
+from mcc.definitions.rights import TOOL_GROUPS
+from mcc.store.store import open_store
 from tests.faults.assembly import Places, places_of_this_process
 from tests.faults.clock import set_wrong
 from tests.faults.failpoints import Failpoints
@@ -38,7 +37,7 @@ def hiring(places: Places, points: Failpoints) -> Callable[[Settings], Crew]:
     def hired(settings: Settings) -> Crew:
         toolbox = LedgerToolbox.around(Ledger(places.ledger), points, settings.prompts_dir)
         definitions = Definitions.load(settings.prompts_dir, GROUPS)
-        return RealCrew(settings, definitions, FailingModels(settings, points), toolbox)
+        return Crew(settings, definitions, FailingModels(settings, points), toolbox)
 
     return hired
 
@@ -93,7 +92,7 @@ class FailingApp(DroneApp):
 
 
 def work(app: Celery, settings: Settings) -> int:
-    """As `drone.worker.main.work`."""
+    """As `drone.worker.app.work`."""
     set_up(settings.log_level)
     worker = app.Worker(
         hostname=f"{settings.name}@drone",

@@ -1,4 +1,4 @@
-"""This room is for failpoints: the places in the life of an order at which a process can be made to fail.
+"""Failpoints: the places in the life of an order at which a process can be made to fail.
 
 A process hits a place by name; what happens there stands in a control file, a JSON list of `Armed`, which all processes
 of a family share and which may change at any time. Hits are counted over all processes together, so that an arm fires

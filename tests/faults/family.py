@@ -1,4 +1,4 @@
-"""This room is for a whole family under test: real processes that can be killed, stopped and cut off one by one.
+"""A whole family under test: real processes that can be killed, stopped and cut off one by one.
 
     with Family(Plan(database="sqlite"), directory) as family:
         family.failpoints.arm("F10", "kill9")
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mcc.local.ready import Service
+from mcc.local.readiness import Service
 from mcc.store.migrate import upgrade
 from tests.faults.assembly import Places
 from tests.faults.clients import Clients

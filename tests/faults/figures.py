@@ -1,4 +1,4 @@
-"""This room is for the figures of a run: how fast it recovered, what it repeated, what it lost."""
+"""The figures of a run: how fast it recovered, what it repeated, what it lost."""
 
 import argparse
 import json

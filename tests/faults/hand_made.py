@@ -1,4 +1,4 @@
-"""This room is for evidence made by hand: a small run whose every line is written here, as the harness would write it.
+"""Evidence made by hand: a small run whose every line is written here, as the harness would write it.
 
 Three orders: one played in one go, one that went through a lost drone and a hand-back, one that was cancelled.
 """
@@ -31,8 +31,7 @@ from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice, RecordStatus, ToolCall
 from mcc.contracts.usage import Usage
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.store import Store, open_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from tests.faults.script import IDEM, ONCE, Part, Step, Wanted, expected, prompt_of
 

@@ -1,4 +1,4 @@
-"""This room is for logs of JSON lines, written by several threads and read when they are whole."""
+"""Logs of JSON lines, written by several threads and read when they are whole."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""This room is for the independent witness: a file, apart from database and Redis, that knows each effect that was.
+"""The independent witness: a file, apart from database and Redis, that knows each effect that was.
 
 The test tools write into it: `ledger_once` (running it twice is harm) and `ledger_idem` (declared idempotent). Two more
 do not: `linger` takes time with a child process alive, `keep_file` writes into the order's workspace. There is one line
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from drone import tool
 from drone.agent.redacted import RedactedJournal
+from drone.agent.tree import TreeJournal
 from drone.tools.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal
 from mcc.local import launch
@@ -147,7 +148,7 @@ def kept_file(workspace: Path, call_id: str) -> Path:
 def held(context: ToolContext) -> tuple[str, int]:
     """Order id and epoch of the run that a tool is called in; of one without an order, its record's id and 0."""
     journal = context.turn.journal if context.turn else None
-    if isinstance(journal, RedactedJournal):
+    while isinstance(journal, RedactedJournal | TreeJournal):
         journal = journal.journal
     if isinstance(journal, OrderJournal):
         return journal.order_id, journal.epoch

@@ -1,4 +1,4 @@
-"""This room is for a fake model server: it says what scripts say, in both wire formats, and fails where it is told to.
+"""A fake model server: it says what scripts say, in both wire formats, and fails where it is told to.
 
     python -m tests.faults.llm LOG [--port 0] [--control FILE]     # prints "ready PORT" when it listens
 

@@ -1,4 +1,4 @@
-"""This room is for what a model server may do wrong: the kinds of faults, and which call gets which.
+"""What a model server may do wrong: the kinds of faults, and which call gets which.
 
 A control file (JSON, `Orders`) says it, and may be changed while the server runs: faults drawn by a seed for a share of
 all calls, and faults armed for one call.

@@ -1,4 +1,4 @@
-"""This room is for a control service under test: made as the product's, its store and nudger wrapped with failpoints.
+"""A control service under test: made as the product's, its store and nudger wrapped with failpoints.
 
 python -m tests.faults.mcc_app        # settings from the environment; see `tests.faults.assembly`
 """
@@ -7,18 +7,15 @@ import asyncio
 import socket
 import sys
 
-from mcc.api import logs
-from mcc.api.app import build_app
-from mcc.api.patience import STORE_SECONDS
-from mcc.api.serve import Server, configured
+from mcc.api.app import RedisAccess, build_app
+from mcc.api.serve import Server, configured, set_up_logs
 from mcc.api.token import operator_token
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.hints import AsyncHints, Hints
+from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
-from mcc.feed.hints import connector
+from mcc.feed.subscription import connector
 from mcc.settings import Settings, load
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.store import STORE_SECONDS, Store, open_store
 from tests.faults.assembly import places_of_this_process
 from tests.faults.clock import set_wrong
 from tests.faults.failpoints import Failpoints
@@ -27,41 +24,39 @@ from tests.faults.ports import FailingNudger, failing
 
 def serve(settings: Settings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
-    logs.set_up()
+    set_up_logs()
     store = failing(open_store(settings.database_url, patience_seconds=STORE_SECONDS), points)
     assert settings.redis_url is not None
     nudger = FailingNudger(settings.redis_url, settings.queues)
     nudger.points = points
-    hints = Hints(settings.redis_url)
-    sweeps = SweepLoop(store, nudger, hints, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
+    publisher = Publisher(settings.redis_url)
+    sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
         asyncio.run(_run(settings, store, nudger, sweeps))
     finally:
         sweeps.stop(1.0)
         nudger.close()
-        hints.close()
+        publisher.close()
         store.close()
     return 0
 
 
 async def _run(settings: Settings, store: Store, nudger: FailingNudger, sweeps: SweepLoop) -> None:
     assert settings.redis_url is not None
-    teller = AsyncHints(settings.redis_url)
+    publisher = AsyncPublisher(settings.redis_url)
     app = build_app(
         settings,
         store,
         token=operator_token(settings),
-        nudge=nudger,
-        teller=teller,
-        connect=connector(settings.redis_url),
+        redis=RedisAccess(nudger, publisher, connector(settings.redis_url)),
         trouble=lambda: sweeps.trouble,
     )
     with socket.create_server((settings.host, settings.port), backlog=2048) as listening:
         try:
             await Server(configured(app), app.state.service).serve(sockets=[listening])
         finally:
-            await teller.close()
+            await publisher.close()
 
 
 def main() -> int:

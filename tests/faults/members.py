@@ -1,4 +1,4 @@
-"""This room is for the processes of a family: each in a process group of its own, with a log, and gone in the end."""
+"""The processes of a family: each in a process group of its own, with a log, and gone in the end."""
 
 import contextlib
 import os

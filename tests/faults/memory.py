@@ -1,4 +1,4 @@
-"""This room is for memory that runs out: control groups, in which the kernel ends whoever takes more than his share.
+"""Memory that runs out: control groups, in which the kernel ends whoever takes more than his share.
 
 Both versions of control groups are known: `memory.max` in the one hierarchy, and the older one of memory alone.
 """

@@ -1,4 +1,4 @@
-"""This room is for mutants: `python -m tests.faults.mutants [NAME …]` breaks the product on purpose; who notices?
+"""Mutants: `python -m tests.faults.mutants [NAME …]` breaks the product on purpose; who notices?
 
 Each mutant is a small patch of a copy of the packages, run against the fastest tiers that should catch it. Tiers must
 pass without a mutant first. Ends with 1 when a mutant survives or its patch no longer applies.
@@ -89,21 +89,19 @@ FENCING = _pytest(
     "-k",
     "sqlite",
 )
-MACHINE = _pytest("state machine", "tests/conformance/store/test_order_machine.py", "-k", "test_on_sqlite_in_memory")
-SIMULATION = Tier(
-    "simulation", ("-m", "tests.faults.simulation", "--store", "sqlite", "--count", "120", "--until-failure")
-)
+MACHINE = _pytest("state machine", "tests/conformance/store/test_order_machine.py", "-k", "test_every_history")
+SIMULATION = Tier("simulation", ("-m", "tests.faults.simulation", "--count", "120", "--until-failure"))
 RESUMING = _pytest("agent tests", "tests/drone/agent/test_resume_at_every_entry.py")
 KEEPING = _pytest("worker tests", "tests/drone/worker/test_keeper.py", "tests/drone/worker/test_journal_writer.py")
 VIEWING = _pytest("feed tests", "tests/mcc/feed/test_order_streams.py")
 
-SQL = "mcc/store/sql"
+STORE = "mcc/store"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "workspaces are free for all",
         (
             Patch(
-                f"{SQL}/workspaces.py",
+                f"{STORE}/workspace_locks.py",
                 '{**wanted, "keys": hold.keys}).first() is not None:',
                 '{**wanted, "keys": hold.keys}).first() is ...:',
             ),
@@ -114,7 +112,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no epoch check on append",
         (
             Patch(
-                f"{SQL}/journal.py",
+                f"{STORE}/journal.py",
                 '_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq',
                 '_HELD = "s.order_id = b.order_id AND s.last_seq',
             ),
@@ -125,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no epoch check on finish",
         (
             Patch(
-                f"{SQL}/claims.py",
+                f"{STORE}/claims.py",
                 "if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:",
                 "if state.last_seq != ending.last_seq:",
             ),
@@ -136,9 +134,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "no intent before tools",
         (
             Patch(
-                "drone/agent/run.py",
-                "await self._write(*facts, *self._hands.starting(calls, self._rounds))",
-                "await self._write(*facts)",
+                "drone/agent/tool_calls.py",
+                "*self._outcome_unknown(open_reply), *self._starting(open_reply))",
+                "*self._outcome_unknown(open_reply))",
             ),
         ),
         (SIMULATION,),
@@ -172,16 +170,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "claim without lease check",
-        (Patch(f"{SQL}/claims.py", '                has_lease(database.time, sa.bindparam("by")),\n', ""),),
+        (Patch(f"{STORE}/claims.py", '                has_lease(database.time, sa.bindparam("by")),\n', ""),),
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(
         "hint before commit",
         (
             Patch(
-                "drone/worker/writer.py",
+                "drone/worker/journal.py",
                 "        batches = batches_of(group)\n",
-                "        batches = batches_of(group)\n        self._tell(batches, Appended())\n",
+                "        batches = batches_of(group)\n        self._publish(batches, Appended())\n",
             ),
         ),
         (SIMULATION,),
@@ -190,8 +188,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "takeover runs every open call again",
         (
             Patch(
-                "drone/agent/acting.py",
-                "if call.call_id not in finished and not (call.idempotent or self._is_resumable(call.name))",
+                "drone/agent/tool_calls.py",
+                "if call.call_id not in open_reply.finished and not (call.idempotent or self._is_resumable(call.name))",
                 "if False",
             ),
         ),
@@ -199,15 +197,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "lost model calls cost nothing",
-        (Patch("drone/agent/spending/budget.py", "for lost in past.lost:", "for lost in ():"),),
+        (
+            Patch(
+                "drone/agent/tree.py",
+                "        asked = max(0, call.reserved_tokens - output)\n",
+                "        asked = output = 0\n",
+            ),
+        ),
         (RESUMING, SIMULATION),
     ),
     Mutant(
         "order.finished twice possible",
         (
-            Patch(f"{SQL}/claims.py", "            if _was_finished(state, ending):", "            if False:"),
+            Patch(f"{STORE}/claims.py", "            if _was_finished(state, ending):", "            if False:"),
             Patch(
-                f"{SQL}/claims.py",
+                f"{STORE}/claims.py",
                 "if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:",
                 "if state.epoch != ending.epoch:",
             ),
@@ -221,14 +225,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "receipts never settled",
-        (Patch(f"{SQL}/endings.py", "    if state.control_seq:\n", "    if state.control_seq < 0:\n"),),
+        (Patch(f"{STORE}/endings.py", "    if state.control_seq:\n", "    if state.control_seq < 0:\n"),),
         (SIMULATION, CONFORMANCE),
     ),
     Mutant(
         "controls lost while no drone runs",
         (
             Patch(
-                f"{SQL}/claims.py",
+                f"{STORE}/claims.py",
                 "    seen = unsettled(controls, state.control_seq)\n",
                 "    seen = state.control_seq\n",
             ),
@@ -250,7 +254,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "hand-back loses the order",
         (
             Patch(
-                f"{SQL}/claims.py",
+                f"{STORE}/claims.py",
                 "status=OrderStatus.QUEUED, **release)",
                 "status=OrderStatus.WAITING, **release)",
             ),

@@ -1,4 +1,4 @@
-"""This room is for looking at the database of a running family from outside: who holds what, and how far it is."""
+"""Looking at the database of a running family from outside: who holds what, and how far it is."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""This room is for looking at single failpoints: one family, an order for each place and seed, and what became of them.
+"""Looking at single failpoints: one family, an order for each place and seed, and what became of them.
 
     python -m tests.faults.one_place [DIRECTORY] --database postgres --action kill9 --place F5 F10 --seeds 3 --first 40
 

@@ -1,4 +1,4 @@
-"""This room is for what a family of processes under test is made of."""
+"""What a family of processes under test is made of."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""This room is for the ports of a process under test, wrapped so that calls of theirs hit failpoints.
+"""The ports of a process under test, wrapped so that calls of theirs hit failpoints.
 
 Each wrapper passes on what it does not name, so that a port may grow without it.
 """
@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from drone.agent.journal import DeltaKind
 from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.ports import Ask, Call, DeltaKind, Listener, Model, Output, Reply, ToolSet
+from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.redacted import RedactedJournal
+from drone.agent.toolset import Call, Output, ToolSet
+from drone.agent.tree import TreeJournal
 from drone.models.registry import Models, Unusable
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.detected import Detected
+from drone.tools.environment_gate import Detected
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.journal import Entry, ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Appended, Batch, Claim, Ending, Placed, Swept
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
@@ -246,7 +249,8 @@ class FailingTools:
     async def call(self, call: Call) -> Output:
         output = await self.tools.call(call)
         journal = call.turn.journal if call.turn else None
-        journal = journal.journal if isinstance(journal, RedactedJournal) else journal
+        while isinstance(journal, RedactedJournal | TreeJournal):
+            journal = journal.journal
         await self.points.hit_async("F12", getattr(journal, "order_id", None))
         return output
 

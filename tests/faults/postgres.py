@@ -1,4 +1,4 @@
-"""This room is for a PostgreSQL of one's own, which can be stopped, and whose connections can be used up."""
+"""A PostgreSQL of one's own, which can be stopped, and whose connections can be used up."""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""This room is for scripts: seeded trees of agents, so that whatever happens to an order, what it must become is known.
+"""Scripts: seeded trees of agents, so that whatever happens to an order, what it must become is known.
 
 The prompt of an order carries everything (`prompt_of`), and each reply depends on nothing but the order, the agent's
 path in its tree and the number of the step; all three are read from the request itself (`asked`). So every repetition

@@ -1,4 +1,4 @@
-"""This room is for what a family stands on: a Redis of its own, a database of its own, links that can be made bad."""
+"""What a family stands on: a Redis of its own, a database of its own, links that can be made bad."""
 
 import asyncio
 import shutil

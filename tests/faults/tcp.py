@@ -1,4 +1,4 @@
-"""This room is for bad links: a TCP proxy on loopback, whose ways of failing are changed while connections run.
+"""Bad links: a TCP proxy on loopback, whose ways of failing are changed while connections run.
 
 One proxy stands in for one link. All methods are for the event loop that the proxy runs on.
 """

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from drone.agent.ports import Call
+from drone.agent.toolset import Call
 from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools
 from mcc.contracts.journal import Origin

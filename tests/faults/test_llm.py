@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
-from drone.agent.ports import Ask, DeltaKind, ModelError, Reply
+from drone.agent.model import Ask, ModelError, Reply
 from drone.models.anthropic import anthropic_model
 from drone.models.openai import openai_model
 from drone.models.remote import Endpoint

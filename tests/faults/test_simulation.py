@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from mcc.contracts.order import NewOrder
-from mcc.testing import FakeClock, MemoryStore
+from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled
 from tests.faults.simulation.watch import Watch
@@ -28,9 +28,8 @@ def test_whatever_a_seed_does_every_promise_is_kept(group: int) -> None:
     assert not failed, f"replay with: python -m tests.faults.simulation {' '.join(map(str, failed))}"
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
-def test_the_same_seed_plays_the_same_story(store: str) -> None:
-    first, second = simulate(17, store), simulate(17, store)
+def test_the_same_seed_plays_the_same_story() -> None:
+    first, second = simulate(17), simulate(17)
     assert first.story == second.story
     assert (first.entries, first.steps, first.counts) == (second.entries, second.steps, second.counts)
 
@@ -38,7 +37,7 @@ def test_the_same_seed_plays_the_same_story(store: str) -> None:
 def test_seeds_kill_freeze_and_take_over() -> None:
     total = Counter[str]()
     for seed in range(24):
-        total.update(simulate(seed, "memory").counts)
+        total.update(simulate(seed).counts)
     happened = ("kills", "freezes", "drains", "takeovers", "succeeded", "cancelled")
     in_workspaces = ("kept out of a workspace", "side by side in a workspace")
     assert all(total[what] for what in (*happened, *in_workspaces))
@@ -121,7 +120,7 @@ def test_a_loop_in_which_nothing_can_happen_any_more_says_so() -> None:
 
 
 def test_the_watch_notices_an_effect_without_an_intent() -> None:
-    store = MemoryStore()
+    store = temporary_store()
     order = store.orders.place(NewOrder(prompt="x"), principal="test").order
     watch = Watch(store)
     watch.placed(order, writes=True)

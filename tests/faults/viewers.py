@@ -1,4 +1,4 @@
-"""This room is for viewers: they watch orders over server-sent events, leave, come back, and log what they saw."""
+"""Viewers: they watch orders over server-sent events, leave, come back, and log what they saw."""
 
 import asyncio
 import random

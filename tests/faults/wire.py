@@ -1,4 +1,4 @@
-"""This room is for a scripted step as the bytes that a provider would stream: OpenAI's chunks, Anthropic's events."""
+"""A scripted step as the bytes that a provider would stream: OpenAI's chunks, Anthropic's events."""
 
 import json
 from collections.abc import Callable, Iterator

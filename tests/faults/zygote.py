@@ -1,4 +1,4 @@
-"""This room is for quick starts: a process that has imported a program once, and forks a new one whenever asked.
+"""Quick starts: a process that has imported a program once, and forks a new one whenever asked.
 
     python -m tests.faults.zygote tests.faults.drone_app     # requests are JSON lines on standard input
 
@@ -32,7 +32,7 @@ LOADED: Mapping[str, tuple[str, ...]] = {
         "celery.worker.consumer",
         "drone.models.anthropic",
         "drone.models.openai",
-        "drone.worker.pool",
+        "drone.worker.components",
         "kombu.transport.redis",
         "psycopg",
     ),

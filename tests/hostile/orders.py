@@ -7,9 +7,9 @@ import pytest
 
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Ask, WantedCall
-from drone.alone import order_from
+from drone.agent.model import Ask, WantedCall
 from drone.crew import Crew
+from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.settings import Settings

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.models.scripted import Said, call
-from mcc.configuration.agents import revoke, trust
+from mcc.configuration.trust import forget_agents, trust_agents
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentStarted
@@ -36,7 +36,9 @@ def checkout(folder: Path, files: Mapping[str, str], play: object = answers) -> 
 
 
 def agree(world: World, *files: str) -> None:
-    trust(world.trust, world.workspace.resolve(), {file: (world.workspace / file).read_bytes() for file in files})
+    trust_agents(
+        world.trust, world.workspace.resolve(), {file: (world.workspace / file).read_bytes() for file in files}
+    )
 
 
 def begun(world: World) -> dict[str, AgentStarted]:
@@ -102,7 +104,7 @@ async def test_the_word_for_one_root_is_none_for_another_with_the_same_file(tmp_
 async def test_a_word_that_was_taken_back_counts_no_longer(tmp_path: Path) -> None:
     world = checkout(tmp_path, {MASTER_FILE: TAKEN_OVER})
     agree(world, MASTER_FILE)
-    assert revoke(world.trust, world.workspace.resolve()) == (world.workspace.resolve() / MASTER_FILE,)
+    assert forget_agents(world.trust, world.workspace.resolve()) == (world.workspace.resolve() / MASTER_FILE,)
     assert not await is_taken_over(world)
 
 
@@ -111,6 +113,17 @@ async def test_words_that_others_may_have_written_are_none(tmp_path: Path) -> No
     agree(world, MASTER_FILE)
     world.trust.file.chmod(0o666)
     assert not await is_taken_over(world)
+    [said] = world.notes("definition_warning")
+    assert "it is not known whether anybody agreed" in said and "chmod go-w" in said
+
+
+async def test_words_that_cannot_be_read_are_none_and_that_is_told(tmp_path: Path) -> None:
+    world = checkout(tmp_path, {HELPER_FILE: HELPER}, delegates)
+    agree(world, HELPER_FILE)
+    world.trust.file.write_text("{")
+    await world.run()
+    [said] = world.notes("definition_warning")
+    assert "trust.json cannot be read" in said and "remove it, and trust anew" in said
 
 
 @pytest.mark.parametrize("agreed", [False, True])

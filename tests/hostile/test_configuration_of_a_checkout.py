@@ -15,7 +15,7 @@ from mcc.client.address import find
 from mcc.configuration.file import configuration
 from mcc.local.errors import UnusableDirectory
 from mcc.local.presence import Hold, Presence, find_family
-from mcc.local.programs import Household
+from mcc.local.programs import ChildCommands
 from mcc.settings import load
 from tests.hostile.checkout import DRONE, MCC, SECRETS, Thief, User, thief, user_in
 
@@ -144,7 +144,7 @@ def test_no_child_of_a_family_hears_what_a_checkout_may_not_say(user: User, trus
     inherited = {**user.environment, **SECRETS}
     run = user.home / "run"
     run.mkdir()
-    household = Household.of(load(inherited, directory=user.checkout), inherited, run, "unix:///s")
+    household = ChildCommands.of(load(inherited, directory=user.checkout), inherited, run, "unix:///s")
     service = told_in(user, household_environment(household, "api"), OF_THE_SERVICE)
     drone = told_in(user, household_environment(household, "drone"), OF_A_DRONE)
     flower = told_in(user, household_environment(household, "flower"), OF_FLOWER)
@@ -157,7 +157,7 @@ def test_no_child_of_a_family_hears_what_a_checkout_may_not_say(user: User, trus
         assert (told["redis_url"], told["database_url"]) == ("unix:///s", f"sqlite:///{user.data / 'mcc.db'}")
         assert told["data_dir"] == str(user.data) and not told["prompts_dir"]
     for told in (drone, flower):
-        assert told["slots"] == 200 and told["openai_base_url"] is None
+        assert told["slots"] == 200 and told["base_urls"] == {}
         own = told["models"]["own"]
         assert (own["provider"], own["base_url"], own["api_key_env"]) == ("anthropic", None, None)
         assert (own["fallback"], own["send_key_to_other_host"]) == ([], False)
@@ -175,13 +175,13 @@ def test_a_directory_s_name_allows_no_other_directory(user: User, monkeypatch: p
     run = user.home / "run"
     run.mkdir()
     inherited = user.environment
-    household = Household.of(load(inherited, directory=here), inherited, run, "unix:///s")
+    household = ChildCommands.of(load(inherited, directory=here), inherited, run, "unix:///s")
     service = told_in(user, household_environment(household, "api"), OF_THE_SERVICE)
     drone = told_in(user, household_environment(household, "drone"), OF_A_DRONE)
     assert (service["workspace_roots"], drone["workspace_roots"]) == (str(here), [str(here)])
 
 
-def household_environment(household: Household, child: str) -> Mapping[str, str]:
+def household_environment(household: ChildCommands, child: str) -> Mapping[str, str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         commands = {
             "api": household.api(listening),
@@ -213,7 +213,7 @@ def test_what_changed_since_it_was_trusted_does_not_count_until_it_is_trusted_ag
     assert defaults(user) == "first"
     user.finds('[defaults]\nmodel = "second"\n')
     found = configuration(user.environment, user.checkout, user.data)
-    assert (found.trusted, found.tables) == (None, {}) and "changed since it was trusted" in found.told
+    assert (found.trusted, found.tables) == (None, {}) and "changed since it was trusted" in found.summary
     assert user.runs(*MCC, "config", "trust", "mcc.toml").returncode == 0
     assert defaults(user) == "second"
     assert user.runs(*MCC, "config", "trust", "--forget", str(file)).returncode == 0
@@ -235,7 +235,7 @@ def test_what_others_may_have_written_into_the_list_of_the_trusted_makes_nothing
     user.trusts()
     user.config.chmod(0o777)
     found = configuration(user.environment, user.checkout, user.data)
-    assert found.trusted is None and "written by others" in found.told
+    assert found.trusted is None and "written by others" in found.summary
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_trusted_file_never_moves_a_key_to_another_provider(user: User, own: s
     found = configuration(user.environment, user.checkout, user.data)
     fast = found.table("models")["fast"]
     assert (fast["provider"], fast["model"]) == ("anthropic" if moves else "openai", "other")
-    assert moves == ("[models.fast] provider" not in found.told)
+    assert moves == ("[models.fast] provider" not in found.summary)
 
 
 @pytest.mark.parametrize("own", ['provider = "scripted"\nmodel = "own.json"', 'provider = "offline"', ""])
@@ -283,7 +283,7 @@ def test_a_trusted_file_names_no_file_that_a_drone_reads(user: User, own: str, w
     play = found.table("models").get("play", {})
     assert (play.get("provider"), play.get("model")) != ("scripted", "/dev/zero")
     assert "scripted" in own or play.get("provider") != "scripted"
-    assert ("[models.play] model" in found.told) == ("scripted" in own + wished)
+    assert ("[models.play] model" in found.summary) == ("scripted" in own + wished)
 
 
 def test_a_name_in_a_checkout_s_file_does_not_reach_the_terminal_as_it_is(user: User) -> None:

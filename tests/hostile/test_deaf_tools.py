@@ -9,12 +9,12 @@ import pytest
 from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Call, Output
 from drone.agent.spending.budget import Budget
 from drone.agent.threads import Pools
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
-from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools, tool
+from drone.tools.wrappers import Timed
 from mcc.contracts.journal import Origin, Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage

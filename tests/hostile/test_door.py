@@ -17,7 +17,7 @@ from mcc.api.app import build_app
 from mcc.api.door import Door
 from mcc.api.problems import Refusal
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,7 @@ def test_an_origin_that_is_none_is_refused_as_another_one(door: Door, origin: st
 
 async def test_no_order_is_placed_by_a_host_that_spells_an_open_path(tmp_path: Path) -> None:
     """The whole application is called as a server calls it, with what no server checks."""
-    store = MemoryStore()
+    store = temporary_store()
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     answers: list[int] = []
 
@@ -203,7 +203,7 @@ HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     ids=["10,000 at once", "10,000 in parts", "one long", "150 short"],
 )
 def test_too_many_or_too_long_headers_are_told_as_such(tmp_path: Path, parts: tuple[bytes, ...]) -> None:
-    with Served(MemoryStore(), tmp_path) as served:
+    with Served(temporary_store(), tmp_path) as served:
         head, _, body = answered(served.port, *parts).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 431 ")
         assert b"application/problem+json" in head and json.loads(body)["status"] == 431
@@ -211,6 +211,6 @@ def test_too_many_or_too_long_headers_are_told_as_such(tmp_path: Path, parts: tu
 
 
 def test_what_is_no_request_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with Served(MemoryStore(), tmp_path) as served:
+    with Served(temporary_store(), tmp_path) as served:
         told = answered(served.port, b"\x16\x03\x01 not for this port\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 400 ") and b"application/problem+json" in told

@@ -6,14 +6,14 @@ import httpx
 
 from mcc.api.app import build_app
 from mcc.settings import Settings, load
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 
 ORDERS = "/api/v1/orders"
 
 
 async def test_past_the_bound_a_caller_is_asked_to_wait_and_a_known_key_still_answered(tmp_path: Path) -> None:
-    store = MemoryStore(max_queued=2)
+    store = temporary_store(max_queued=2)
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)

@@ -12,8 +12,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.settings import Settings
 from mcc.store.migrate import upgrade
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.store import Store, open_store
 from mcc.testing import FakeClock
 from mcc.testing.served import TOKEN
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started

@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.ports import Call, WantedCall
+from drone.agent.model import WantedCall
 from drone.agent.report import Report
+from drone.agent.toolset import Call
 from drone.models.json_text import arguments
 from drone.models.scripted import Line, call
 from drone.sandbox.paths import Workspace
@@ -22,7 +23,8 @@ from mcc.api.app import build_app
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import GateChecked, Origin, ToolStarted
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 from tests.drone.agent.lone import Lone
 
@@ -37,11 +39,11 @@ TWICE = [
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> Store:
+    return temporary_store()
 
 
-async def posted(store: MemoryStore, directory: Path, body: str) -> httpx.Response:
+async def posted(store: Store, directory: Path, body: str) -> httpx.Response:
     app = build_app(Settings(data_dir=directory), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     transport = httpx.ASGITransport(app=app)
@@ -50,19 +52,19 @@ async def posted(store: MemoryStore, directory: Path, body: str) -> httpx.Respon
 
 
 @pytest.mark.parametrize("body", TWICE)
-async def test_a_body_with_a_key_twice_is_refused_in_a_sentence(store: MemoryStore, tmp_path: Path, body: str) -> None:
+async def test_a_body_with_a_key_twice_is_refused_in_a_sentence(store: Store, tmp_path: Path, body: str) -> None:
     answer = await posted(store, tmp_path, body)
     assert answer.status_code == 422 and "stands twice" in answer.json()["detail"]
     assert not store.orders.list(limit=1).items
 
 
-async def test_the_same_key_in_different_objects_is_no_repetition(store: MemoryStore, tmp_path: Path) -> None:
+async def test_the_same_key_in_different_objects_is_no_repetition(store: Store, tmp_path: Path) -> None:
     schema = '{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}'
     assert (await posted(store, tmp_path, f'{{"prompt": "x", "result_schema": {schema}}}')).status_code == 201
 
 
 @pytest.mark.parametrize("part", ['"priority": true', '"limits": {"rounds": true}', '"limits": {"wall_seconds": true}'])
-async def test_true_is_no_number_in_a_body(store: MemoryStore, tmp_path: Path, part: str) -> None:
+async def test_true_is_no_number_in_a_body(store: Store, tmp_path: Path, part: str) -> None:
     assert (await posted(store, tmp_path, f'{{"prompt": "x", {part}}}')).status_code == 422
 
 

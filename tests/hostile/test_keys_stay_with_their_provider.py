@@ -11,15 +11,14 @@ import pytest
 from pydantic import SecretStr
 
 from drone.agent.messages import UserMessage
-from drone.agent.ports import Ask, ModelError
-from drone.models.providers import KNOWN
+from drone.agent.model import Ask, ModelError
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings, load
-from mcc.cli.examination import ROUND
-from mcc.cli.findings import Patient
-from mcc.configuration.provider_keys import HOSTS, refusal
-from mcc.local.programs import Household
+from mcc.configuration.providers import HOSTS, PROVIDERS, refusal
+from mcc.doctor.examination import CHECKS
+from mcc.doctor.installation import Installation
+from mcc.local.programs import ChildCommands
 from mcc.settings import load as load_service
 from tests.hostile.checkout import SECRETS
 
@@ -124,7 +123,7 @@ async def test_a_file_that_names_a_provider_s_address_does_not_send_the_key_ther
     (tmp_path / "mcc.toml").write_text(f'[drone]\nopenai_base_url = "{ELSEWHERE}"\n')
     keys = {"OPENAI_API_KEY": SecretStr(KEY)}
     told = load(data_dir=tmp_path, keys=keys)
-    assert told.openai_base_url == ELSEWHERE
+    assert told.base_urls == {"openai": ELSEWHERE}
     assert await sent(told, "openai/m") == []
     monkeypatch.setenv("OPENAI_BASE_URL", ELSEWHERE)
     assert [str(one.url) for one in await sent(load(data_dir=tmp_path, keys=keys), "openai/m")] == [
@@ -139,7 +138,7 @@ async def test_a_key_does_not_follow_a_redirect() -> None:
 
 
 def test_every_provider_that_is_known_by_name_has_hosts_for_its_key() -> None:
-    for one in KNOWN:
+    for one in PROVIDERS:
         if one.key_name:
             assert refusal(one.key_name, one.base_url, None) is None
             assert one.key_name in HOSTS and refusal(one.key_name, ELSEWHERE, None)
@@ -150,17 +149,17 @@ def test_the_doctor_tells_a_model_whose_key_would_go_elsewhere(tmp_path: Path) -
         f'[models.fast]\nprovider = "openai"\nmodel = "m"\nbase_url = "{ELSEWHERE}"\napi_key_env = "OPENAI_API_KEY"\n'
     )
     environ = {"MCC_DATA_DIR": str(tmp_path), "OPENAI_API_KEY": KEY}
-    found = list(ROUND["keys"](Patient(load_service(environ, directory=tmp_path), environ, "", 1.0)))
+    found = list(CHECKS["keys"](Installation(load_service(environ, directory=tmp_path), environ, "", 1.0)))
     assert any(one.state == "warning" and "gateway.example" in one.detail for one in found)
     assert KEY not in str(found)
     named = environ | {"OPENAI_BASE_URL": ELSEWHERE}
-    found = list(ROUND["keys"](Patient(load_service(named, directory=tmp_path), named, "", 1.0)))
+    found = list(CHECKS["keys"](Installation(load_service(named, directory=tmp_path), named, "", 1.0)))
     assert all(one.state == "ok" for one in found)
 
 
 def test_only_drones_are_given_what_could_be_a_key(tmp_path: Path) -> None:
     inherited = {"PATH": "/bin", "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "PGPASSWORD": "pg", **SECRETS}
-    here = Household.of(load_service(inherited, directory=tmp_path), inherited, tmp_path, "unix:///s")
+    here = ChildCommands.of(load_service(inherited, directory=tmp_path), inherited, tmp_path, "unix:///s")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         others: list[Mapping[str, str]] = [
             here.api(listening).environment,

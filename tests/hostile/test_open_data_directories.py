@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.database import upgrade_database
-from mcc.local.privacy import make_private
-from mcc.store.sql import open_store
+from mcc.local.data_dir import make_private
+from mcc.local.readiness import upgrade_database
+from mcc.store.store import open_store
 
 OURS = (
     "token",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Call, Output
+from drone.agent.toolset import Call, Output
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.environment import detection_tool

@@ -10,16 +10,15 @@ from threading import Event
 import pytest
 
 from drone.agent.definitions import Definitions
-from drone.agent.ports import Output
+from drone.agent.toolset import Output
 from drone.sandbox.aside import Aside
 from drone.sandbox.paths import Workspace
-from drone.tools.agent_files import agent_files
-from drone.tools.agents_aside import AgentReader
+from drone.tools.agent_files import AgentReader, agent_files
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
-from drone.tools.ignored import Ignored, IgnoreReader, answering
+from drone.tools.ignore_reader import Ignored, IgnoreReader, answering
+from drone.tools.rules_and_skills import SkillTools
 from drone.tools.search import search_tool
-from drone.tools.skills import SkillTools
 from drone.tools.tool import ToolContext
 from drone.tools.walk import Walk
 from mcc.contracts.journal import Origin

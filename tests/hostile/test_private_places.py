@@ -238,6 +238,13 @@ MOUNTED = {
     "something is mounted inside of the data": ("mount -t tmpfs none home/data/run", "home", "home/data"),
     "one private place lies in another": ("true", "home", "home/data home/data/run"),
     "a file of the data is a link to one outside": ("ln -s ../key home/data/token2", "home", "home/data"),
+    "a file of the data has a second name in the workspace": (
+        "mkdir work/a && ln home/data/token work/a/b",
+        "work",
+        "home/data",
+    ),
+    "a file of the data has a second name beside it": ("ln home/data/run/key home/notes", "home", "home/data"),
+    "a private file has a second name": ("ln home/data/token home/notes", "home", "home/data/token home/data/run"),
     "the data lie among the system's programs": (
         "mount -t tmpfs none /usr/src && mv home/data /usr/src/",
         "home",

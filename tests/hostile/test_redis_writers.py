@@ -9,8 +9,8 @@ import pytest
 import redis
 from celery.worker.control import Panel
 
-from drone.worker.consumer import OBEYED, handlers
-from drone.worker.inbox import MAX_MESSAGE_BYTES, Message, Unacceptable
+from drone.worker.components import OBEYED, handlers
+from drone.worker.redis_transport import MAX_MESSAGE_BYTES, Message, Unacceptable
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import make_app, queue_keys

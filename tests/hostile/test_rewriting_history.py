@@ -13,7 +13,7 @@ from psycopg import sql
 
 from mcc.contracts.order import NewOrder
 from mcc.store.migrate import upgrade
-from mcc.store.sql import open_store
+from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone
 from tests.journey.conftest import SERVER
 

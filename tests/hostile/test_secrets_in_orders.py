@@ -21,17 +21,20 @@ from pydantic import SecretStr
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import UserMessage
-from drone.agent.past import Past
-from drone.agent.ports import Ask, ModelError, WantedCall
-from drone.alone import order_from
+from drone.agent.model import Ask, ModelError, WantedCall
+from drone.agent.tree import Tree
 from drone.crew import Crew
+from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
+from drone.tools.files import read_file
+from drone.tools.manifests import entry_points
+from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext
+from drone.worker.app import TaskBroke, run_order
 from drone.worker.logs import set_up
-from drone.worker.task import TaskBroke, run_order
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ModelReplied, Origin, Thought
@@ -41,8 +44,8 @@ from mcc.contracts.status import OrderStatus
 from mcc.redaction import MARK, Redactor
 from mcc.settings import load
 from mcc.store.migrate import upgrade
-from mcc.store.sql.store import open_store
-from mcc.testing import MemoryStore
+from mcc.store.store import open_store
+from mcc.testing import temporary_store
 from mcc.testing.served import Served
 from tests.drone.worker.bench_of_orders import Bench
 from tests.hostile.orders import MASTER
@@ -87,6 +90,48 @@ def test_a_search_that_shows_a_part_of_a_line_shows_no_part_of_a_key(tmp_path: P
     for pattern in ("x+", f"{TOKEN[-4:]}|more", ".{120}$"):
         assert TOKEN[:10] not in (said := Redactor([TOKEN]).text(search_tool(None)(where, pattern)))
         assert TOKEN[-10:] not in said
+
+
+def shown_by(tool: str, folder: Path, said: str) -> str:
+    """What a tool makes of a text that is longer than it shows."""
+    where = ToolContext("call", Origin(record_id="r", agent="master"), Workspace(folder))
+    match tool:
+        case "read_file":
+            (folder / "one-line").write_text(said)
+            return read_file(where, "one-line")
+        case "rules_list":
+            (folder / "AGENTS.md").write_text(f"# {said}\n")
+            return rules_list(where)
+        case "rules_read":
+            (folder / "AGENTS.md").write_text(said)
+            return rules_read(where, "AGENTS.md")
+        case "skills_list":
+            place = folder / ".mcc" / "skills" / "leak" / "SKILL.md"
+            place.parent.mkdir(parents=True)
+            place.write_text(f"---\nname: leak\ndescription: {said}\n---\nText\n")
+            return SkillTools(()).skills_list(where).content
+        case _:
+            (point,) = entry_points("package.json", json.dumps({"scripts": {"start": said}}))
+            return point.target
+
+
+@pytest.mark.parametrize("inside", [4, 20, 39])
+@pytest.mark.parametrize(
+    ("tool", "most"),
+    [
+        ("read_file", 196_608),
+        ("rules_list", 200),
+        ("rules_read", RULE_BYTES),
+        ("skills_list", 500),
+        ("environment_detect", 300),
+    ],
+)
+def test_a_cut_that_goes_through_a_key_shows_no_part_of_it(tmp_path: Path, tool: str, most: int, inside: int) -> None:
+    before = "word " * ((most - inside) // 5)
+    said = f"{before}{'x' * (most - inside - len(before) - 1)} {TOKEN} {'word ' * (5_000 if most > 1_000 else 200)}"
+    shown = Redactor([TOKEN]).text(shown_by(tool, tmp_path, said))
+    assert "word" in shown
+    assert TOKEN[:4] not in shown
 
 
 def settings_in(folder: Path, **more: Any) -> Settings:
@@ -179,7 +224,7 @@ def log() -> Iterator[io.StringIO]:
 
 
 async def told_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
-    await bench.teller.flush()
+    await bench.broadcaster.flush()
     with sqlite3.connect(bench.folder / "mcc.db") as database:
         # The order's own row keeps the prompt as its person wrote it, to be retried and compared, and so does the title
         # that its session has of it; nothing else does.
@@ -200,7 +245,7 @@ async def told_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
         database="\n".join(rows),
         record=record,
         events=events + journal,
-        hints="".join(delta.text for delta in bench.ears.deltas) + "".join(map(str, bench.ears.told)),
+        hints="".join(delta.text for delta in bench.ears.deltas) + "".join(map(str, bench.ears.published)),
         log=log.getvalue(),
         asked="\n".join(map(repr, bench.model.asks)),
     )
@@ -209,7 +254,7 @@ async def told_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
 async def test_nothing_of_a_secret_is_kept_or_told(tmp_path: Path, log: io.StringIO) -> None:
     async with Leaky(tmp_path, ScriptedModel(reading)) as bench:
         order = bench.place(PROMPT, workspace=str(tmp_path / "workspace"))
-        done = await bench.runner.work(order.id, drone="d1")
+        done = await bench.runner.work(order.id)
         logging.getLogger("somebody").error("it met %s", KEY)
         try:
             raise RuntimeError(TOKEN)
@@ -233,7 +278,7 @@ async def test_the_words_of_an_error_and_of_people_have_no_secret_either(tmp_pat
         order = bench.place("go")
         message = NewControl(message=f"use {FLOWER}", reason=f"since {TOKEN}")
         bench.store.controls.request(order.id, ControlKind.STEER, message, principal="test")
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
         asked = [message.text for message in bench.model.asks[0].messages if isinstance(message, UserMessage)]
         kept = bench.store.orders.get(order.id)
         entries = b"\n".join(map(to_json, bench.journal(order.id))).decode()
@@ -253,7 +298,7 @@ async def test_a_run_that_goes_on_asks_what_the_first_one_asked(tmp_path: Path) 
     kept = whole.entries[: last - 1]
     rest = MemoryJournal(order.id, entries=kept)
     rest.texts.update(whole.texts)
-    await crew(settings, again).run(order, journal=rest, past=Past.of(kept))
+    await crew(settings, again).run(order, journal=rest, tree=Tree.of(kept))
     assert again.asks[0].system == first.asks[1].system
     assert again.asks[0].messages == first.asks[1].messages
     assert MARK in repr(again.asks[0].messages)
@@ -271,7 +316,7 @@ async def test_the_turns_before_are_shown_without_secrets(tmp_path: Path) -> Non
 async def test_an_error_of_ours_is_told_without_secrets() -> None:
     async with Bench(redactor=lambda: Redactor(["the crew is broken"])) as bench:
         order = bench.place("break")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         finished = bench.journal(order.id)[-1].data
         kept = bench.store.orders.get(order.id)
     assert kept.detail is not None and kept.detail.endswith(f"RuntimeError: {MARK}")
@@ -293,7 +338,7 @@ def test_celery_is_told_of_an_error_without_secrets() -> None:
 
 
 async def test_what_people_ask_of_an_order_that_nobody_runs_has_no_secret(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = temporary_store()
     order = store.orders.place(NewOrder(prompt="go"), principal="operator").order
     settings = load({"MCC_TOKEN": TOKEN}, data_dir=tmp_path)
     with Served(store, tmp_path, settings=settings) as served:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Call, Output
+from drone.agent.toolset import Call, Output
 from drone.sandbox.paths import Workspace
 from drone.tools.files import read_file
 from drone.tools.tool import FunctionTools, ToolFailed, tool

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from drone.agent.memory import MemoryJournal
-from drone.watching import watcher
+from drone.terminal import watcher
 from mcc.cli.main import app
 from mcc.contracts.journal import AgentStep, Origin
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
 from mcc.view.clean import clean, clean_json
@@ -57,7 +57,7 @@ def test_text_for_a_terminal_keeps_what_can_be_seen() -> None:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str, str]]:
     """A service with an order that is hostile wherever text can be, its id and that of its session."""
-    store = MemoryStore()
+    store = temporary_store()
     new = NewOrder(prompt=NASTY.replace("\x00", ""), labels=("a\u202eb\x9b",))
     order = store.orders.place(new, principal="operator").order
     held = HandDrone(store).claim(order.id)

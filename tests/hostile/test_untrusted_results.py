@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.ports import Ask, WantedCall
+from drone.agent.model import Ask, WantedCall
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox

@@ -1,4 +1,4 @@
-"""This room is for the family under test: real Redis, real Celery workers, a real database, scripted models."""
+"""The family under test: real Redis, real Celery workers, a real database, scripted models."""
 
 import http.server
 import json
@@ -15,8 +15,7 @@ import pytest
 from psycopg import sql
 
 from mcc.client import MCC
-from mcc.local.family import Family
-from mcc.local.housed import housed
+from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 from tests.journey.script import HARBOUR, LONG, REFUSED, SCRIPT, write_harbour
@@ -35,7 +34,7 @@ class House:
     token: str
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     data_dir = tmp_path_factory.mktemp("family")
     with database(request.param, data_dir) as url, refusing_provider() as provider:
@@ -53,7 +52,7 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         )
         staff = Staff(drones=2, slots=20, flower=False)
         family = Family(settings, staff, purpose="run", environment={**environment, "REFUSED_KEY": "wrong"})
-        with housed(family), MCC(family.url, token=family.token) as mcc:
+        with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
             yield House(family, mcc, workspace, family.token)
 
 

@@ -1,12 +1,12 @@
-"""This room is for the tree that a journey must leave, built from the script and the tools, without journal or fold."""
+"""The tree that a journey must leave, built from the script and the tools, without journal or fold."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.ports import Call
+from drone.agent.toolset import Call
 from drone.tools.catalog import Toolbox
-from drone.tools.timed import Timed
+from drone.tools.wrappers import Timed
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Origin
 from mcc.contracts.record import ChatRecord, ToolStep

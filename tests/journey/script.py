@@ -1,4 +1,4 @@
-"""This room is for what the scripted model says in journeys, and for the workspace that it says it about."""
+"""What the scripted model says in journeys, and for the workspace that it says it about."""
 
 from pathlib import Path
 from typing import Any

@@ -19,8 +19,7 @@ from mcc.contracts.journal import AgentStarted, Entry, OrderWaiting
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.local.family import Family
-from mcc.local.housed import housed
+from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 from tests.journey.conftest import FOREIGN
@@ -95,7 +94,7 @@ stream = false
         settings = load(data_dir=data_dir, host="127.0.0.1", port=0, workspace_roots=(workspace,))
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         family = Family(settings, Staff(drones=1, slots=1, flower=False), purpose="run", environment=environment)
-        with housed(family), MCC(family.url, token=family.token) as mcc:
+        with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
             yield House(family, mcc, workspace, data_dir, provider)
 
 

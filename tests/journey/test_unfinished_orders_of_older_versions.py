@@ -12,8 +12,7 @@ from mcc.client import MCC
 from mcc.contracts.journal import ControlApplied, Entry, GateChecked, ModelReplied, ToolFinished, ToolStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
-from mcc.local.family import Family
-from mcc.local.housed import housed
+from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 from tests.fixtures.unfinished import said
@@ -55,10 +54,10 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     settings = load(environ={}, data_dir=data_dir, host="127.0.0.1", port=0, workspace_roots=(workspace,))
     idle = Family(settings, Staff(drones=0, flower=False), purpose="look", environment=environment)
-    with housed(idle), MCC(idle.url, token=idle.token) as mcc:
+    with family_in_thread(idle), MCC(idle.url, token=idle.token) as mcc:
         before = {order.id: list(mcc.orders.journal(order.id)) for order in mcc.orders.list(limit=50).items}
     family = Family(settings, Staff(drones=1, slots=10, flower=False), purpose="run", environment=environment)
-    with housed(family), MCC(family.url, token=family.token) as mcc:
+    with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
         yield Found(mcc, before)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports import Ask, WantedCall
+from drone.agent.model import Ask, WantedCall
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus

@@ -10,14 +10,20 @@ import pytest
 
 import drone
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Ask, Call, ModelError, Output
+from drone.agent.model import (
+    Ask,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
 from drone.agent.report import Report
+from drone.agent.toolset import Call, Output
 from drone.models.fallback import Fallback
-from drone.models.remembered import Remembering
 from drone.models.retry import Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.redacted import Redacted
 from drone.tools.tool import FunctionTools, declaration_of, tool
+from drone.tools.wrappers import Redacted
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Entry
 from mcc.contracts.record import RecordStatus
@@ -402,9 +408,21 @@ async def test_redaction_and_dynamic_tools_are_wrappers_and_tool_sets_like_other
     assert not any("topsecret" in entry.model_dump_json() for entry in journal.entries)
 
 
+class Cached:
+    def __init__(self, model: Model) -> None:
+        self._model, self.name = model, model.name
+        self._replies: dict[object, Reply] = {}
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        question = (ask.system, tuple(map(repr, ask.messages)))
+        if question not in self._replies:
+            self._replies[question] = await self._model.ask(ask, listener)
+        return self._replies[question]
+
+
 async def test_a_response_cache_is_a_model_around_a_model() -> None:
     model = ScriptedModel(["Once."])
-    agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=Remembering(model))
+    agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=Cached(model))
     reports: list[Report] = [await agent.run("the same") for _ in range(2)]
     assert [report.text for report in reports] == ["Once.", "Once."] and len(model.asks) == 1
 

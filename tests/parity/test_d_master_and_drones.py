@@ -5,14 +5,14 @@ import os
 import threading
 from pathlib import Path
 
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.models.scripted import Said, call
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.testing import temporary_store
 from mcc.testing.clock import FakeClock
-from mcc.testing.store import MemoryStore
 from tests.parity.world import World, calls
 
 
@@ -100,7 +100,7 @@ async def test_a_record_has_its_steps_with_times_its_status_and_its_figures(tmp_
 
 def test_drones_are_listed_with_what_they_have_and_when_they_were_last_heard() -> None:
     clock = FakeClock()
-    store = MemoryStore(clock)
+    store = temporary_store(clock)
     drone = Registration(
         incarnation="i", name="alpha", pid=7, host="here", version="1", queues=("default",), slots=4, sandbox="bwrap"
     )
@@ -113,7 +113,7 @@ def test_drones_are_listed_with_what_they_have_and_when_they_were_last_heard() -
 
 
 def test_the_first_prompt_names_the_session() -> None:
-    store = MemoryStore()
+    store = temporary_store()
     placed = store.orders.place(NewOrder(prompt="Count the gulls\nand the terns"), principal="ann")
     again = NewOrder(prompt="Again", session_id=placed.order.session_id)
     store.orders.place(again, principal="ann")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import drone
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.models.scripted import Said, call
-from mcc.configuration.agents import trust
+from mcc.configuration.trust import trust_agents
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from tests.parity.world import OneModel, World, calls, piece, team
@@ -100,7 +100,7 @@ async def test_definitions_are_markdown_in_scopes_and_the_nearest_wins_without_w
         return "Seen."
 
     world = World(tmp_path, play, files=files)
-    trust(world.trust, world.workspace.resolve(), {".mcc/agents/explore.md": own.encode()})
+    trust_agents(world.trust, world.workspace.resolve(), {".mcc/agents/explore.md": own.encode()})
     assert (await world.run()).status is OrderStatus.SUCCEEDED
     (child,) = world.record.subagent_history
     assert child.status is RecordStatus.COMPLETED and "read_file" in child.tools and "write_file" not in child.tools
@@ -130,7 +130,7 @@ async def test_several_at_once_and_one_failure_never_drops_the_others(tmp_path: 
 
 
 def _word(ask: Ask) -> Said:
-    from drone.agent.ports import ModelError
+    from drone.agent.model import ModelError
 
     prompt = ask.messages[0].text  # type: ignore[union-attr]
     return ModelError("It is down.") if prompt == "task 3" else f"did {prompt}"

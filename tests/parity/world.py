@@ -1,4 +1,4 @@
-"""This room is for one order on a real crew: shipped agents and tools, a model that says what a test wrote."""
+"""One order on a real crew: shipped agents and tools, a model that says what a test wrote."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Any
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.ports import Ask, Model, WantedCall
-from drone.alone import order_from
+from drone.agent.model import Ask, Model, WantedCall
 from drone.crew import Crew
+from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
 from mcc.configuration.trust import TrustStore

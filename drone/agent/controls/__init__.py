@@ -1,1 +1,1 @@
-"""This room is for what people ask of running agents, and how it reaches them."""
+"""What people ask of running agents, and how it reaches them."""

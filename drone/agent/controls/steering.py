@@ -1,4 +1,4 @@
-"""This room is for steering a turn from the program that runs it, in words: no service, no store."""
+"""Steering a turn from the program that runs it, in words: no service, no store."""
 
 from drone.agent.turn import Turn
 from mcc.contracts.control import Control, ControlKind, SteerMode
@@ -16,8 +16,8 @@ class Steering:
     """
 
     def __init__(self, turn: Turn) -> None:
-        self._bridge = turn.bridge
-        self._bridge.receipts = self
+        self._router = turn.router
+        self._router.receipts = self
         self._asked: dict[str, Control] = {}
 
     @property
@@ -79,16 +79,16 @@ class Steering:
             requested_at=now(),
         )
         self._asked[control.id] = control
-        if why := await self._bridge.take(control):
+        if why := await self._router.take(control):
             self._settle(control.id, refused=why)
         return self._asked[control.id]
 
     def applied(self, control_id: str, seq: int) -> None:
-        """For the bridge."""
+        """For the router."""
         self._settle(control_id, applied_seq=seq, applied_at=now())
 
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
-        """For the bridge."""
+        """For the router."""
         self._settle(control_id, refused=why)
 
     def _settle(self, control_id: str, **how: object) -> None:

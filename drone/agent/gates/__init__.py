@@ -1,1 +1,1 @@
-"""This room is for what an agent hands in, and who decides whether it is good."""
+"""What an agent hands in, and who decides whether it is good."""

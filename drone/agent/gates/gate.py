@@ -1,4 +1,4 @@
-"""This room is for the gate: what an agent hands in is checked, sent back with reasons, or accepted as its result."""
+"""The gate: what an agent hands in is checked, sent back with reasons, or accepted as its result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,18 @@ from typing import Protocol
 from drone.agent.gates.receipts import Receipt
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap, no_object
-from drone.agent.ports import Output
+from drone.agent.record import RecordState
 from drone.agent.report import GateFailed, Report
-from drone.agent.spoken import REPLY
 from drone.agent.threads import OwnThreads
-from mcc.contracts.journal import GateChecked, Outcome, ToolFinished
+from drone.agent.toolset import Output
+from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE
+from mcc.contracts.journal import GateChecked, Outcome
 from mcc.contracts.record import RecordStatus, ToolCall
 from mcc.contracts.usage import Usage
 from mcc.rules.report import few
 
 ATTEMPTS = 5
 """Results that may be handed in before the run has failed."""
-
-VALIDATE = "validate"
 
 TOLD = 20
 """Errors of one check that are told."""
@@ -82,19 +81,15 @@ class Gate(Protocol):
 
 
 class Finish:
-    """The gate of one run: counts the attempts and keeps what was accepted."""
+    """The gate of one run, whose `state` counts the attempts. Keeps what it has accepted here."""
 
-    def __init__(self, gate: Gate, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, gate: Gate, state: RecordState, attempts: int = ATTEMPTS) -> None:
         self._gate = gate
+        self._state = state
         self._attempts = attempts
         self._specs = tuple(gate.specs())
         self._names = {spec.name for spec in self._specs}
-        self._sent_to_try = False
-        self._only_replied = False
-        self.tried = 0
-        self.accepted: Verdict | None = None
-        self.accepted_before: ToolCall | None = None
-        """The call whose result was accepted under an earlier drone, when nothing came after it."""
+        self._verdicts: dict[str, Verdict] = {}
 
     def owns(self, name: str) -> bool:
         return name in self._names
@@ -102,27 +97,41 @@ class Finish:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._specs
 
+    @property
+    def tried(self) -> int:
+        return self._state.gate.tried
+
+    def verdict(self, accepted: ToolCall) -> Verdict | None:
+        """What was accepted with this call; None when that was under another drone: it must be judged again."""
+        return self._verdicts.get(accepted.call_id)
+
     async def call(self, call: ToolCall, evidence: Evidence) -> tuple[GateChecked | None, Output]:
         """The check as an entry, and what the model is told; no entry when nothing was checked."""
-        if self.accepted is not None:
+        if self._state.gate.accepted is not None:
             return None, _told("The result is accepted already; nothing more is needed.", error=True)
         if self.tried >= self._attempts:
             return None, _told(
-                f"Not looked at: the result was refused {self.tried} times.{self._chances()}", error=True
+                f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}", error=True
             )
         verdict = await self._judged(call, evidence)
         if call.name == VALIDATE:
             good = f"This would be accepted. Hand it in with {self._gate.finish}."
-            return self._checked(call, verdict), _told(
-                good if verdict.ok else _complaint(verdict), error=not verdict.ok
-            )
-        self.tried += 1
-        self._only_replied = False
+            said = good if verdict.ok else _complaint(verdict)
+            return _checked(call.name, self.tried, verdict), _told(said, error=not verdict.ok)
+        attempt = self.tried + 1
         if verdict.ok:
-            self.accepted = verdict
-            return self._checked(call, verdict), _told("Accepted.")
-        self._sent_to_try = self._sent_to_try or _TRY_FIRST in verdict.errors
-        return self._checked(call, verdict), _told(_complaint(verdict) + self._chances(), error=True)
+            self._verdicts[call.call_id] = verdict
+            return _checked(call.name, attempt, verdict), _told("Accepted.")
+        return _checked(call.name, attempt, verdict), _told(_complaint(verdict) + self._chances(attempt), error=True)
+
+    async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
+        """Judge what another drone had accepted, which takes no attempt; the entry that tells the model if it is not
+        accepted any more."""
+        verdict = await self._judged(call, evidence)
+        if verdict.ok:
+            self._verdicts[call.call_id] = verdict
+            return None
+        return _checked(REPLY, self.tried, verdict)
 
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
         if not isinstance(call.arguments, Mapping):
@@ -132,55 +141,34 @@ class Finish:
         except BaseException as error:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
-        if verdict.ok and not self._sent_to_try and _blocked(verdict.result) and evidence.untried:
-            return Verdict((_TRY_FIRST,))
+        if verdict.ok and not self._state.gate.sent_to_try and _blocked(verdict.result) and evidence.untried:
+            return Verdict((TRY_FIRST,))
         return Verdict(few(verdict.errors, TOLD, ERROR_CHARACTERS), verdict.result, verdict.text)
-
-    def _checked(self, call: ToolCall, verdict: Verdict) -> GateChecked:
-        return GateChecked(tool=call.name, attempt=self.tried, ok=verdict.ok, errors=verdict.errors)
-
-    def recall(self, checked: GateChecked) -> None:
-        """A check that an earlier drone made. What was accepted is judged again, so that takes no attempt."""
-        accepted = checked.ok and checked.tool != VALIDATE
-        self.tried = checked.attempt - accepted
-        self._only_replied = checked.tool == REPLY
-        self._sent_to_try = self._sent_to_try or _TRY_FIRST in checked.errors
-
-    def recall_calls(self, calls: Sequence[ToolCall], done: Sequence[ToolFinished]) -> None:
-        """The calls of one reply, with their ends, that an earlier drone made."""
-        for call, end in zip(calls, done, strict=True):
-            if self.owns(call.name) and call.name != VALIDATE and not end.is_error:
-                self.accepted_before = call
-
-    def begin_anew(self) -> None:
-        """Every attempt is left again."""
-        self.tried, self._only_replied = 0, False
 
     def not_handed_in(self) -> GateChecked:
         """The entry for a reply that calls no tool: it ends nothing."""
-        self.tried += 1
-        self._only_replied = True
+        attempt = self.tried + 1
         said = f"A reply alone does not end your work: hand the result in with the tool {self._gate.finish}."
-        return GateChecked(tool=REPLY, attempt=self.tried, ok=False, errors=(said + self._chances(),))
+        return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._chances(attempt),))
 
-    def check_attempts(self, errors: Sequence[str] = ()) -> None:
+    def check_attempts(self) -> None:
         """Raises `GateFailed` when no attempt is left."""
-        if self.accepted is None and self.tried >= self._attempts:
-            if self._only_replied:
-                nothing = f"the agent replied without handing a result in with {self._gate.finish}"
-                raise GateFailed(f"no result was accepted in {self.tried} attempts; at the last, {nothing}")
-            why = f": {errors[0]}" if errors else ""
-            raise GateFailed(f"the result was refused {self.tried} times{why}".rstrip("."))
+        state = self._state.gate
+        if state.accepted is not None or state.tried < self._attempts:
+            return
+        if state.only_replied:
+            nothing = f"the agent replied without handing a result in with {self._gate.finish}"
+            raise GateFailed(f"no result was accepted in {state.tried} attempts; at the last, {nothing}")
+        why = f": {state.errors[0]}" if state.errors else ""
+        raise GateFailed(f"the result was refused {state.tried} times{why}".rstrip("."))
 
-    def _chances(self) -> str:
-        left = self._attempts - self.tried
+    def _chances(self, tried: int) -> str:
+        left = self._attempts - tried
         return f" ({left} attempt{'' if left == 1 else 's'} left.)" if left > 0 else " (No attempt is left.)"
 
 
-_TRY_FIRST = (
-    "You report that you are blocked, but you have not tried to look at anything. Try your tools first; if you are "
-    "blocked then, say what you tried and what came of it."
-)
+def _checked(tool: str, attempt: int, verdict: Verdict) -> GateChecked:
+    return GateChecked(tool=tool, attempt=attempt, ok=verdict.ok, errors=verdict.errors)
 
 
 def _blocked(result: object) -> bool:

@@ -1,4 +1,4 @@
-"""This room is for receipts: what the tools of a run really did, as its gate's rules may ask for it."""
+"""Receipts: what the tools of a run really did, as its gate's rules may ask for it."""
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,26 +1,32 @@
-"""This room is for the gate of a report: what is handed in must fit a JSON Schema, then CEL rules, then functions."""
+"""The gate of a report: what is handed in must fit a JSON Schema, then CEL rules, then functions."""
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.evidence import variables
-from drone.agent.gates.gate import ATTEMPTS, VALIDATE, Evidence, Verdict
+from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
+from drone.agent.gates.receipts import Receipt
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap
+from drone.agent.report import Report
+from drone.agent.transcript import VALIDATE
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json
-from mcc.rules.check import check
 from mcc.rules.errors import SchemaError
 from mcc.rules.report import REPORT, REPORT_NAME, TEXT_NAME, resolved
-from mcc.rules.rule import compiled
+from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
 
 SUBMIT = "submit_result"
+
+LONGEST = 2_000
+"""Characters of a text in the arguments of a call, or in what a child said, that rules see."""
+
+_LEVELS = 20
 
 FunctionRule: TypeAlias = Callable[[Any, Evidence], object]
 """Judges (result with unset properties as null, evidence); sync (runs in a thread) or async. True and None pass; a
@@ -153,3 +159,57 @@ def _guidance(rules: Sequence[Rule]) -> str:
         return said
     demands = "".join(f"\n- {rule.message} (`{rule.cel}`)" if rule.message else f"\n- `{rule.cel}`" for rule in rules)
     return f"{said}\nYour result must also hold to these rules:{demands}"
+
+
+def variables(result: Any, evidence: Evidence, names: Iterable[str]) -> dict[str, Any]:
+    """The variables of rules that `names` asks for, by name; `result` has its unset properties as null.
+
+    `receipts`: `{call_id, tool, arguments, ok, outcome, path}` of each call, in the order in which they finished.
+    `children`: `{record_id, agent, title, status, text, result, error, rounds}` of each agent that the calls ran.
+    `usage`: the agent's own, without its children's; `tool_calls` counts the receipts.
+    """
+    made: Mapping[str, Any] = {
+        "result": lambda: result,
+        "task": lambda: evidence.task,
+        "receipts": lambda: [_receipt(one) for one in evidence.receipts],
+        "children": lambda: [_child(one) for one in evidence.children],
+        "usage": lambda: {**evidence.usage.model_dump(), "tool_calls": len(evidence.receipts)},
+    }
+    return {name: made[name]() for name in names}
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "call_id": receipt.call_id,
+        "tool": receipt.tool,
+        "arguments": _brief(receipt.arguments),
+        "ok": receipt.ok,
+        "outcome": receipt.outcome,
+        "path": receipt.path,
+    }
+
+
+def _child(report: Report) -> dict[str, Any]:
+    return {
+        "record_id": report.record_id,
+        "agent": report.agent,
+        "title": report.title,
+        "status": report.status.value,
+        "text": report.text[:LONGEST],
+        "result": report.result,
+        "error": report.error,
+        "rounds": report.rounds,
+    }
+
+
+def _brief(value: object, levels: int = _LEVELS) -> Any:
+    """`value` with long texts cut, and null for what is nested too deep to be asked for."""
+    match value:
+        case str():
+            return value[:LONGEST]
+        case Mapping():
+            return {key: _brief(item, levels - 1) for key, item in value.items()} if levels else None
+        case list() | tuple():
+            return [_brief(item, levels - 1) for item in value] if levels else None
+        case _:
+            return value

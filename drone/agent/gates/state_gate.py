@@ -1,9 +1,10 @@
-"""This room is for the gate over live state: not what an agent says is checked, but what it has made."""
+"""The gate over live state: not what an agent says is checked, but what it has made."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from drone.agent.gates.gate import ATTEMPTS, VALIDATE, Evidence, Verdict
+from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
 from drone.agent.messages import ToolSpec
+from drone.agent.transcript import VALIDATE
 
 DONE = "done"
 

@@ -1,1 +1,1 @@
-"""This room is for what a turn may still spend, and what each of its agents may."""
+"""What a turn may still spend, and what each of its agents may."""

@@ -1,12 +1,12 @@
-"""This room is for the allowance: what one agent may still use, its own share within the budget of its tree."""
+"""The allowance of one agent: what it may still use, its own share within the budget of its tree."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
 from drone.agent.spending.budget import Budget, Reservation, Share
-from drone.agent.spending.estimate import Estimate
-from drone.agent.spending.wrap_up import Use, near, near_in_rounds, unpriced, wrap_up
-from mcc.contracts.journal import BudgetWarned, ModelReplied
+from mcc.contracts.journal import ORDER, BudgetWarned
 from mcc.contracts.usage import Usage
 
 LAST_TOKENS = 4096
@@ -14,107 +14,87 @@ LAST_TOKENS = 4096
 than their own."""
 
 
-class Allowance:
-    """Of one run. `finish` is the tool that hands its result in, None for an agent without a gate.
+NEARLY = 0.7
+"""The part of a limit that may be used before its agent is told."""
 
-    `told` are the limits of the tree that its conversation was warned of (`Budget.told_to`).
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a limit is used, by one agent or by its whole tree."""
+
+    limit: str
+    used: float
+    allowed: float
+    of_tree: bool = False
+
+
+class Allowance:
+    """Of one run, whose `state` says what it has used. `finish` is the tool that hands its result in, None for an
+    agent without a gate.
     """
 
     def __init__(
-        self, budget: Budget, share: Share, *, finish: str | None = None, told: set[str] | None = None
+        self, budget: Budget, share: Share, state: RecordState | None = None, *, finish: str | None = None
     ) -> None:
         self.share = share
-        self.usage = Usage()
+        self.state = state or RecordState(ORDER)
         self._budget = budget
         self._finish = finish
-        self._estimate = Estimate()
-        self._characters = 0
         self._room = LAST_TOKENS
-        self._calls = 0
-        self._rounds_before = 0
-        self._told: set[str] = set()
-        self._told_of_tree = set() if told is None else told
+        self._calling: set[str] = set()
         self._left_at_end = budget.seconds_left() - share.wall_seconds
-        self._unpriced: BudgetWarned | None = None
+        if self.state.began_after is not None:  # its wall clock runs from where it began under an earlier drone
+            at_end = budget.limits.wall_seconds - self.state.began_after - share.wall_seconds
+            self._left_at_end = max(self._left_at_end, at_end)
 
     @property
     def must_wait(self) -> bool:
         """Whether the next call waits for those of other agents."""
         return self._budget.full
 
-    async def reserve(self, number: int, characters: int) -> Reservation:
-        """Set aside what round `number` (from 1) may cost, its question being so long.
+    async def reserve(self) -> Reservation:
+        """Set aside what the next round may cost.
 
         Waits as long as only the calls of other agents that are under way fill a limit of the tree. Raises
         `LimitReached`.
         """
-        budget, number = self._budget, number - self._rounds_before
-        self._check(number)
+        budget = self._budget
+        self._check()
         while budget.full:
             await budget.settled()
-            self._check(number)
-        self._characters = characters
+            self._check()
         self._room = room = self._output_room()
-        tokens = self._estimate.tokens(characters) + room
+        tokens = self.state.tokens_of_question() + room
         price = self._usd_per_token()
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
         budget.hold(reservation)
         return reservation
 
-    def begin_anew(self, rounds: int) -> None:
-        """Nothing is used yet; the next round has the number `rounds` + 1."""
-        self.usage = Usage()
-        self._calls, self._rounds_before = 0, rounds
-        self._told.clear()
-        self._told_of_tree.clear()
+    def settle(self, reservation: Reservation) -> None:
+        """The call is over: give back what was set aside for it."""
+        self._budget.settle(reservation)
 
-    def recall_beginning(self, seconds: float) -> None:
-        """The agent began when drones had worked on its turn for so long: its wall clock runs from there."""
-        at_end = self._budget.limits.wall_seconds - seconds - self.share.wall_seconds
-        self._left_at_end = max(self._left_at_end, at_end)
+    @property
+    def _next_round(self) -> int:
+        """The number that counts for its limit: rounds that another order paid for do not."""
+        return self.state.rounds + 1 - self.state.rounds_before
 
-    def recall(self, reply: ModelReplied) -> None:
-        """A reply that was paid for before; the tree's budget knows of it."""
-        self.usage = self.usage.plus(reply.usage)
-
-    def recall_tool_call(self) -> None:
-        """A call that was made before; the tree's budget knows of it."""
-        self._calls += 1
-
-    def recall_warning(self, warned: BudgetWarned) -> None:
-        """Something that was said before."""
-        if warned.used is None:
-            self._budget.unpriced_told = True
-            return
-        self._told.add(warned.limit)
-        self._told_of_tree.add(warned.limit)
-
-    def settle(self, reservation: Reservation, usage: Usage | None, model: str = "") -> None:
-        """The call is over: charge what it cost, None = nothing, and give the rest back. `model`: who answered."""
-        self._budget.settle(reservation, usage)
-        if usage is None:
-            return
-        self.usage = self.usage.plus(usage)
-        self._estimate.learn(self._characters, usage)
-        if usage.cost_usd is None:
-            self._miss_price(model)
-
-    def _check(self, number: int) -> None:
-        if number > self.share.rounds:
+    def _check(self) -> None:
+        if self._next_round > self.share.rounds:
             raise LimitReached("rounds", self.share.rounds)
-        if self.usage.output_tokens >= self.share.output_tokens:
+        if self.state.spent.output_tokens >= self.share.output_tokens:
             raise LimitReached("output_tokens", self.share.output_tokens)
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", self.share.wall_seconds)
         self._budget.check()
 
     def _output_room(self) -> int:
-        own = self.share.output_tokens - self.usage.output_tokens
+        own = self.share.output_tokens - self.state.spent.output_tokens
         return max(1, min(LAST_TOKENS, own, self._budget.output_tokens_left()))
 
     def _usd_per_token(self) -> float | None:
         """The price that this run's calls had, before the first one that of the tree's."""
-        spent = self.usage
+        spent = self.state.spent
         if spent.total_tokens == 0:
             return self._budget.usd_per_token()
         return None if spent.cost_usd is None else spent.cost_usd / spent.total_tokens
@@ -123,58 +103,58 @@ class Allowance:
         """The most tokens that the reserved call may answer with; None when it needs no cap."""
         return self._room if self._room < LAST_TOKENS else None
 
-    def _miss_price(self, model: str) -> None:
-        """A limit that cannot be held is said once in a turn, and to people only."""
+    def unpriced(self, usage: Usage, model: str) -> tuple[BudgetWarned, ...]:
+        """That a limit in US dollars cannot be held, since what this `model` took has no price: people are told once
+        in a turn."""
         budget = self._budget
-        if budget.limits.cost_usd is not None and not budget.unpriced_told:
-            budget.unpriced_told = True
-            self._unpriced = unpriced(model, budget.limits.cost_usd)
+        if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_told:
+            return ()
+        return (_unpriced(model, budget.limits.cost_usd),)
 
-    def untold(self) -> tuple[BudgetWarned, ...]:
-        """What people must still be told; it is the caller's to tell."""
-        untold, self._unpriced = self._unpriced, None
-        return () if untold is None else (untold,)
+    def warning(self) -> BudgetWarned | None:
+        """That the agent comes near a limit, each limit once; None when nothing is left to say.
 
-    def warning(self, number: int) -> BudgetWarned | None:
-        """That the agent comes near a limit, each limit once, or what is `untold`; None when nothing is left to say.
-
-        `number`: the next round. But for its rounds, an agent is warned from its second one on.
+        But for its rounds, an agent is warned from its second round on.
         """
-        if self._unpriced is not None:
-            return self.untold()[0]
-        number -= self._rounds_before
-        for use in self._near(number):
-            if use.limit not in self._told and not (use.of_tree and use.limit in self._told_of_tree):
-                self._told.add(use.limit)
-                if use.of_tree:
-                    self._told_of_tree.add(use.limit)
-                return wrap_up(use, finish=self._finish, last=number >= self.share.rounds)
+        for use in self._near(self._next_round - 1):
+            if not self._was_warned(use):
+                return _wrap_up(use, finish=self._finish, last=self._next_round >= self.share.rounds)
         return None
 
-    def _near(self, number: int) -> Iterator[Use]:
-        """The limits that are nearly used up."""
-        share, done = self.share, number - 1
-        if near_in_rounds(done, share.rounds):
+    def _was_warned(self, use: Use) -> bool:
+        """Of a limit of the tree also in the conversation that this run goes on with."""
+        state = self.state
+        return use.limit in state.warned or (use.of_tree and state.warned_before.get(use.limit) == use.allowed)
+
+    def _near(self, done: int) -> Iterator[Use]:
+        """The limits that are nearly used up after so many rounds."""
+        share = self.share
+        if _near_in_rounds(done, share.rounds):
             yield Use("rounds", done, share.rounds)
         if done == 0:
             return
         budget, left = self._budget, self._budget.seconds_left()
         limits, spent = budget.limits, budget.spent
-        yield from near("output_tokens", self.usage.output_tokens, share.output_tokens)
-        yield from near("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
-        yield from near("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
-        yield from near("wall_seconds", limits.wall_seconds - left, limits.wall_seconds, of_tree=True)
-        yield from near("tool_calls", self._calls, share.tool_calls)
-        yield from near("tool_calls", budget.calls, limits.tool_calls, of_tree=True)
-        yield from near("total_tokens", spent.total_tokens, limits.total_tokens, of_tree=True)
-        yield from near("cost_usd", budget.usd, limits.cost_usd, of_tree=True)
+        yield from _near_use("output_tokens", self.state.spent.output_tokens, share.output_tokens)
+        yield from _near_use("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
+        yield from _near_use("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
+        yield from _near_use("wall_seconds", limits.wall_seconds - left, limits.wall_seconds, of_tree=True)
+        yield from _near_use("tool_calls", self.state.calls, share.tool_calls)
+        yield from _near_use("tool_calls", budget.tree.calls, limits.tool_calls, of_tree=True)
+        yield from _near_use("total_tokens", spent.total_tokens, limits.total_tokens, of_tree=True)
+        yield from _near_use("cost_usd", budget.tree.usd, limits.cost_usd, of_tree=True)
 
-    def take_tool_call(self) -> bool:
-        """False: no tool call is left; the model is told."""
-        if self._calls >= self.share.tool_calls or not self._budget.take_tool_call():
+    def take_tool_call(self, call_id: str) -> bool:
+        """Whether one more tool call may run. False: none is left, and the model is told."""
+        if self.state.calls + len(self._calling) >= self.share.tool_calls or not self._budget.take_tool_call(call_id):
             return False
-        self._calls += 1
+        self._calling.add(call_id)
         return True
+
+    def tool_call_ended(self, call_id: str) -> None:
+        """The end of this call is being written: from here on the state counts it."""
+        self._calling.discard(call_id)
+        self._budget.tool_call_ended(call_id)
 
     def seconds_left(self) -> float:
         left = self._budget.seconds_left()
@@ -183,3 +163,40 @@ class Allowance:
     def model_call_seconds(self) -> float:
         """The time limit of a model call that begins now."""
         return min(self.share.model_call_seconds, max(0.001, self.seconds_left()))
+
+
+def _near_use(limit: str, used: float, allowed: float | None, *, of_tree: bool = False) -> tuple[Use, ...]:
+    """The use, when it is near the limit."""
+    if not allowed or used < NEARLY * allowed:
+        return ()
+    return (Use(limit, used, allowed, of_tree),)
+
+
+def _near_in_rounds(done: int, rounds: int) -> bool:
+    """Whether so many rounds are nearly all of them: `NEARLY`, and at the latest all but the last one."""
+    return done >= min(-(-7 * rounds // 10), rounds - 1)
+
+
+def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
+    """The warning, in words for the model. `finish` is the tool that ends its work; `last`: no further round comes."""
+    counts = f"{_plain(use.used)} of {_plain(use.allowed)}"
+    how = "a reply without tool calls" if finish is None else f"the tool {finish}"
+    if use.limit == "rounds" and last:
+        said = f"The limit rounds ({counts} used) leaves you this one reply. Finish now, by {how}, with what you have."
+    else:
+        left = "nearly used up" if use.used < use.allowed else "used up"
+        said = (
+            f"The limit {use.limit} is {left}: {counts}. Start nothing new. "
+            f"Do only what your answer cannot be without, then finish, by {how}, with what you have."
+        )
+    return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said)
+
+
+def _unpriced(model: str, allowed: float) -> BudgetWarned:
+    """That a limit in US dollars cannot be held; what was used of it is not known."""
+    said = f"The price of {model} is unknown: the limit cost_usd cannot be held."
+    return BudgetWarned(limit="cost_usd", used=None, allowed=allowed, message=said)
+
+
+def _plain(number: float) -> str:
+    return f"{number:.10g}" if isinstance(number, int) else f"{number:.4g}"

@@ -1,4 +1,4 @@
-"""This room is for the budget: what a turn may still spend, counted over its whole tree."""
+"""The budget of a turn: what its tree of agents may still spend."""
 
 import asyncio
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from drone.agent.past import Past
 from drone.agent.report import LimitReached
+from drone.agent.tree import Tree
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.usage import Usage
 
@@ -29,21 +29,16 @@ class Reservation:
 class Budget:
     """One per turn, shared by every agent of its tree. `clock` answers monotonic seconds. Use on one event loop only.
 
-    A model call is admitted when neither what is spent nor what the calls under way have set aside fills a limit, so
-    that the tree overshoots a limit by at most the call of each agent that runs, and by one where estimates hold.
+    What is used is the state of its tree; what is set aside for calls under way is kept here. A model call is admitted
+    when neither what is spent nor what the calls under way have set aside fills a limit, so that the tree overshoots a
+    limit by at most the call of each agent that runs, and by one where estimates hold.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
-        self.spent = Usage()
-        self.usd = 0.0
-        """What was spent at known prices; `spent.cost_usd` is None as soon as one price was unknown."""
-        self.unpriced_told = False
-        """Whether people know that the limit `cost_usd` cannot be held."""
-        self.spawned = 0
-        self.calls = 0
-        self._told: dict[str, set[str]] = {}
-        self._priced_tokens = 0
+        self.tree = Tree()
+        self._spawning: set[str] = set()
+        self._calling: set[str] = set()
         self._under_way = 0
         self._tokens = 0
         self._output_tokens = 0
@@ -52,6 +47,15 @@ class Budget:
         self._clock = clock
         self._deadline = clock() + limits.wall_seconds
         self._stopped_at: float | None = None
+
+    def follow(self, tree: Tree) -> None:
+        """Count what this tree uses, and take the time that drones worked on it before off its wall clock."""
+        self.tree = tree
+        self._deadline -= tree.seconds
+
+    @property
+    def spent(self) -> Usage:
+        return self.tree.spent
 
     def seconds_left(self) -> float:
         return self._deadline - (self._clock() if self._stopped_at is None else self._stopped_at)
@@ -62,22 +66,6 @@ class Budget:
             self._deadline += self._clock() - self._stopped_at
         self._stopped_at = self._clock() if stands else None
 
-    def recall(self, past: Past) -> None:
-        """Take off what the turn spent before, and what was reserved for calls that were lost."""
-        self._charge(past.usage)
-        for lost in past.lost:
-            output = lost.reserved_output_tokens
-            asked = max(0, lost.reserved_tokens - output)
-            self._charge(Usage(input_tokens=asked, output_tokens=output, cost_usd=lost.reserved_usd))
-        self.spawned = past.spawned
-        self.calls = past.calls
-        self._deadline -= past.seconds
-
-    def told_to(self, record_id: str, continues: str | None) -> set[str]:
-        """Limits of the tree that this conversation was warned of, in the record that it continues too; add to it."""
-        told = self._told[record_id] = set(self._told.get(continues or "", ()))
-        return told
-
     def check(self) -> None:
         """Raises `LimitReached` when the tree may not ask a model again."""
         limits, spent = self.limits, self.spent
@@ -87,7 +75,7 @@ class Budget:
             raise LimitReached("output_tokens", limits.output_tokens)
         if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens:
             raise LimitReached("total_tokens", limits.total_tokens)
-        if limits.cost_usd is not None and 0 < self.usd >= limits.cost_usd:
+        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd:
             raise LimitReached("cost_usd", limits.cost_usd)
 
     @property
@@ -99,7 +87,7 @@ class Budget:
         return (
             spent.output_tokens + self._output_tokens >= limits.output_tokens
             or (limits.total_tokens is not None and spent.total_tokens + self._tokens >= limits.total_tokens)
-            or (limits.cost_usd is not None and 0 < self.usd + self._usd >= limits.cost_usd)
+            or (limits.cost_usd is not None and 0 < self.tree.usd + self._usd >= limits.cost_usd)
         )
 
     async def settled(self) -> None:
@@ -114,7 +102,8 @@ class Budget:
 
     def usd_per_token(self) -> float | None:
         """What a token cost on the average so far, None when no priced call was made."""
-        return self.usd / self._priced_tokens if self._priced_tokens else None
+        tree = self.tree
+        return tree.usd / tree.priced_tokens if tree.priced_tokens else None
 
     def hold(self, reservation: Reservation) -> None:
         """Set this aside; `settle` must follow whatever happens to the call."""
@@ -123,22 +112,14 @@ class Budget:
         self._output_tokens += reservation.output_tokens
         self._usd += reservation.usd or 0.0
 
-    def settle(self, reservation: Reservation, usage: Usage | None) -> None:
-        """Charge what the call cost, None = nothing, give the rest back, and let those who wait look again."""
+    def settle(self, reservation: Reservation) -> None:
+        """The call is over: give back what was set aside for it, and let those who wait look again."""
         self._under_way -= 1
         self._tokens -= reservation.tokens
         self._output_tokens -= reservation.output_tokens
         self._usd -= reservation.usd or 0.0
-        if usage is not None:
-            self._charge(usage)
         if self._waiting:
             self._wake()
-
-    def _charge(self, usage: Usage) -> None:
-        self.spent = self.spent.plus(usage)
-        if usage.cost_usd is not None:
-            self.usd += usage.cost_usd
-            self._priced_tokens += usage.total_tokens
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -146,19 +127,25 @@ class Budget:
             if not turn.done():
                 turn.set_result(None)
 
-    def take_tool_call(self) -> bool:
-        """False: no tool call is left; the model is told."""
-        if self.calls >= self.limits.tool_calls:
+    def take_tool_call(self, call_id: str) -> bool:
+        """Whether one more tool call may run; it is under way until its end stands in the journal."""
+        if self.tree.calls + len(self._calling) >= self.limits.tool_calls:
             return False
-        self.calls += 1
+        self._calling.add(call_id)
         return True
 
-    def take_spawn(self) -> bool:
-        """False: no subagent is left; the model is told."""
-        if self.spawned >= self.limits.spawns:
+    def tool_call_ended(self, call_id: str) -> None:
+        self._calling.discard(call_id)
+
+    def take_spawn(self, record_id: str) -> bool:
+        """Whether one more subagent may begin; it is counted here until its beginning stands in the journal."""
+        if self.tree.spawned + len(self._spawning) >= self.limits.spawns:
             return False
-        self.spawned += 1
+        self._spawning.add(record_id)
         return True
+
+    def spawn_began(self, record_id: str) -> None:
+        self._spawning.discard(record_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""This room is for agents that run below an agent: hired, run side by side or in a chain, continued, told of."""
+"""Agents that run below an agent: hired, run side by side or in a chain, continued, told of."""

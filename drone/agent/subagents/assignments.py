@@ -1,4 +1,4 @@
-"""This room is for what a delegating call asks for: its arguments checked, every mistake told in a sentence."""
+"""What a delegating call asks for: its arguments checked, every mistake told in a sentence."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

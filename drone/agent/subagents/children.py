@@ -1,24 +1,27 @@
-"""This room is for one child: its place in the tree taken, its run brought to an end, its conversation kept."""
+"""One child: its place in the tree taken, its run brought to an end, its conversation kept."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
+from drone.agent.artifacts import Artifacts
 from drone.agent.messages import Message
-from drone.agent.report import Report
+from drone.agent.parts import AgentParts
+from drone.agent.record import RecordState
+from drone.agent.report import Cause, Report
 from drone.agent.run import Run, broken
-from drone.agent.subagents.assignments import Assignment
+from drone.agent.subagents.assignments import Assignment, BadAssignment, assignment_of, assignments_of
+from drone.agent.subagents.child_report import as_report, as_text
 from drone.agent.subagents.conversations import Conversation
-from drone.agent.subagents.remembered import Spawner, assignment_in, chain_of
-from drone.agent.subagents.spawning import take_spawn
-from drone.agent.subagents.wanted import CannotHire, Hire, Wanted
+from drone.agent.subagents.offers import SUBAGENTS_RUN
+from drone.agent.subagents.spawning import CannotHire, Hire, Wanted, take_spawn
+from drone.agent.toolset import Output
+from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import Origin
-
-if TYPE_CHECKING:
-    from drone.agent.agent import Agent
+from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.shape import to_json
 
 
 class Caller(Protocol):
@@ -35,7 +38,7 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lived:
+class FinishedRun:
     """A run at its end: its report, and what whoever continues it needs."""
 
     report: Report
@@ -43,7 +46,7 @@ class Lived:
     tools_removed: tuple[str, ...]
 
 
-async def run_child(agent: "Agent", task: Task, turn: Turn) -> Lived:
+async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError."""
     run = Run(agent, task, turn)
     try:
@@ -55,7 +58,9 @@ async def run_child(agent: "Agent", task: Task, turn: Turn) -> Lived:
         report = await broken(agent, task, turn, error)
     finally:
         turn.conversations.forget(task.record_id)
-    return Lived(report, run.conversation, run.tools_removed)
+    finished = FinishedRun(report, run.conversation, run.tools_removed)
+    turn.tree.records[task.record_id].transcript.let_go()
+    return finished
 
 
 def child_task(caller: Caller, prompt: str, title: str, index: int = 0) -> Task:
@@ -70,7 +75,7 @@ def child_task(caller: Caller, prompt: str, title: str, index: int = 0) -> Task:
     )
 
 
-def continued(task: Task, conversation: Conversation) -> Task:
+def continued(task: Task, conversation: Conversation[Any]) -> Task:
     """The same task as the next turn of this conversation."""
     return replace(
         task,
@@ -108,7 +113,7 @@ class Children:
             raise CannotHire(f"There is no subagent {wanted.role[:100]!r} here: the role must be one of {known}.")
         agent = self.hire(Wanted(wanted.role, depth, wanted.groups, wanted.model))
         task = child_task(caller, prompt, wanted.display_name, index)
-        async with self.turn.places.taken(task.record_id):
+        async with self.turn.slots.taken(task.record_id):
             take_spawn(self.turn, task)
             if begun is not None:
                 begun(task.record_id)
@@ -121,37 +126,96 @@ class Children:
     async def send(self, caller: Caller, record_id: str, message: str) -> Report:
         """Go on with a child's conversation, under a new record. Raises `CannotContinue`."""
         if not self.turn.conversations.knows(record_id):
-            await self._remember(caller, record_id)
+            self._remember(caller, record_id)
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
-        async with self.turn.places.taken(task.record_id):
+        async with self.turn.slots.taken(task.record_id):
             return await self._kept(conversation, task)
 
-    async def _remember(self, caller: Caller, record_id: str) -> None:
+    def _remember(self, caller: Caller, record_id: str) -> None:
         """Read a conversation back that was held before a drone took over, when it was one of this caller's."""
-        past = self.turn.past
-        chain = chain_of(past, record_id, without=child_record_id(caller.call_id))
-        asked = (
-            assignment_in(past, chain[0], self.offered, self.turn.budget.limits.subagents_per_call) if chain else None
-        )
-        if asked is None or chain[0].origin.parent_id != caller.origin.record_id:
+        tree = self.turn.tree
+        chain = _chain_of(tree, record_id, without=child_record_id(caller.call_id))
+        if not chain or chain[0].origin.parent_id != caller.origin.record_id:
             return
-        index, wanted = asked
+        wanted = _assignment_in(tree, chain[0], self.offered, self.turn.budget.limits.subagents_per_call)
+        if wanted is None:
+            return
         agent = self.hire(Wanted(wanted.role, caller.origin.depth + 1, wanted.groups, wanted.model))
-        conversation: Conversation | None = None
-        for place, record in enumerate(chain):
-            spawner = Spawner(record.started.call_id or "", caller.origin, self.turn)
-            task = child_task(spawner, record.started.prompt, record.started.title, 0 if place else index)
-            if conversation is None:
-                conversation = Conversation(agent, task.parent_id, task.record_id, task.title)
-                self.turn.conversations.begin(conversation)
-            else:
-                task = continued(task, conversation)
-                self.turn.conversations.resume(conversation, task.record_id)
-            await self._kept(conversation, task)
+        ids = [record.origin.record_id or "" for record in chain]
+        conversation = Conversation(agent, caller.origin.record_id, ids[0], chain[0].report().title)
+        self.turn.conversations.begin(conversation)
+        for later in ids[1:]:
+            self.turn.conversations.resume(conversation, later)
+        last = chain[-1]
+        removed = {tool for record in chain for tool in record.restraints.tools_removed}
+        self.turn.conversations.end(
+            conversation, last.report().status, tree.conversation(ids[-1]), tuple(sorted(removed))
+        )
 
-    async def _kept(self, conversation: Conversation, task: Task) -> Report:
-        lived = await run_child(conversation.agent, task, self.turn)
-        self.turn.conversations.end(conversation, lived.report.status, lived.messages, lived.tools_removed)
-        return lived.report
+    async def _kept(self, conversation: Conversation[AgentParts], task: Task) -> Report:
+        finished = await run_child(conversation.agent, task, self.turn)
+        self.turn.conversations.end(conversation, finished.report.status, finished.messages, finished.tools_removed)
+        return finished.report
+
+
+def _chain_of(tree: Tree, record_id: str, *, without: str) -> list[RecordState]:
+    """The ended records of the conversation that `record_id` belongs to, oldest first, up to the one `without`."""
+    first = tree.begun(record_id)
+    while first is not None and (before := _continues(first)) is not None:
+        first = tree.begun(before)
+    chain: list[RecordState] = []
+    following = {_continues(one): one for one in tree.records.values() if _continues(one)}
+    one = first
+    while one is not None and one.finished is not None and one.origin.record_id != without:
+        chain.append(one)
+        one = following.get(one.origin.record_id or "")
+    return chain
+
+
+def _continues(record: RecordState) -> str | None:
+    return None if record.started is None else record.started.continues
+
+
+def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], most: int) -> Assignment | None:
+    """What a child was asked for; None when the journal cannot say."""
+    parent, call_id = tree.begun(child.origin.parent_id), child.started.call_id if child.started else None
+    if parent is None or call_id is None:
+        return None
+    call = next((receipt for receipt in parent.receipts if receipt.call_id == call_id), None)
+    if call is None:
+        return None
+    try:
+        if call.tool != SUBAGENTS_RUN:
+            return assignment_of(call.arguments, offered)
+        agents = assignments_of(call.arguments, most).agents
+    except BadAssignment:
+        return None
+    ids = (child_record_id(call_id, index) for index in range(len(agents)))
+    return next(
+        (agent for agent, record_id in zip(agents, ids, strict=True) if record_id == child.origin.record_id), None
+    )
+
+
+async def told(report: Report, artifacts: Artifacts) -> Output:
+    """The result of the call that ran one child; what is left out of it is kept whole. Raises `JournalError`."""
+    if report.error is None and report.result is None:
+        content, digest = await as_text(report, artifacts)
+    else:
+        data, digest = await as_report(report, artifacts)
+        content = to_json(data).decode()
+    return Output(
+        content,
+        is_error=report.error is not None,
+        outcome=_outcome(report),
+        subagent_ids=(report.record_id,),
+        children=(report,),
+        artifact=digest,
+    )
+
+
+def _outcome(report: Report) -> Outcome:
+    if report.error is None:
+        return Outcome.OK
+    return Outcome.CANCELLED if report.cause is Cause.CANCELLED else Outcome.ERROR

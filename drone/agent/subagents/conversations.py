@@ -1,15 +1,12 @@
-"""This room is for conversations that may go on: what a finished subagent said and heard, while its parent runs."""
+"""Conversations that may go on: what a finished subagent said and heard, while its parent runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from drone.agent.messages import Message
 from drone.agent.transcript import length
 from mcc.contracts.record import RecordStatus
-
-if TYPE_CHECKING:
-    from drone.agent.agent import Agent
 
 KEPT_CHARACTERS = 2_000_000
 """Characters of finished conversations that one tree keeps; beyond that the oldest are forgotten."""
@@ -19,14 +16,17 @@ class CannotContinue(Exception):
     """The conversation cannot go on; a sentence that says what to do."""
 
 
+A = TypeVar("A")
+
+
 @dataclass(slots=True)
-class Conversation:
-    """One subagent over all its records, the last of which is `record_id`. `status` None: it works.
+class Conversation(Generic[A]):
+    """One subagent (`agent`) over all its records, the last of which is `record_id`. `status` None: it works.
 
     `tools_removed` is what people took away from it: a continued agent does not get it back.
     """
 
-    agent: "Agent"
+    agent: A
     parent_id: str | None
     record_id: str
     title: str
@@ -42,13 +42,13 @@ class Conversations:
 
     def __init__(self, most_characters: int = KEPT_CHARACTERS) -> None:
         self._most_characters = most_characters
-        self._by_record: dict[str, Conversation] = {}
+        self._by_record: dict[str, Conversation[Any]] = {}
 
-    def begin(self, conversation: Conversation) -> None:
+    def begin(self, conversation: Conversation[Any]) -> None:
         """It is known from here on."""
         self._by_record[conversation.record_id] = conversation
 
-    def resume(self, conversation: Conversation, record_id: str) -> None:
+    def resume(self, conversation: Conversation[Any], record_id: str) -> None:
         """It goes on under this record, and is known by it as well."""
         conversation.record_id, conversation.status = record_id, None
         conversation.turns += 1
@@ -58,7 +58,7 @@ class Conversations:
         """Whether this record belongs to one of them, whoever may go on with it."""
         return record_id in self._by_record
 
-    def find(self, record_id: str, parent_id: str | None) -> Conversation:
+    def find(self, record_id: str, parent_id: str | None) -> Conversation[Any]:
         """The conversation that this record belongs to and this parent may go on with. Raises `CannotContinue`."""
         found = self._by_record.get(record_id)
         if found is None:
@@ -76,7 +76,7 @@ class Conversations:
 
     def end(
         self,
-        conversation: Conversation,
+        conversation: Conversation[Any],
         status: RecordStatus,
         messages: Sequence[Message],
         tools_removed: tuple[str, ...] = (),
@@ -97,7 +97,7 @@ class Conversations:
     def _forget_oldest(self) -> None:
         finished = [one for one in self._kept() if one.status is not None]
         total = sum(one.characters for one in finished)
-        dropped: list[Conversation] = []
+        dropped: list[Conversation[Any]] = []
         for one in finished:
             if total <= self._most_characters:
                 break
@@ -105,11 +105,11 @@ class Conversations:
             dropped.append(one)
         self._drop(dropped)
 
-    def _kept(self) -> list[Conversation]:
+    def _kept(self) -> list[Conversation[Any]]:
         """Each once, the one whose first record is oldest first."""
         return list({id(one): one for one in self._by_record.values()}.values())
 
-    def _drop(self, dropped: Sequence[Conversation]) -> None:
+    def _drop(self, dropped: Sequence[Conversation[Any]]) -> None:
         if dropped:
             gone = set(map(id, dropped))
             self._by_record = {key: one for key, one in self._by_record.items() if id(one) not in gone}

@@ -1,17 +1,15 @@
-"""This room is for delegation: the tools whose bodies run other agents in the same loop."""
+"""Delegation: the tools whose bodies run other agents in the same loop."""
 
 from collections.abc import Collection, Mapping, Sequence
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output
+from drone.agent.subagents.agent_group import AgentGroup, answer
 from drone.agent.subagents.assignments import BadAssignment, assignment_of, assignments_of, message_of
-from drone.agent.subagents.children import Children
+from drone.agent.subagents.children import Children, told
 from drone.agent.subagents.conversations import CannotContinue
-from drone.agent.subagents.crowd import Crowd, answer
 from drone.agent.subagents.offers import SUBAGENT, SUBAGENT_SEND, SUBAGENTS_RUN, offers
-from drone.agent.subagents.spawning import CannotSpawn, check_depth
-from drone.agent.subagents.told import told
-from drone.agent.subagents.wanted import CannotHire, Hire, Wanted
+from drone.agent.subagents.spawning import CannotHire, CannotSpawn, Hire, Wanted, check_depth
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from mcc.contracts.journal import Outcome
 
@@ -50,8 +48,8 @@ class Delegation:
             return _refused(f"You may not use {call.name}.", Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
-            with self._turn.standstill.still(call.call_id):
-                async with self._turn.places.lent(call.origin.record_id):
+            with self._turn.idle.still(call.call_id):
+                async with self._turn.slots.lent(call.origin.record_id):
                     return await self._run(call)
         except CannotSpawn as error:
             return _refused(str(error), Outcome.DENIED)
@@ -70,7 +68,7 @@ class Delegation:
 
     async def _several(self, call: Call) -> Output:
         asked = assignments_of(call.arguments, self._most)
-        members = await Crowd(self._children, asked, call).run()
+        members = await AgentGroup(self._children, asked, call).run()
         return await answer(members, asked, self._turn.artifacts)
 
 

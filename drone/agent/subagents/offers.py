@@ -1,10 +1,10 @@
-"""This room is for what a model is shown of delegation: the tools, with the agents and groups that it may name."""
+"""What a model is shown of delegation: the tools, with the agents and groups that it may name."""
 
 from collections.abc import Mapping
 
 from drone.agent.messages import ToolSpec
 from drone.agent.subagents.assignments import AT_ONCE, ID_CHARACTERS, MODES, POLICIES, PREVIOUS
-from mcc.definitions.groups import TOOL_GROUPS
+from mcc.definitions.rights import TOOL_GROUPS
 
 SUBAGENT = "subagent"
 SUBAGENTS_RUN = "subagents_run"

@@ -1,6 +1,29 @@
-"""This room is for spawning: whether one more agent may hang in a tree, asked before any model is."""
+"""Spawning: which agent a parent wants, and whether one more may hang in the tree, asked before any model is."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from drone.agent.parts import AgentParts
 from drone.agent.turn import Task, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`groups`: tool groups it may have, None = as its definition says; `model` None = as its definition says."""
+
+    agent_type: str
+    depth: int
+    groups: tuple[str, ...] | None = None
+    model: str | None = None
+
+
+class CannotHire(Exception):
+    """There is no such agent to be had here; a sentence that says what to do."""
+
+
+Hire: TypeAlias = Callable[[Wanted], AgentParts]
+"""Makes an agent of an offered type. Raises `CannotHire`."""
 
 
 class CannotSpawn(Exception):
@@ -36,5 +59,5 @@ def check_depth(turn: Turn, depth: int) -> None:
 
 def take_spawn(turn: Turn, task: Task) -> None:
     """Count one more subagent, unless an earlier drone had begun it. Raises `SpawnsExceeded`."""
-    if turn.past.record(task.record_id) is None and not turn.budget.take_spawn():
+    if turn.tree.begun(task.record_id) is None and not turn.budget.take_spawn(task.record_id):
         raise SpawnsExceeded(turn.budget.limits.spawns)

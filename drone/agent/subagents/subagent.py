@@ -1,4 +1,4 @@
-"""This room is for an agent as a part of other programs: as an ordinary tool, and as a child of several messages."""
+"""An agent as a part of other programs: as an ordinary tool, and as a child of several messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -7,15 +7,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
+from drone.agent.journal import Journal
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import Message, ToolSpec
-from drone.agent.ports import Call, Journal, Output
 from drone.agent.report import Report
-from drone.agent.subagents.children import Caller, Lived, child_task, continued, run_child
+from drone.agent.subagents.children import Caller, FinishedRun, child_task, continued, run_child, told
 from drone.agent.subagents.conversations import Conversation
 from drone.agent.subagents.offers import GROUP
 from drone.agent.subagents.spawning import CannotSpawn, check_depth, take_spawn
-from drone.agent.subagents.told import told
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn, title_of
 from mcc.contracts.ids import derived_id, fresh_id
 from mcc.contracts.journal import Outcome
@@ -89,11 +89,11 @@ class SubAgentTool:
             return await told(await self.sub.agent.run(prompt, turn), turn.artifacts)
         task = child_task(call, prompt, title_of(prompt))
         try:
-            with call.turn.standstill.still(call.call_id):
-                lived = await _below(self.sub.agent, task, call, call.turn)
+            with call.turn.idle.still(call.call_id):
+                finished = await _below(self.sub.agent, task, call, call.turn)
         except CannotSpawn as error:
             return Output(str(error), True, Outcome.DENIED, untrusted=False)
-        return await told(lived.report, call.turn.artifacts)
+        return await told(finished.report, call.turn.artifacts)
 
 
 class SubAgentSession:
@@ -147,12 +147,12 @@ class SubAgentSession:
             self._begin_in(turn.journal if turn is not None else self._journal, conversation)
             if caller is None or turn is None:
                 task = Task(text, self._record_id(self._id), title_of(text))
-                lived = await self._alone(self._next(task, conversation))
+                finished = await self._alone(self._next(task, conversation))
             else:
                 task = replace(child_task(caller, text, title_of(text)), record_id=self._record_id(caller.call_id))
-                lived = await _below(self.sub.agent, self._next(task, conversation), caller, turn)
-            _keep(conversation, lived)
-            return lived.report
+                finished = await _below(self.sub.agent, self._next(task, conversation), caller, turn)
+            _keep(conversation, finished)
+            return finished.report
 
     @asynccontextmanager
     async def _sending(self) -> AsyncIterator[None]:
@@ -165,14 +165,14 @@ class SubAgentSession:
             _SENDS.reset(before)
             self._under_way = None
 
-    def _next(self, task: Task, conversation: Conversation) -> Task:
+    def _next(self, task: Task, conversation: Conversation[Agent]) -> Task:
         return continued(task, conversation) if conversation.turns else task
 
     def _record_id(self, under: str) -> str:
         self._sent += 1
         return derived_id(under, "session", self._id, self._sent)
 
-    async def _alone(self, task: Task) -> Lived:
+    async def _alone(self, task: Task) -> FinishedRun:
         if self._journal.in_use:
             raise ValueError("Another session is at work in this journal: give each session one of its own.")
         turn = self.sub.agent.turn(self._journal)
@@ -185,30 +185,30 @@ class SubAgentSession:
         finally:
             self._journal.in_use = False
 
-    def _begin_in(self, journal: Journal, conversation: Conversation) -> None:
+    def _begin_in(self, journal: Journal, conversation: Conversation[Agent]) -> None:
         """A conversation stands in one journal, so that it can be read there as a whole."""
         if conversation.turns and journal is not self._began_in:
             raise ValueError("This conversation began in another journal: reset() the session before it goes on here.")
         self._began_in = journal
 
-    def _fresh(self) -> Conversation:
+    def _fresh(self) -> Conversation[Agent]:
         return Conversation(self.sub.agent, None, "", self.sub.name, turns=0)
 
 
-async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> Lived:
+async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> FinishedRun:
     """Run an agent below a tool call. Raises `CannotSpawn` before any model is asked, else what `run_child` raises."""
     check_depth(turn, task.depth)
-    async with turn.places.lent(caller.origin.record_id), turn.places.taken(task.record_id):
+    async with turn.slots.lent(caller.origin.record_id), turn.slots.taken(task.record_id):
         if task.continues is None:
             take_spawn(turn, task)
         return await run_child(agent, task, turn)
 
 
-def _keep(conversation: Conversation, lived: Lived) -> None:
-    conversation.record_id = lived.report.record_id
+def _keep(conversation: Conversation[Agent], finished: FinishedRun) -> None:
+    conversation.record_id = finished.report.record_id
     conversation.turns += 1
-    conversation.messages = lived.messages
-    conversation.tools_removed = lived.tools_removed
+    conversation.messages = finished.messages
+    conversation.tools_removed = finished.tools_removed
 
 
 def _rendered(arguments: Mapping[str, object]) -> str:

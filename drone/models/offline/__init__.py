@@ -1,4 +1,4 @@
-"""This room is for the offline model: rules in place of a language model, deterministic, and open about it."""
+"""The offline model: rules in place of a language model, deterministic, and open about it."""
 
 from drone.models.offline.model import OfflineModel
 

@@ -1,4 +1,4 @@
-"""This room is for what subagents brought: reports in any of the forms in which delegation tools tell them."""
+"""What subagents brought: reports in any of the forms in which delegation tools tell them."""
 
 import json
 from collections.abc import Iterator, Mapping

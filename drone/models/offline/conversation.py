@@ -1,11 +1,11 @@
-"""This room is for what the offline model knows: the request, its tools, and what they brought so far."""
+"""What the offline model knows: the request, its tools, and what they brought so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask, WantedCall
+from drone.agent.model import Ask, WantedCall
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 

@@ -1,4 +1,4 @@
-"""This room is for the master's part: the work given to subagents, and one answer out of what they reported."""
+"""The master's part: the work given to subagents, and one answer out of what they reported."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""This room is for requests that one tool answers: list the files, read X, search for X."""
+"""Requests that one tool answers: list the files, read X, search for X."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""This room is for what `environment_detect` tells: how much there is, how it is started, which commit it is."""
+"""What `environment_detect` tells: how much there is, how it is started, which commit it is."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,11 +1,11 @@
-"""This room is for exploring a workspace step by step: each stage asks for what the results so far point to."""
+"""Exploring a workspace step by step: each stage asks for what the results so far point to."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.focus import Focus
 from drone.models.offline.languages import (

@@ -1,4 +1,4 @@
-"""This room is for facts: what the offline model can say at the end, in pieces that a form can be filled with."""
+"""Facts: what the offline model can say at the end, in pieces that a form can be filled with."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

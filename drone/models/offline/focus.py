@@ -1,4 +1,4 @@
-"""This room is for what a request is after, told from its words: structure, contents, or certain terms."""
+"""What a request is after, told from its words: structure, contents, or certain terms."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""This room is for forms: a JSON Schema filled with facts, by the names and types of its properties."""
+"""Forms: a JSON Schema filled with facts, by the names and types of its properties."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""This room is for handing a result in: the form filled, checked first where that is wise, corrected when refused."""
+"""Handing a result in: the form filled, checked first where that is wise, corrected when refused."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.models.offline.conversation import VALIDATE, Conversation, Done
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import Facts, unique

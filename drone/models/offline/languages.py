@@ -1,4 +1,4 @@
-"""This room is for what gives a source file away: its language, where such programs begin, how they name things."""
+"""What gives a source file away: its language, where such programs begin, how they name things."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""This room is for build files: what a project calls itself, what it starts, what it needs."""
+"""Build files: what a project calls itself, what it starts, what it needs."""
 
 import json
 import tomllib

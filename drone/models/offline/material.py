@@ -1,4 +1,4 @@
-"""This room is for reading tool results of any shape: listings, search hits, file contents, paths named in prose."""
+"""Reading tool results of any shape: listings, search hits, file contents, paths named in prose."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,11 +1,11 @@
-"""This room is for the offline model's door: a request in, a reply out, as from any other model."""
+"""The offline model's door: a request in, a reply out, as from any other model."""
 
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drone.agent.ports import Ask, Listener, Reply, WantedCall
+from drone.agent.model import Ask, Listener, Reply, WantedCall
 from drone.models.offline import delegate, direct, hand_in
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
@@ -14,11 +14,11 @@ from drone.models.offline.focus import focus_of, is_about_code, is_greeting
 from drone.models.offline.results import facts_of
 from drone.models.offline.speech import cut_to, say, tokens_asked, tokens_of
 from drone.models.offline.survey import survey
+from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
 
-NAME = "offline"
 _ADVICE = (
-    "To have it answered, configure a model: set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `OPENROUTER_API_KEY`, start "
+    f"To have it answered, configure a model: set {any_key(f'`{name}`' for name in KEY_NAMES)}, start "
     "Ollama, or write a table `[models.NAME]` into `mcc.toml` and name it with `--model NAME`. What I can do is read a "
     "workspace: ask me to explain a repository, list its files, read one of them or search for a text."
 )
@@ -46,7 +46,7 @@ class OfflineModel:
 
     @property
     def name(self) -> str:
-        return NAME
+        return OFFLINE
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         """Never fails. Usage is estimated at four characters a token; a reply beyond `max_output_tokens` is cut."""
@@ -64,7 +64,7 @@ class OfflineModel:
             finish_reason="length" if is_cut else "tool_calls" if calls else "stop",
             usage=_usage(ask, said.thinking, text, calls),
             first_token_ms=first_token_ms,
-            model=NAME,
+            model=OFFLINE,
         )
 
 

@@ -1,10 +1,10 @@
-"""This room is for the master's plan: the pieces of a request, and who of those at hand is asked for each."""
+"""The master's plan: the pieces of a request, and who of those at hand is asked for each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.focus import REASON, focus_of, is_overview, terms_of
 

@@ -1,4 +1,4 @@
-"""This room is for what files say about themselves in words: a module's own line, a README's title and opening."""
+"""What files say about themselves in words: a module's own line, a README's title and opening."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise

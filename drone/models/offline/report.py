@@ -1,4 +1,4 @@
-"""This room is for telling what a survey found: Markdown sections, every path, count and name out of tool results."""
+"""Telling what a survey found: Markdown sections, every path, count and name out of tool results."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

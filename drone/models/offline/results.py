@@ -1,4 +1,4 @@
-"""This room is for results: what an explorer found, as facts that can be handed in."""
+"""Results: what an explorer found, as facts that can be handed in."""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,10 @@
-"""This room is for saying a reply: piece by piece, at a pace, within a number of tokens."""
+"""Saying a reply: piece by piece, at a pace, within a number of tokens."""
 
 import asyncio
 from collections.abc import Iterator
 
-from drone.agent.ports import Ask, DeltaKind, Listener
+from drone.agent.journal import DeltaKind
+from drone.agent.model import Ask, Listener
 from mcc.contracts.shape import to_json
 from mcc.rules.patterns import Pattern
 

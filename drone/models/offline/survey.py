@@ -1,4 +1,4 @@
-"""This room is for the survey: everything that the tool results of a turn say about a workspace, put in order."""
+"""The survey: everything that the tool results of a turn say about a workspace, put in order."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

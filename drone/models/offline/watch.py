@@ -1,4 +1,4 @@
-"""This room is for what a reviewer looks out for: patterns in sources that often deserve a second look."""
+"""What a reviewer looks out for: patterns in sources that often deserve a second look."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""This room is for the schema's history: one file per version, applied in order by alembic."""
+"""The schema's history: one file per version, applied in order by alembic."""

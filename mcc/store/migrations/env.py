@@ -1,8 +1,8 @@
-"""This room is for alembic's environment: migrations run on the connection they are given, in its transaction."""
+"""Alembic's environment: migrations run on the connection they are given, in its transaction."""
 
 from alembic import context
 
-from mcc.store.sql.tables import METADATA
+from mcc.store.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

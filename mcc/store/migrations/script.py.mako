@@ -1,4 +1,4 @@
-"""This room is for ${message}."""
+"""${message}."""
 
 import sqlalchemy as sa
 import sqlmodel

@@ -1,7 +1,6 @@
-"""This room is for the stores under test: memory always, SQLite in a file, PostgreSQL where one answers."""
+"""The stores under test: SQLite always, PostgreSQL where a server answers."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -11,20 +10,13 @@ import pytest
 from psycopg import sql
 
 from mcc.store.migrate import upgrade
-from mcc.store.ports import Store
-from mcc.store.sql import SqlStore, open_store
-from mcc.store.sql.tables import METADATA
-from mcc.testing import FakeClock, MemoryStore
+from mcc.store.store import Store, open_store
+from mcc.store.tables import METADATA
+from mcc.testing import FakeClock, temporary_store
+from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("sqlite") / "template.db"
-    upgrade(f"sqlite:///{path}")
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -78,43 +70,35 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def scene(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
-    store = _opened(request, clock)
-    yield Scene(store, clock, request.param)
-    store.close()
+    scene = Scene(opened(request, clock), clock, request.param)
+    yield scene
+    scene.store.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def sql_scene(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
-    store = _opened(request, clock)
-    yield Scene(store, clock, request.param)
-    store.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest) -> str:
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database with the schema of this version."""
-    return _url(request)
-
-
-def _opened(request: pytest.FixtureRequest, clock: FakeClock) -> Store:
-    if request.param == "memory":
-        return MemoryStore(clock=clock)
-    return open_store(_url(request), clock=clock)
-
-
-def _url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
-        path = request.getfixturevalue("tmp_path") / "mcc.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        return f"sqlite:///{path}"
+        return f"sqlite:///{migrated_copy(tmp_path / 'mcc.db')}"
+    return _emptied(request)
+
+
+def opened(request: pytest.FixtureRequest, clock: FakeClock, max_queued: int | None = None) -> Store:
+    """An empty store of the kind that the parameter of this request names."""
+    if request.param == "sqlite":
+        return temporary_store(clock, max_queued=max_queued)
+    return open_store(_emptied(request), clock=clock, max_queued=max_queued)
+
+
+def _emptied(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue("postgres_url")
     _clear(open_store(url))
     return url
 
 
-def _clear(store: SqlStore) -> None:
+def _clear(store: Store) -> None:
     names = ", ".join(METADATA.tables)
     store.database.write(lambda connection: connection.exec_driver_sql(f"TRUNCATE {names}"))
     store.close()

@@ -1,4 +1,4 @@
-"""This room is for a small theatre around a store: drones, orders and entries in one line each."""
+"""A small theatre around a store: drones, orders and entries in one line each."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Appended, Batch, Claim, Ending, Placed
 from mcc.testing import FakeClock
 
@@ -91,7 +91,7 @@ class Held:
 
 @dataclass
 class Scene:
-    """A store under test with its clock; `kind` names the implementation."""
+    """A store under test with its clock; `kind` names the database behind it."""
 
     store: Store
     clock: FakeClock

@@ -11,21 +11,16 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.sql import SqlStore, open_store
+from mcc.store.store import open_store
 from mcc.store.values import Appended, Parking, WorkspaceHold
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import Scene, ended, started
 
 
-def sql(scene: Scene) -> SqlStore:
-    assert isinstance(scene.store, SqlStore)
-    return scene.store
-
-
 @contextmanager
 def losing(scene: Scene, *, committed: bool) -> Iterator[None]:
     """The next commit happens, or not, and the connection is gone before anybody hears of it."""
-    engine = sql(scene).database.engine
+    engine = scene.store.database.engine
     left = [1]
 
     def lose(connection: Connection) -> None:
@@ -49,76 +44,76 @@ both = pytest.mark.parametrize("committed", [True, False])
 
 
 @both
-def test_an_append_is_there_once(sql_scene: Scene, committed: bool) -> None:
-    held = sql_scene.running()
-    with losing(sql_scene, committed=committed):
+def test_an_append_is_there_once(scene: Scene, committed: bool) -> None:
+    held = scene.running()
+    with losing(scene, committed=committed):
         assert held.write(started(), AgentStep(name="a", message="b")) == Appended()
-    assert sql_scene.kinds(held.order_id) == ["order.queued", "order.claimed", "agent.started", "agent.step"]
+    assert scene.kinds(held.order_id) == ["order.queued", "order.claimed", "agent.started", "agent.step"]
 
 
 @both
-def test_a_claim_is_made_once(sql_scene: Scene, committed: bool) -> None:
-    order, drone = sql_scene.place(), sql_scene.drone()
-    with losing(sql_scene, committed=committed):
-        claim = sql_scene.claim(order.id, drone)
+def test_a_claim_is_made_once(scene: Scene, committed: bool) -> None:
+    order, drone = scene.place(), scene.drone()
+    with losing(scene, committed=committed):
+        claim = scene.claim(order.id, drone)
     assert claim and claim.epoch == 1
-    assert sql_scene.kinds(order.id) == ["order.queued", "order.claimed"]
+    assert scene.kinds(order.id) == ["order.queued", "order.claimed"]
 
 
 @both
-def test_an_order_ends_once(sql_scene: Scene, committed: bool) -> None:
-    held = sql_scene.running()
+def test_an_order_ends_once(scene: Scene, committed: bool) -> None:
+    held = scene.running()
     held.write(started())
-    with losing(sql_scene, committed=committed):
+    with losing(scene, committed=committed):
         held.finish(OrderStatus.SUCCEEDED, ended())
-    assert sql_scene.kinds(held.order_id)[-1] == "order.finished"
-    assert sql_scene.status(held.order_id) is OrderStatus.SUCCEEDED
+    assert scene.kinds(held.order_id)[-1] == "order.finished"
+    assert scene.status(held.order_id) is OrderStatus.SUCCEEDED
 
 
 @both
-def test_an_order_is_parked_once(sql_scene: Scene, committed: bool) -> None:
-    held = sql_scene.running()
-    with losing(sql_scene, committed=committed):
+def test_an_order_is_parked_once(scene: Scene, committed: bool) -> None:
+    held = scene.running()
+    with losing(scene, committed=committed):
         parking = Parking(held.order_id, held.epoch, held.last_seq, 0, WaitingReason.PAUSED, "m")
-        assert sql_scene.store.claims.park(parking) == 3
-    assert sql_scene.kinds(held.order_id) == ["order.queued", "order.claimed", "order.waiting"]
+        assert scene.store.claims.park(parking) == 3
+    assert scene.kinds(held.order_id) == ["order.queued", "order.claimed", "order.waiting"]
 
 
 @both
-def test_a_claim_with_a_workspace_is_made_once(sql_scene: Scene, committed: bool) -> None:
-    order, drone = sql_scene.place(), sql_scene.drone()
+def test_a_claim_with_a_workspace_is_made_once(scene: Scene, committed: bool) -> None:
+    order, drone = scene.place(), scene.drone()
     hold = WorkspaceHold("key", exclusive=True)
-    with losing(sql_scene, committed=committed):
-        claim = sql_scene.store.claims.claim(
+    with losing(scene, committed=committed):
+        claim = scene.store.claims.claim(
             order.id, incarnation=drone, claim_token="t", drone="d", alone=True, workspace=hold
         )
     assert claim and claim.epoch == 1
 
 
 @both
-def test_an_order_with_a_key_is_placed_once(sql_scene: Scene, committed: bool) -> None:
-    with losing(sql_scene, committed=committed):
-        placed = sql_scene.placed(key="k")
-    assert [order.id for order in sql_scene.store.orders.list().items] == [placed.order.id]
+def test_an_order_with_a_key_is_placed_once(scene: Scene, committed: bool) -> None:
+    with losing(scene, committed=committed):
+        placed = scene.placed(key="k")
+    assert [order.id for order in scene.store.orders.list().items] == [placed.order.id]
 
 
-def test_an_order_without_a_key_is_not_placed_twice(sql_scene: Scene) -> None:
-    with losing(sql_scene, committed=True), pytest.raises(StoreUnavailable):
-        sql_scene.placed()
-    assert len(sql_scene.store.orders.list().items) == 1
+def test_an_order_without_a_key_is_not_placed_twice(scene: Scene) -> None:
+    with losing(scene, committed=True), pytest.raises(StoreUnavailable):
+        scene.placed()
+    assert len(scene.store.orders.list().items) == 1
 
 
-@pytest.mark.parametrize("sql_scene", ["postgresql"], indirect=True)
-def test_connections_that_the_server_ended_are_replaced(sql_scene: Scene, postgres_server: str) -> None:
-    held = sql_scene.running()
-    for act in (lambda: held.write(started()), sql_scene.place, lambda: sql_scene.store.orders.get(held.order_id)):
-        _end_connections(sql_scene, postgres_server)
+@pytest.mark.parametrize("scene", ["postgresql"], indirect=True)
+def test_connections_that_the_server_ended_are_replaced(scene: Scene, postgres_server: str) -> None:
+    held = scene.running()
+    for act in (lambda: held.write(started()), scene.place, lambda: scene.store.orders.get(held.order_id)):
+        _end_connections(scene, postgres_server)
         act()
-    assert sql_scene.fold(held.order_id).last_seq == 3
+    assert scene.fold(held.order_id).last_seq == 3
 
 
 def _end_connections(scene: Scene, server: str) -> None:
-    name = sql(scene).database.url.database
+    name = scene.store.database.url.database
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
@@ -149,7 +144,7 @@ def test_a_file_that_is_no_database_says_so(tmp_path: object) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "mysql://x/y", "/tmp/file.db"])
+@pytest.mark.parametrize("address", ["", "nonsense", "mysql://x/y", "/tmp/file.db", "sqlite://", "sqlite:///:memory:"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"sqlite:///PATH"):
         open_store(address)

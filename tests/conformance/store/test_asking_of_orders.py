@@ -252,11 +252,8 @@ def test_rollback_leaves_the_interrupted_turn_out(scene: Scene) -> None:
 
 
 def left_out(scene: Scene, order_id: str) -> bool:
-    if scene.kind == "memory":
-        return bool(scene.store.shelf.orders[order_id].left_out)  # type: ignore[attr-defined]
     statement = f"SELECT left_out FROM orders WHERE id = '{order_id}'"
-    database = scene.store.database  # type: ignore[attr-defined]
-    return bool(database.read(lambda one: one.exec_driver_sql(statement).scalar()))
+    return bool(scene.store.database.read(lambda one: one.exec_driver_sql(statement).scalar()))
 
 
 def test_a_steer_is_given_to_the_running_turn(scene: Scene) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from mcc.contracts.journal import AgentStep, Fact, ModelStarted, OrderRequeued, Outcome
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.losses import DOUBT_SECONDS, SOLO, TAKEOVERS
+from mcc.store.transitions import DOUBT_SECONDS, SOLO, TAKEOVERS
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, replied, returned, started
 
 

@@ -14,10 +14,8 @@ from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending
-from mcc.store.sql import SqlStore
-from mcc.store.sql.tables import JOURNAL, STATE
+from mcc.store.tables import JOURNAL, STATE
 from mcc.store.values import Parking
-from mcc.testing import MemoryStore
 from tests.conformance.store.scene import Held, Scene, started
 
 UNKNOWN = 99
@@ -25,22 +23,13 @@ ENDED = ["order.queued", "control.applied", "order.finished"]
 
 
 def of_version(scene: Scene, order_id: str, version: int = UNKNOWN) -> None:
-    store = scene.store
-    if isinstance(store, MemoryStore):
-        store.shelf.orders[order_id].journal_version = version
-        return
-    assert isinstance(store, SqlStore)
     change = sa.update(STATE).where(STATE.c.order_id == order_id).values(journal_version=version)
-    store.database.write(lambda connection: connection.execute(change))
+    scene.store.database.write(lambda connection: connection.execute(change))
 
 
 def version_of(scene: Scene, order_id: str) -> int:
-    store = scene.store
-    if isinstance(store, MemoryStore):
-        return store.shelf.orders[order_id].journal_version
-    assert isinstance(store, SqlStore)
     wanted = sa.select(STATE.c.journal_version).where(STATE.c.order_id == order_id)
-    return int(store.database.read(lambda connection: connection.scalar(wanted)) or 0)
+    return int(scene.store.database.read(lambda connection: connection.scalar(wanted)) or 0)
 
 
 def newer(scene: Scene, **fields: object) -> WorkOrder:
@@ -125,10 +114,8 @@ def test_one_that_no_agent_has_begun_makes_way_for_another_turn(scene: Scene, wh
     assert scene.store.orders.get(first.id).left_out is (when_busy == "rollback")
 
 
-def test_one_whose_journal_has_entries_of_unknown_kinds_is_cancelled_too(sql_scene: Scene) -> None:
-    order = newer(sql_scene)
-    store = sql_scene.store
-    assert isinstance(store, SqlStore)
+def test_one_whose_journal_has_entries_of_unknown_kinds_is_cancelled_too(scene: Scene) -> None:
+    order = newer(scene)
     entry = {
         "order_id": order.id,
         "seq": 2,
@@ -139,11 +126,11 @@ def test_one_whose_journal_has_entries_of_unknown_kinds_is_cancelled_too(sql_sce
         "data_json": "{}",
     }
     further = sa.update(STATE).where(STATE.c.order_id == order.id).values(last_seq=2)
-    store.database.write(lambda connection: connection.execute(sa.insert(JOURNAL).values(entry)))
-    store.database.write(lambda connection: connection.execute(further))
-    assert cancel(sql_scene, order.id).applied_seq == 3
-    assert sql_scene.store.orders.get(order.id).last_seq == 4
-    assert sql_scene.status(order.id) is OrderStatus.CANCELLED
+    scene.store.database.write(lambda connection: connection.execute(sa.insert(JOURNAL).values(entry)))
+    scene.store.database.write(lambda connection: connection.execute(further))
+    assert cancel(scene, order.id).applied_seq == 3
+    assert scene.store.orders.get(order.id).last_seq == 4
+    assert scene.status(order.id) is OrderStatus.CANCELLED
 
 
 def test_one_that_agents_have_begun_is_cancelled_by_those_who_know_its_journal(scene: Scene) -> None:

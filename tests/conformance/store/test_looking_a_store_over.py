@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus
-from mcc.store.examined import DOCTOR, StaleLock
-from mcc.store.sql import SqlStore, open_store
-from mcc.store.sql.tables import CONTROLS, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.store import open_store
+from mcc.store.tables import CONTROLS, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.values import DOCTOR, StaleLock
+from mcc.testing import temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, started
 
 
@@ -117,53 +118,48 @@ def test_a_lock_that_is_not_there_cannot_be_taken_away(scene: Scene) -> None:
     assert scene.store.mender.unlock(StaleLock("key", held.order_id, held.epoch, True)) is False
 
 
-def _sql(scene: Scene) -> SqlStore:
-    assert isinstance(scene.store, SqlStore)
-    return scene.store
-
-
-def test_an_open_receipt_of_a_final_order_is_found_and_settled(sql_scene: Scene) -> None:
-    held = sql_scene.running()
-    control = sql_scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="x"), principal="p")
+def test_an_open_receipt_of_a_final_order_is_found_and_settled(scene: Scene) -> None:
+    held = scene.running()
+    control = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="x"), principal="p")
     held.control_seq = 1
     held.finish()
     reopen = sa.update(CONTROLS).values(refused_json=None, applied_seq=None)
-    _sql(sql_scene).database.write(lambda connection: connection.execute(reopen))
-    [late] = sql_scene.store.examiner.look().receipts
+    scene.store.database.write(lambda connection: connection.execute(reopen))
+    [late] = scene.store.examiner.look().receipts
     assert (late.control_id, late.order_id, late.kind) == (control.id, held.order_id, "steer")
-    assert sql_scene.store.mender.settle(held.order_id) == 1
-    assert sql_scene.store.examiner.look().receipts == []
-    assert sql_scene.store.controls.of_order(held.order_id)[0].refused
+    assert scene.store.mender.settle(held.order_id) == 1
+    assert scene.store.examiner.look().receipts == []
+    assert scene.store.controls.of_order(held.order_id)[0].refused
 
 
-def test_a_lock_counts_only_under_the_epoch_that_runs(sql_scene: Scene) -> None:
-    held = sql_scene.running()
+def test_a_lock_counts_only_under_the_epoch_that_runs(scene: Scene) -> None:
+    held = scene.running()
     rows = [
         {"workspace_key": key, "order_id": held.order_id, "epoch": epoch, "exclusive": True}
         for key, epoch in (("kept", held.epoch), ("stale", held.epoch - 1))
     ]
-    _sql(sql_scene).database.write(lambda connection: connection.execute(sa.insert(WORKSPACE_LOCKS), rows))
-    [stale] = sql_scene.store.examiner.look().locks
+    scene.store.database.write(lambda connection: connection.execute(sa.insert(WORKSPACE_LOCKS), rows))
+    [stale] = scene.store.examiner.look().locks
     assert stale == StaleLock("stale", held.order_id, held.epoch - 1, True)
-    assert sql_scene.store.mender.unlock(StaleLock("kept", held.order_id, held.epoch, True)) is False
-    assert sql_scene.store.mender.unlock(stale) is True
-    assert sql_scene.store.mender.unlock(stale) is False
-    left = _sql(sql_scene).database.read(
+    assert scene.store.mender.unlock(StaleLock("kept", held.order_id, held.epoch, True)) is False
+    assert scene.store.mender.unlock(stale) is True
+    assert scene.store.mender.unlock(stale) is False
+    left = scene.store.database.read(
         lambda connection: connection.execute(sa.select(WORKSPACE_LOCKS.c.workspace_key)).scalars().all()
     )
     assert left == ["kept"]
 
 
-def test_the_newest_beat_of_a_sweeper_other_than_the_doctor_is_told(sql_scene: Scene) -> None:
-    sql_scene.store.sweeper.beat("one")
-    sql_scene.clock.advance(9)
-    sql_scene.store.sweeper.beat("other")
-    heard = sql_scene.clock.now()
-    sql_scene.clock.advance(9)
-    sql_scene.store.sweeper.beat(DOCTOR)
-    assert sql_scene.store.examiner.look().swept_at == heard
-    _sql(sql_scene).database.write(lambda connection: connection.execute(sa.delete(SWEEPERS)))
-    assert sql_scene.store.examiner.look().swept_at is None
+def test_the_newest_beat_of_a_sweeper_other_than_the_doctor_is_told(scene: Scene) -> None:
+    scene.store.sweeper.beat("one")
+    scene.clock.advance(9)
+    scene.store.sweeper.beat("other")
+    heard = scene.clock.now()
+    scene.clock.advance(9)
+    scene.store.sweeper.beat(DOCTOR)
+    assert scene.store.examiner.look().swept_at == heard
+    scene.store.database.write(lambda connection: connection.execute(sa.delete(SWEEPERS)))
+    assert scene.store.examiner.look().swept_at is None
 
 
 def test_a_healthy_database_has_no_problems(scene: Scene) -> None:
@@ -172,7 +168,7 @@ def test_a_healthy_database_has_no_problems(scene: Scene) -> None:
 
 
 def test_the_check_of_a_file_is_given_up_in_time() -> None:
-    store = open_store("sqlite://")
+    store = temporary_store()
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000) "
     fill = many + "INSERT INTO blobs SELECT 'digest ' || i, '\"text\"', i FROM n"
     store.database.write(lambda connection: connection.exec_driver_sql(fill))

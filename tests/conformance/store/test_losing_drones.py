@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.drones import Capability, DroneStatus
+from mcc.contracts.drones import Capability, DroneCounters, DroneStatus
 from mcc.contracts.journal import AgentStep, OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.losses import TAKEOVERS
+from mcc.store.transitions import TAKEOVERS
 from mcc.store.values import Parking, Swept
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
@@ -36,9 +36,11 @@ def test_renewals_tell_how_many_messages_a_drone_refused(scene: Scene) -> None:
     incarnation = scene.drone()
     assert scene.store.leases.drones()[0].refused_messages == 0
     for refused in (2, 3_000_000_000):
-        assert scene.store.leases.renew(incarnation, lease_seconds=12, active=0, refused_messages=refused)
+        assert scene.store.leases.renew(
+            incarnation, lease_seconds=12, active=0, counters=DroneCounters(refused_messages=refused)
+        )
         assert scene.store.leases.drones()[0].refused_messages == refused
-        assert scene.store.examiner.look().drones[0].refused_messages == refused
+        assert scene.store.examiner.look().drones[0].counters.refused_messages == refused
 
 
 def test_an_incarnation_registers_once(scene: Scene) -> None:
@@ -107,7 +109,7 @@ def test_a_drone_that_left_leaves_its_orders_to_others(scene: Scene) -> None:
     assert list(scene.store.sweeper.sweep(may_expire=False).requeued) == [held.order_id]
 
 
-@pytest.mark.parametrize("scene", ["memory", "sqlite"], indirect=True)
+@pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 def test_a_wall_clock_that_is_set_does_not_touch_leases(scene: Scene) -> None:
     held = scene.running()
     scene.clock.turn_back(3_600)
@@ -221,20 +223,20 @@ def test_an_order_whose_journal_makes_no_sense_ends_all_the_same_and_stops_no_sw
     assert not any(one.open for one in scene.store.controls.of_order(broken.order_id))
 
 
-def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(sql_scene: Scene) -> None:
-    orders = [sql_scene.place(expires_at=sql_scene.clock.now() + timedelta(seconds=1)) for _ in range(2)]
+def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(scene: Scene) -> None:
+    orders = [scene.place(expires_at=scene.clock.now() + timedelta(seconds=1)) for _ in range(2)]
     statement = (
         "INSERT INTO chat_records (order_id, position, record_id, record_json)"
         f" SELECT id, 0, 'r', '{{}}' FROM orders WHERE id = '{orders[0].id}'"
     )
     kind = "INSERT INTO journal (order_id, seq, epoch, at, kind, depth, data_json) VALUES ('{}', 2, 0, 0, 'x', 0, '')"
-    database = sql_scene.store.database  # type: ignore[attr-defined]
+    database = scene.store.database
     database.write(lambda one: one.exec_driver_sql(statement))
     database.write(lambda one: one.exec_driver_sql(kind.format(orders[0].id)))
-    sql_scene.clock.advance(2)
-    swept = sql_scene.store.sweeper.sweep(may_expire=True)
+    scene.clock.advance(2)
+    swept = scene.store.sweeper.sweep(may_expire=True)
     assert list(swept.troubled) == [orders[0].id] and list(swept.ended) == [orders[1].id]
-    assert sql_scene.status(orders[0].id) is OrderStatus.QUEUED
+    assert scene.status(orders[0].id) is OrderStatus.QUEUED
 
 
 def test_an_order_that_has_begun_goes_on_beyond_the_time_by_which_it_had_to_begin(scene: Scene) -> None:

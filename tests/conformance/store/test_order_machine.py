@@ -1,10 +1,7 @@
 """Whatever happens in whatever order: one holder, one running turn per session, one end, a journal without a gap."""
 
 import math
-import shutil
 from datetime import timedelta
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,17 +22,15 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import OrderClaimed, Origin
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, may_move
-from mcc.store.entries import stops_all
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.store.transitions import stops_all
 from mcc.store.values import Batch, Claim, Parking
-from mcc.testing import FakeClock, MemoryStore
+from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
 
 ENDED_WELL = (OrderStatus.SUCCEEDED, OrderStatus.CANCELLED)
 SETTINGS = settings(
-    max_examples=70,
+    max_examples=40,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -49,13 +44,10 @@ class OrderMachine(RuleBasedStateMachine):
     drones = Bundle("drones")
     holds = Bundle("holds")
 
-    def open(self, clock: FakeClock) -> Store:
-        raise NotImplementedError
-
     @initialize(target=drones)
     def begin(self) -> str:
         self.clock = FakeClock()
-        self.scene = Scene(self.open(self.clock), self.clock, "machine")
+        self.scene = Scene(temporary_store(self.clock), self.clock, "machine")
         self.seen: dict[str, OrderStatus] = {}
         self.held: list[Held] = []
         self.lost: set[str] = set()
@@ -279,29 +271,5 @@ class OrderMachine(RuleBasedStateMachine):
             assert not any(one.open for one in self.scene.store.controls.of_order(order.id))
 
 
-class MemoryMachine(OrderMachine):
-    def open(self, clock: FakeClock) -> Store:
-        return MemoryStore(clock=clock)
-
-
-class SqliteInMemoryMachine(OrderMachine):
-    def open(self, clock: FakeClock) -> Store:
-        return open_store("sqlite://", clock=clock)
-
-
-def test_in_memory() -> None:
-    run_state_machine_as_test(MemoryMachine, settings=SETTINGS)
-
-
-def test_on_sqlite_in_memory() -> None:
-    run_state_machine_as_test(SqliteInMemoryMachine, settings=SETTINGS)
-
-
-def test_on_sqlite_in_a_file(sqlite_template: Path, tmp_path: Path) -> None:
-    class FileMachine(OrderMachine):
-        def open(self, clock: FakeClock) -> Store:
-            path = tmp_path / f"{uuid4()}.db"
-            shutil.copy(sqlite_template, path)
-            return open_store(f"sqlite:///{path}", clock=clock)
-
-    run_state_machine_as_test(FileMachine, settings=settings(SETTINGS, max_examples=20))
+def test_every_history_of_drones_and_callers_keeps_the_promises() -> None:
+    run_state_machine_as_test(OrderMachine, settings=SETTINGS)

@@ -25,10 +25,8 @@ from mcc.contracts.record import ToolCall
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
-from mcc.store.sql import SqlStore
-from mcc.store.sql.tables import STATE
+from mcc.store.tables import STATE
 from mcc.store.values import Placed
-from mcc.testing import MemoryStore
 from tests.conformance.store.scene import Held, Scene, at_once, called, replied, returned, started
 from tests.conformance.store.scene import ended as done
 
@@ -347,13 +345,8 @@ def test_an_order_that_waits_for_its_time_is_forked_to_begin_at_once(scene: Scen
 
 def test_a_journal_of_an_unknown_version_is_not_forked(scene: Scene) -> None:
     source = ended(scene, told_story(scene))
-    store = scene.store
-    if isinstance(store, MemoryStore):
-        store.shelf.orders[source.id].journal_version = 99
-    else:
-        assert isinstance(store, SqlStore)
-        newer = sa.update(STATE).where(STATE.c.order_id == source.id).values(journal_version=99)
-        store.database.write(lambda connection: connection.execute(newer))
+    newer = sa.update(STATE).where(STATE.c.order_id == source.id).values(journal_version=99)
+    scene.store.database.write(lambda connection: connection.execute(newer))
     with pytest.raises(CannotFork, match="version 99"):
         fork(scene, source.id, 3)
     assert retry(scene, source.id).created

@@ -1,35 +1,29 @@
 """No more orders are queued than a store was told; what is no new order is answered all the same."""
 
-import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.bound import COUNT_SECONDS, MOST_SECONDS, QueueBound
 from mcc.store.errors import QueueFull
-from mcc.store.sql import open_store
-from mcc.testing import FakeClock, MemoryStore
-from tests.conformance.store.conftest import _url
+from mcc.store.placing import COUNT_SECONDS, MOST_SECONDS, QueueBound
+from mcc.testing import FakeClock, temporary_store
+from tests.conformance.store.conftest import opened
 from tests.conformance.store.scene import Scene, at_once
 
 MOST = 3
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def bounded(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
     """A scene whose store takes three queued orders."""
-    memory = request.param == "memory"
-    store = (
-        MemoryStore(clock=clock, max_queued=MOST) if memory else open_store(_url(request), clock=clock, max_queued=MOST)
-    )
-    yield Scene(store, clock, request.param)
-    store.close()
+    scene = Scene(opened(request, clock, MOST), clock, request.param)
+    yield scene
+    scene.store.close()
 
 
 def filled(scene: Scene) -> list[str]:
@@ -103,10 +97,8 @@ def test_a_steer_is_no_new_order(bounded: Scene) -> None:
     assert not steered.created and steered.receipt is not None
 
 
-def test_twenty_at_once_take_no_more_places_than_there_are(sqlite_template: Path, tmp_path: Path) -> None:
-    path = tmp_path / "mcc.db"
-    shutil.copy(sqlite_template, path)
-    store = open_store(f"sqlite:///{path}", max_queued=MOST)
+def test_twenty_at_once_take_no_more_places_than_there_are() -> None:
+    store = temporary_store(max_queued=MOST)
 
     def place(number: int) -> bool:
         try:

@@ -11,9 +11,8 @@ from mcc.contracts.journal import AgentStep, GateChecked
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.store.errors import UnknownOrder
-from mcc.store.large import parsed
-from mcc.store.offload import Offload
-from mcc.store.outline import LONG_CHARACTERS
+from mcc.store.store import Offload
+from mcc.store.texts import LONG_CHARACTERS, parsed
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 TEXTS = (

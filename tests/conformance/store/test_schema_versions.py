@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
+from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
 from mcc.store.migrate import downgrade, schema_problem, upgrade
-from mcc.store.sql import open_store
-from mcc.store.sql.engine import Database
-from mcc.store.sql.tables import METADATA
+from mcc.store.store import open_store
+from mcc.store.tables import METADATA
 from tests.conformance.store.scene import Scene, at_once
 
 
@@ -99,7 +99,7 @@ def test_a_drone_of_an_older_schema_has_refused_nothing(empty_url: str) -> None:
     )
     upgrade(empty_url)
     store = open_store(empty_url)
-    assert [drone.refused_messages for drone in store.examiner.look().drones] == [0]
+    assert [drone.counters.refused_messages for drone in store.examiner.look().drones] == [0]
     store.close()
     downgrade(empty_url, "base")
 

@@ -10,8 +10,8 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStep, ControlApplied, OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced
+from mcc.store.transitions import WAITING_HOURS, WAKES
 from mcc.store.values import Parking, Waiting
-from mcc.store.waiting import WAITING_HOURS, WAKES
 from tests.conformance.store.scene import Held, Scene, replied, started
 
 CHILD = child_record_id("00000000-0000-5000-8000-000000000001")

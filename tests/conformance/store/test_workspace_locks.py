@@ -122,10 +122,8 @@ def test_whatever_ends_the_holding_frees_the_workspace(scene: Scene, end: Callab
 
 
 def locks(scene: Scene) -> int:
-    if scene.kind == "memory":
-        return sum(kept.workspace is not None for kept in scene.store.shelf.orders.values())  # type: ignore[attr-defined]
-    database = scene.store.database  # type: ignore[attr-defined]
-    return int(database.read(lambda one: one.exec_driver_sql("SELECT count(*) FROM workspace_locks").scalar()))
+    counted = "SELECT count(*) FROM workspace_locks"
+    return int(scene.store.database.read(lambda one: one.exec_driver_sql(counted).scalar()))
 
 
 def test_who_takes_an_order_over_takes_its_workspace_too(scene: Scene) -> None:
@@ -153,14 +151,14 @@ def test_readers_and_a_writer_at_once_leave_readers_or_the_writer(scene: Scene) 
         assert won in ([True, False, False, False], [False, True, True, True]), answers
 
 
-def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(sql_scene: Scene) -> None:
-    one = held(sql_scene, WRITER)
-    database = sql_scene.store.database  # type: ignore[attr-defined]
+def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(scene: Scene) -> None:
+    one = held(scene, WRITER)
+    database = scene.store.database
     statement = "UPDATE workspace_locks SET epoch = epoch - 1"
     database.write(lambda connection: connection.exec_driver_sql(statement))
-    assert is_free(sql_scene, WRITER)
+    assert is_free(scene, WRITER)
     one.finish()
-    assert locks(sql_scene) == 0
+    assert locks(scene) == 0
 
 
 def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:

@@ -88,11 +88,11 @@ def test_large_texts_are_kept_apart_and_put_back(scene: Scene) -> None:
     assert scene.store.journal.read(held.order_id, after=2) == batch.entries
 
 
-def test_rows_stay_short_and_equal_texts_are_kept_once(sql_scene: Scene) -> None:
-    held = sql_scene.running()
+def test_rows_stay_short_and_equal_texts_are_kept_once(scene: Scene) -> None:
+    held = scene.running()
     held.write(started(), replied("x" * 1_000_000), replied("x" * 1_000_000, round_number=2))
     held.write(called("r", arguments={str(number): "y" * 30_000 for number in range(9)}))
-    database = sql_scene.store.database  # type: ignore[attr-defined]
+    database = scene.store.database
     rows = database.read(lambda one: one.exec_driver_sql("SELECT data_json, large_json FROM journal").all())
     assert max(len(row.data_json) for row in rows) <= 64 * 1024
     assert sum(row.large_json is not None for row in rows) == 3
@@ -102,8 +102,8 @@ def test_rows_stay_short_and_equal_texts_are_kept_once(sql_scene: Scene) -> None
     assert count == 2
 
 
-def test_a_large_record_names_the_texts_of_its_journal_and_holds_none_again(sql_scene: Scene) -> None:
-    held = sql_scene.running()
+def test_a_large_record_names_the_texts_of_its_journal_and_holds_none_again(scene: Scene) -> None:
+    held = scene.running()
     record = held.origin.record_id or ""
     held.write(started())
     for number in range(1, 61):
@@ -111,9 +111,9 @@ def test_a_large_record_names_the_texts_of_its_journal_and_holds_none_again(sql_
         held.write(replied("", round_number=number), called(record, number), returned(record, number, content=content))
     held.write(ended())
     held.finish()
-    fold = sql_scene.fold(held.order_id).record()
-    assert (sql_scene.store.orders.record(held.order_id) == fold) is True
-    database = sql_scene.store.database  # type: ignore[attr-defined]
+    fold = scene.fold(held.order_id).record()
+    assert (scene.store.orders.record(held.order_id) == fold) is True
+    database = scene.store.database
     [kept] = database.read(lambda one: one.exec_driver_sql("SELECT sum(length(text_json)) FROM blobs").scalars().all())
     assert 60 * 45_000 < kept < 60 * 50_000
 

@@ -7,9 +7,10 @@ from drone.agent.agent import Agent
 from drone.agent.gates.gate import Gate
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResult, ToolResults, UserMessage
-from drone.agent.ports import Model, ToolSet
+from drone.agent.model import Model
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
+from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Said, ScriptedModel
 from mcc.contracts.agents import AgentDefinition

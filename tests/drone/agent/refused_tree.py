@@ -1,9 +1,9 @@
-"""This room is for a scripted tree whose models are refused, and for waiting until a tree stands still."""
+"""A scripted tree whose models are refused, and for waiting until a tree stands still."""
 
 import asyncio
 from collections.abc import Sequence
 
-from drone.agent.ports import Ask, AskLater
+from drone.agent.model import Ask, AskLater
 from drone.models.scripted import Line, Said
 from mcc.contracts.limits import Limits
 from tests.drone.agent.steered_tree import TWO, SteeredTree
@@ -26,7 +26,7 @@ class Refusing:
         self._seconds = seconds
         self._refused = list(refused)
         self.tree = SteeredTree(dict(script or TWO), limits=limits)
-        self.tree.turn.standstill.parks = parks
+        self.tree.turn.idle.parks = parks
         self.tree.model._author = self._author
 
     async def _author(self, ask: Ask) -> Said:
@@ -46,12 +46,12 @@ async def settled() -> None:
 
 async def standing(tree: SteeredTree) -> None:
     """Until the tree stands still, and whatever was just about to move has moved."""
-    stood, standstill = asyncio.Event(), tree.turn.standstill
+    stood, idle = asyncio.Event(), tree.turn.idle
     async with asyncio.timeout(10):
-        with standstill.watched(lambda stands: stood.set() if stands else stood.clear()):
+        with idle.watched(lambda stands: stood.set() if stands else stood.clear()):
             while True:
-                if not standstill.stands:
+                if not idle.stands:
                     await stood.wait()
                 await settled()
-                if standstill.stands:
+                if idle.stands:
                     return

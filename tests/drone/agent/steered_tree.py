@@ -1,4 +1,4 @@
-"""This room is for a tree of agents whose models wait until a test lets them go on, and that is steered meanwhile."""
+"""A tree of agents whose models wait until a test lets them go on, and that is steered meanwhile."""
 
 import asyncio
 from collections import defaultdict
@@ -8,11 +8,12 @@ from drone.agent.agent import Agent
 from drone.agent.controls.steering import Steering
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.ports import Ask, ToolSet
+from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.wanted import Wanted
+from drone.agent.subagents.spawning import Wanted
+from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined

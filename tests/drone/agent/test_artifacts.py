@@ -12,12 +12,12 @@ from drone.agent.agent import Agent
 from drone.agent.artifacts import Artifacts, handle_of
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Call, Output
 from drone.agent.spending.budget import Budget
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.artifacts import MOST_READ, READ, ArtifactTools
-from drone.tools.terminal_text import pictured
+from drone.tools.artifact_tools import MOST_READ, READ, ArtifactTools
+from drone.tools.display_text import pictured
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import unfenced

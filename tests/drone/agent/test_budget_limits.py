@@ -8,7 +8,7 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, ModelError
+from drone.agent.model import Ask, ModelError
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
@@ -290,4 +290,4 @@ async def test_with_no_money_at_all_a_free_model_works_and_a_paid_one_is_asked_o
     model = ScriptedModel([*script, Line(text="Done.", usage=spent)])
     agent = Agent(AgentDefinition(name="a", prompt="Go."), model=model, limits=Limits(cost_usd=0))
     report = await agent.run("go")
-    assert (report.rounds - (report.limit is not None), report.limit) == (rounds, "cost_usd" if usd else None)
+    assert (report.rounds, report.limit) == (rounds, "cost_usd" if usd else None)

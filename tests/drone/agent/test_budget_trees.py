@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.report import LimitReached
-from drone.agent.spending.allowance import Allowance
-from drone.agent.spending.budget import Budget, Reservation, Share
+from drone.agent.spending.budget import Budget, Reservation
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
@@ -19,9 +18,10 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted, Entry, ModelReplied, ModelStarted, ToolFinished
-from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.usage import Usage
+from tests.drone.agent.spender import Spender
 
 ORDER = "order-1"
 OFFERED = {"explore": "Looks around."}
@@ -85,7 +85,7 @@ class Office:
         self.began_after = 0
 
     def used_up(self) -> bool:
-        limits, spent, usd = self.budget.limits, self.budget.spent, self.budget.usd
+        limits, spent, usd = self.budget.limits, self.budget.spent, self.budget.tree.usd
         return (
             spent.output_tokens >= limits.output_tokens
             or (limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens)
@@ -93,18 +93,18 @@ class Office:
         )
 
     async def work(self, worker: Worker, depth: int = 0) -> None:
-        allowance = Allowance(self.budget, Share.of(self.budget.limits, AgentLimits(), depth))
+        spender = Spender(self.budget, depth)
         async with asyncio.TaskGroup() as group:
             for child in worker.children:
                 group.create_task(self.work(child, depth + 1))
             try:
                 for number, asked in enumerate(worker.calls, 1):
-                    await self._ask(allowance, number, asked)
+                    await self._ask(spender, number, asked)
             except LimitReached:
                 return
 
-    async def _ask(self, allowance: Allowance, number: int, asked: Asked) -> None:
-        reserved = await allowance.reserve(number, 4 * asked.usage.input_tokens)
+    async def _ask(self, spender: Spender, number: int, asked: Asked) -> None:
+        reserved = await spender.reserve(number, 4 * asked.usage.input_tokens)
         self.began_after += self.used_up()
         key = id(reserved)
         self.under_way[key], self.reserved[key] = asked.usage, reserved
@@ -118,7 +118,7 @@ class Office:
             usage = asked.usage if asked.end == "reply" else None
         finally:
             before = self.used_up()
-            allowance.settle(reserved, usage)
+            spender.settle(reserved, usage)
             if not before and self.used_up():
                 self.when_crossed.append((dict(self.under_way), dict(self.reserved)))
             del self.under_way[key], self.reserved[key]

@@ -3,15 +3,15 @@
 import pytest
 
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.spending.allowance import Allowance
-from drone.agent.spending.budget import Budget, Reservation, Share
-from drone.agent.spoken import spoken
+from drone.agent.spending.budget import Budget
+from drone.agent.transcript import spoken
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.journal import BudgetWarned, ModelStarted
-from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage
 from tests.drone.agent.lone import Lone
+from tests.drone.agent.spender import Spender
 
 ROOMY = Limits(rounds=1_000)
 
@@ -38,30 +38,19 @@ def counting(number: int, usage: Usage | None = None) -> Line:
     return Line(calls=(call("count", number=number),), usage=usage)
 
 
-def allowance(budget: Budget, depth: int = 0, **own: float) -> Allowance:
-    return Allowance(budget, Share.of(budget.limits, AgentLimits(**own), depth))  # type: ignore[arg-type]
-
-
-def spend(agent: Allowance, usage: Usage) -> None:
-    """A round that cost this."""
-    reservation = Reservation()
-    agent._budget.hold(reservation)
-    agent.settle(reservation, usage, "m")
-
-
 @pytest.mark.parametrize(
     ("rounds", "warned"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (10, 8), (24, 18), (50, 36), (1_000, 701)]
 )
 def test_rounds_are_warned_of_at_seven_tenths_and_never_before_the_last_of_few(rounds: int, warned: int) -> None:
-    agent = allowance(Budget(Limits(rounds=rounds)))
+    agent = Spender(Budget(Limits(rounds=rounds)))
     said = [number for number in range(1, rounds + 1) if agent.warning(number)]
     assert said == [warned]
 
 
 def test_the_last_round_is_called_the_last() -> None:
-    said = allowance(Budget(Limits(rounds=1))).warning(1)
+    said = Spender(Budget(Limits(rounds=1))).warning(1)
     assert said is not None and "this one reply" in said.message
-    said = allowance(Budget(Limits(rounds=10))).warning(8)
+    said = Spender(Budget(Limits(rounds=10))).warning(8)
     assert said is not None and "nearly used up: 7 of 10" in said.message
 
 
@@ -77,9 +66,9 @@ def test_what_the_tree_has_spent_is_told_to_each_of_its_agents_once(
     limits: Limits, usage: Usage, name: str, used: float
 ) -> None:
     budget = Budget(limits)
-    spender, sibling = allowance(budget, depth=1), allowance(budget, depth=1)
+    spender, sibling = Spender(budget, depth=1), Spender(budget, depth=1)
     assert spender.warning(2) is None
-    spend(spender, usage)
+    spender.spend(usage)
     for agent in (spender, sibling):
         said = agent.warning(2)
         assert said is not None and (said.limit, said.used) == (name, used)
@@ -88,8 +77,8 @@ def test_what_the_tree_has_spent_is_told_to_each_of_its_agents_once(
 
 def test_a_child_is_warned_of_its_own_tokens_and_its_siblings_are_not() -> None:
     budget = Budget(ROOMY)
-    child, sibling = allowance(budget, depth=1, output_tokens=100), allowance(budget, depth=1)
-    spend(child, Usage(output_tokens=80))
+    child, sibling = Spender(budget, depth=1, output_tokens=100), Spender(budget, depth=1)
+    child.spend(Usage(output_tokens=80))
     said = child.warning(2)
     assert said is not None and (said.limit, said.allowed) == ("output_tokens", 100)
     assert sibling.warning(2) is None
@@ -99,7 +88,7 @@ def test_an_agents_own_clock_and_that_of_the_tree_are_told_of_as_one_limit() -> 
     clock = Clock()
     budget = Budget(Limits(wall_seconds=100), clock)
     clock.now = 50
-    child, late = allowance(budget, depth=1, wall_seconds=20), allowance(budget, depth=1)
+    child, late = Spender(budget, depth=1, wall_seconds=20), Spender(budget, depth=1)
     clock.now = 65
     said = child.warning(2)
     assert said is not None and (said.limit, said.used, said.allowed) == ("wall_seconds", 15, 20)
@@ -112,29 +101,28 @@ def test_an_agents_own_clock_and_that_of_the_tree_are_told_of_as_one_limit() -> 
 
 def test_nobody_is_told_to_finish_before_the_first_round() -> None:
     budget = Budget(Limits(output_tokens=100))
-    spend(allowance(budget), Usage(output_tokens=90))
-    late = allowance(budget, depth=1)
+    Spender(budget).spend(Usage(output_tokens=90))
+    late = Spender(budget, depth=1)
     assert late.warning(1) is None
     assert late.warning(2) is not None
 
 
 def test_limits_that_come_near_together_are_each_told() -> None:
     budget = Budget(ROOMY.model_copy(update={"total_tokens": 100, "cost_usd": 1.0}))
-    agent = allowance(budget, output_tokens=10)
-    spend(agent, Usage(input_tokens=70, output_tokens=9, cost_usd=0.9))
+    agent = Spender(budget, output_tokens=10)
+    agent.spend(Usage(input_tokens=70, output_tokens=9, cost_usd=0.9))
     said = [agent.warning(2) for _ in range(4)]
     assert [one and one.limit for one in said] == ["output_tokens", "total_tokens", "cost_usd", None]
 
 
 def test_an_agent_that_is_continued_hears_of_the_trees_limits_no_second_time_but_of_its_own() -> None:
     budget = Budget(Limits(output_tokens=100))
-    share = Share.of(budget.limits, AgentLimits(rounds=2), 1)
 
     def conversation(record_id: str, continues: str | None) -> list[str]:
-        agent = Allowance(budget, share, told=budget.told_to(record_id, continues))
+        agent = Spender(budget, 1, record_id, continues, rounds=2)
         return [said.limit for said in (agent.warning(2), agent.warning(2)) if said]
 
-    spend(allowance(budget), Usage(output_tokens=80))
+    Spender(budget).spend(Usage(output_tokens=80))
     assert conversation("a", None) == ["rounds", "output_tokens"]
     assert conversation("b", "a") == conversation("c", "b") == ["rounds"]
     assert conversation("d", None) == ["rounds", "output_tokens"]

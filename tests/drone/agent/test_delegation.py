@@ -4,13 +4,16 @@ import asyncio
 
 import pytest
 
-from drone.agent.agent import Agent, NoTools
+from drone.agent.agent import Agent
+from drone.agent.journal import Unwritable
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, Call, ModelError, Unwritable, WantedCall
+from drone.agent.model import Ask, ModelError, WantedCall
+from drone.agent.parts import NoTools
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
+from drone.agent.toolset import Call
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
@@ -282,7 +285,7 @@ async def test_nothing_is_shown_where_nobody_can_be_hired_and_no_tool_beyond_tho
     assert output.outcome == "denied"
     output = await some.call(Call("call-1", "subagent", {"agent_type": "explore", "prompt": "x"}, Origin()))
     assert (unfenced(output.content), output.outcome) == ("Nobody is here.", "error")
-    assert tree.turn.budget.spawned == 0
+    assert tree.turn.budget.tree.spawned == 0
 
 
 async def test_a_child_whose_runtime_breaks_is_closed_and_told_and_its_parent_goes_on() -> None:

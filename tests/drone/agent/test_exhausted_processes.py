@@ -5,7 +5,7 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.mishap import Exhausted
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -2,7 +2,7 @@
 
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import ModelError
+from drone.agent.model import ModelError
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus

@@ -7,7 +7,7 @@ from drone.agent.controls.steering import Steering
 from drone.agent.gates.gate import ATTEMPTS, Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.agent.report import Cause
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
@@ -201,14 +201,14 @@ async def test_mail_that_came_during_the_last_reply_is_read_before_the_result_co
 
 async def test_the_finish_tools_cannot_be_taken_away() -> None:
     bench = Bench([submit()])
-    bench.turn.bridge.restore(paused=False, tools_removed=("finish", "submit_result", "read_file"))
+    bench.turn.tree.restraints.tools_removed = frozenset({"finish", "submit_result", "read_file"})
     assert (await bench.run()).completed
     assert [spec.name for spec in bench.model.asks[0].tools] == ["submit_result", "validate"]
 
 
 async def test_an_agent_whose_reading_tools_were_taken_away_may_be_blocked_at_once() -> None:
     bench = Bench([submit(status="blocked", summary="I may not read.")])
-    bench.turn.bridge.restore(paused=False, tools_removed=("workspace_read",))
+    bench.turn.tree.restraints.tools_removed = frozenset({"workspace_read"})
     assert (await bench.run()).status is RecordStatus.BLOCKED
 
 

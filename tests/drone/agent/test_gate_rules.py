@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.gates.evidence import LONGEST
 from drone.agent.gates.gate import Evidence
-from drone.agent.gates.report_gate import ReportGate
+from drone.agent.gates.report_gate import LONGEST, ReportGate
 from mcc.contracts.order import Rule
 from tests.drone.agent.gate_bench import GOOD, Bench, read, submit, validate
 

@@ -8,12 +8,13 @@ import pytest
 
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output, WantedCall
+from drone.agent.model import WantedCall
 from drone.agent.report import Cause, Report
+from drone.agent.toolset import Call, Output
 from drone.models.json_text import arguments as read_arguments
 from drone.models.scripted import Line, Said, call
-from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools, tool
+from drone.tools.wrappers import Timed
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, GateChecked, ModelReplied, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits

@@ -52,7 +52,7 @@ class Watch:
 
     def round(self, *calls: Call, reply: ModelReplied | None = None) -> str | None:
         """The nudge that the round brings."""
-        step = self.progress.saw([call for call, _ in calls], [done for _, done in calls], reply)
+        step = self.progress.saw(calls, reply)
         assert step is None or (isinstance(step, AgentStep) and step.name == "nudge")
         return None if step is None else step.message
 

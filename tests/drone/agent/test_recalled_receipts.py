@@ -3,8 +3,8 @@
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output
 from drone.agent.subagents.children import run_child
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition

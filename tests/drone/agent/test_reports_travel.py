@@ -9,13 +9,13 @@ from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.ports import Ask, WantedCall
+from drone.agent.model import Ask, WantedCall
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.artifacts import ArtifactTools
+from drone.tools.artifact_tools import ArtifactTools
 from drone.tools.tool import Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import unfenced

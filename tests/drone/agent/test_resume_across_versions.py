@@ -3,7 +3,7 @@
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.past import Past
+from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools
@@ -12,7 +12,7 @@ from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import call_id, fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, Entry, ToolFinished
 from mcc.contracts.shape import to_json
-from mcc.store.large import parsed
+from mcc.store.texts import parsed
 
 ORDER = fresh_id()
 ROOT = root_record_id(ORDER)
@@ -51,7 +51,7 @@ async def test_a_result_of_version_2_is_sent_as_it_stands_and_later_ones_are_fen
     resumed, here = agent(second), MemoryJournal(ORDER)
     for entry in older:
         await here.write(entry.origin, entry.data)
-    report = await resumed.run(Task("Look.", ROOT), resumed.turn(here, Past.of(older)))
+    report = await resumed.run(Task("Look.", ROOT), resumed.turn(here, Tree.of(older)))
 
     assert (
         report.completed and [ask.messages[0] for ask in second.asks] == [UserMessage("Look, as version 2 put it.")] * 2

@@ -1,6 +1,6 @@
 """A turn that another drone takes over goes on where it was, and asks what it would have asked without the takeover."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,11 +9,11 @@ from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import gate_for
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
-from drone.agent.past import Past
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
+from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
@@ -23,17 +23,18 @@ from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin, ToolFinishe
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
+from tests.drone.agent.random_trees import FollowedJournal
 
 ORDER = "order"
 NORTH = child_record_id(call_id(root_record_id(ORDER), 1, 0))
 LIMITS = Limits(concurrency=3, total_tokens=100_000_000, output_tokens=100_000_000)
 
 
-class Stepping(MemoryJournal):
+class Stepping(FollowedJournal):
     """Notes after which entries a drone may be lost: each write is one commit."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        super().__init__(ORDER, entries=entries)
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        super().__init__(ORDER, entries)
         self.commits: list[int] = []
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
@@ -54,7 +55,8 @@ class Drone:
     def __post_init__(self) -> None:
         self.journal = Stepping(self.left)
         self.journal.texts.update(self.texts)
-        self.turn = Turn.begun(self.journal, Budget(LIMITS), past=Past.of(self.left))
+        self.turn = Turn.begun(self.journal, Budget(LIMITS), tree=Tree.of(self.left))
+        self.journal.live = self.turn.tree
         self.model = ScriptedModel(by_prompt(play))
         self.looked: list[str] = []
 
@@ -272,11 +274,8 @@ async def test_what_was_lost_with_a_drone_is_charged_as_it_was_reserved() -> Non
     first = await undisturbed()
     entries = first.journal.entries
     opened = next(entry.seq for entry in entries if entry.kind == "model.started")
-    past = Past.of(entries[:opened])
-    assert [lost.reserved_tokens for lost in past.lost] == [entries[opened - 1].data.reserved_tokens]
-    budget = Budget(LIMITS)
-    budget.recall(past)
-    assert budget.spent.total_tokens == past.lost[0].reserved_tokens > 0
+    spent = Tree.of(entries[:opened]).spent
+    assert spent.total_tokens == entries[opened - 1].data.reserved_tokens > 0
 
 
 async def test_a_program_goes_on_with_the_entries_that_it_kept() -> None:
@@ -288,7 +287,7 @@ async def test_a_program_goes_on_with_the_entries_that_it_kept() -> None:
     assert kept[-1].kind == "tool.finished"
     second = _alone(lines[1:])
     again = MemoryJournal(ORDER, entries=kept)
-    report = await second.run("What is there?", second.turn(again, Past.of(kept)))
+    report = await second.run("What is there?", second.turn(again, Tree.of(kept)))
     assert report.text == "It is green." and report.record_id == kept[0].record_id
     assert [entry.kind for entry in again.entries] == [entry.kind for entry in journal.entries]
 

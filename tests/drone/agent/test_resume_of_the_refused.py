@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.controls import bridge
+from drone.agent.controls import control_router
 from drone.models.scripted import Line
 from mcc.contracts.control import Control
 from mcc.contracts.journal import ControlApplied, ModelStarted
@@ -93,10 +93,10 @@ async def test_a_refused_agent_is_resumed_while_others_work() -> None:
     await tree.until(lambda: "model.retried" in tree.kinds("north"))
     await settled()
     north, south = tree.child("north").id, tree.child("south").id
-    assert (await tree.steering.resume(record_id=south)).refused == bridge.NOT_PAUSED
+    assert (await tree.steering.resume(record_id=south)).refused == control_router.NOT_PAUSED
     assert applied(tree, await tree.steering.resume(record_id=north))
     await tree.until(lambda: tree.ended("north") is RecordStatus.COMPLETED)
-    assert (await tree.steering.resume()).refused == bridge.NOT_PAUSED
+    assert (await tree.steering.resume()).refused == control_router.NOT_PAUSED
     tree.let_go("south")
     assert await end_of(tree) == "Both looked."
 
@@ -105,7 +105,7 @@ async def test_a_provider_that_refuses_again_is_waited_for_again() -> None:
     tree = await refused("north", "north")
     north = tree.child("north").id
     assert applied(tree, await tree.steering.resume(record_id=north))
-    assert (await tree.steering.resume(record_id=north)).refused == bridge.NOT_PAUSED
+    assert (await tree.steering.resume(record_id=north)).refused == control_router.NOT_PAUSED
     await tree.until(lambda: tree.kinds("north").count("model.retried") == 2)
     await standing(tree)
     assert applied(tree, await tree.steering.resume(record_id=north))
@@ -124,7 +124,7 @@ async def test_a_paused_agent_that_is_resumed_waits_for_its_provider_no_longer()
 async def test_a_refused_agent_of_a_paused_turn_rests_until_that_is_resumed() -> None:
     tree = await refused("north")
     await tree.steering.pause()
-    assert (await tree.steering.resume(record_id=tree.child("north").id)).refused == bridge.PAUSED_ABOVE
+    assert (await tree.steering.resume(record_id=tree.child("north").id)).refused == control_router.PAUSED_ABOVE
     assert applied(tree, await tree.steering.resume())
     assert await end_of(tree) == "Both looked."
 

@@ -7,11 +7,12 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Ask, Call, Output
+from drone.agent.model import Ask
 from drone.agent.report import Cause
 from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
+from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
@@ -85,7 +86,7 @@ class Queue:
 
     def _let_go(self, record_id: str) -> None:
         self._first.set()
-        asyncio.get_running_loop().call_soon(self._turn.bridge.end, record_id, "enough")
+        asyncio.get_running_loop().call_soon(self._turn.router.end, record_id, "enough")
 
 
 async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_able_to_be_cancelled() -> None:
@@ -99,7 +100,7 @@ async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_abl
     async def play(ask: Ask) -> Said:
         if len(ask.messages) == 1:
             return Line(calls=(call("child", input="go"),))
-        asyncio.get_running_loop().call_soon(turn.bridge.end, "r1", "a person cancelled it")
+        asyncio.get_running_loop().call_soon(turn.router.end, "r1", "a person cancelled it")
         await asyncio.Event().wait()
         return "never"
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.controls import bridge
+from drone.agent.controls import control_router
 from drone.agent.messages import ToolResults
 from drone.agent.report import Cause
 from drone.models.scripted import Line, call
@@ -59,7 +59,7 @@ async def test_a_message_that_came_too_late_for_its_child_is_refused_when_that_e
     await tree.steering.cancel(record_id=tree.child("north").id)
     await tree.until(lambda: tree.ended("north") is not None)
     assert tree.ended("south") is None
-    assert outcome(tree, asked).refused == bridge.UNREAD
+    assert outcome(tree, asked).refused == control_router.UNREAD
     tree.let_go("south")
     await end_of(tree)
     assert "Too late." not in [*tree.said_to("south"), *tree.said_to(MASTER)]
@@ -74,10 +74,10 @@ async def test_an_agent_that_has_finished_or_never_was_is_told_to_be_nobody(kind
     ask = getattr(tree.steering, kind)
     words = ["x"] if kind in ("steer", "remove_tools") else []
     for record_id in (north, fresh_id()):
-        assert (await ask(*words, record_id=record_id)).refused == bridge.NOBODY
+        assert (await ask(*words, record_id=record_id)).refused == control_router.NOBODY
     tree.let_go("south")
     await end_of(tree)
-    assert (await ask(*words)).refused == bridge.OVER
+    assert (await ask(*words)).refused == control_router.OVER
 
 
 async def test_a_paused_child_waits_and_its_sibling_goes_on() -> None:
@@ -168,11 +168,11 @@ async def test_a_child_hired_while_its_parent_is_paused_asks_nothing_until_the_p
 async def test_a_second_pause_and_a_resume_without_one_are_refused_with_a_sentence() -> None:
     tree = await two_at_work()
     north = tree.child("north").id
-    assert (await tree.steering.resume()).refused == bridge.NOT_PAUSED
-    assert (await tree.steering.resume(record_id=north)).refused == bridge.NOT_PAUSED
+    assert (await tree.steering.resume()).refused == control_router.NOT_PAUSED
+    assert (await tree.steering.resume(record_id=north)).refused == control_router.NOT_PAUSED
     assert (await tree.steering.pause()).refused is None
-    assert (await tree.steering.pause()).refused == bridge.PAUSED
-    assert (await tree.steering.resume(record_id=north)).refused == bridge.PAUSED_ABOVE
+    assert (await tree.steering.pause()).refused == control_router.PAUSED
+    assert (await tree.steering.resume(record_id=north)).refused == control_router.PAUSED_ABOVE
     assert (await tree.steering.pause(record_id=north)).refused is None, "it stays paused when the turn goes on"
     assert (await tree.steering.resume()).refused is None
     assert tree.child("north").status is RecordStatus.WAITING
@@ -183,7 +183,7 @@ async def test_a_second_pause_and_a_resume_without_one_are_refused_with_a_senten
 
 async def test_nothing_to_say_and_nothing_to_take_away_is_refused() -> None:
     tree = await two_at_work()
-    assert (await tree.steering.remove_tools()).refused == bridge.NOTHING_ASKED
+    assert (await tree.steering.remove_tools()).refused == control_router.NOTHING_ASKED
     tree.let_go("north", "south")
     await end_of(tree)
 

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent.controls import bridge
+from drone.agent.controls import control_router
+from drone.agent.journal import Fenced
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Ask, Fenced
+from drone.agent.model import Ask
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.journal import AgentStarted, ControlApplied, Fact, Origin
@@ -31,7 +32,7 @@ async def test_a_parent_and_its_child_cancelled_at_once_end_once_each(first: str
     assert await end_of(tree) == "Both looked."
     assert tree.ended("north") is tree.ended("quay") is RecordStatus.CANCELLED
     assert asked[0].refused is None
-    assert asked[1].refused == (bridge.NOBODY if first == "parent" else None)
+    assert asked[1].refused == (control_router.NOBODY if first == "parent" else None)
 
 
 @pytest.mark.parametrize("order", [["north", "quay"], ["quay", "north"], ["quay", "north", MASTER]])
@@ -41,7 +42,7 @@ async def test_agents_above_each_other_that_are_ended_in_one_moment_end_once_eac
     tree.begin()
     await tree.until_asked("quay", "south")
     for prompt in order:
-        tree.turn.bridge.end(tree.child(prompt).id, f"{prompt} is stopped")
+        tree.turn.router.end(tree.child(prompt).id, f"{prompt} is stopped")
     tree.let_go("south")
     await end_of(tree)
     assert tree.ended("north") is tree.ended("quay") is RecordStatus.CANCELLED
@@ -73,7 +74,7 @@ async def test_what_is_asked_of_an_agent_that_takes_its_time_to_be_cancelled_is_
         await tree.steering.pause(record_id=north),
         await tree.steering.cancel(record_id=north),
     ):
-        assert asked.refused == bridge.ENDING
+        assert asked.refused == control_router.ENDING
     may_end.set()
     tree.let_go("south")
     await end_of(tree)
@@ -175,7 +176,7 @@ class SelfEnding(SteeredTree):
     async def _author(self, ask: Ask) -> Line | str:
         line = await super()._author(ask)
         if self.calls[-1] == "north":
-            self.turn.bridge.end(self.child("north").id, "stopped in the last moment")
+            self.turn.router.end(self.child("north").id, "stopped in the last moment")
         return line
 
 
@@ -247,4 +248,4 @@ async def test_an_agent_whose_start_is_not_an_entry_yet_cannot_be_addressed() ->
     tree.begin()
     assert await end_of(tree) == "Done."
     (asked,) = tree.steering.asked
-    assert asked.refused == bridge.NOBODY
+    assert asked.refused == control_router.NOBODY

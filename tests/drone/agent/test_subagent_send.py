@@ -6,7 +6,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
-from drone.agent.ports import Ask, ModelError, WantedCall
+from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.subagents.conversations import CannotContinue, Conversation, Conversations
 from drone.agent.subagents.delegation import SUBAGENT
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
@@ -66,7 +66,7 @@ async def test_a_child_may_be_continued_again_by_each_of_its_records_and_takes_n
     assert (await tree.run()).completed
     first, second, third = tree.record().subagent_history
     assert (second.continues, third.continues) == (first.id, second.id)
-    assert third.answer == "answer 2" and tree.turn.budget.spawned == 1
+    assert third.answer == "answer 2" and tree.turn.budget.tree.spawned == 1
     assert [entry.data.turn for entry in tree.journal.entries if isinstance(entry.data, AgentReused)] == [2, 3]
 
 
@@ -118,7 +118,7 @@ async def test_a_child_that_a_person_cancelled_is_not_revived() -> None:
     async def author(ask: Ask) -> Said:
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         if ask.messages[0].text == "north":  # type: ignore[union-attr]
-            tree.turn.bridge.end(first_child(tree), "not needed")
+            tree.turn.router.end(first_child(tree), "not needed")
             await asyncio.Event().wait()
         return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
 
@@ -142,7 +142,7 @@ async def test_tools_that_a_person_took_away_do_not_come_back() -> None:
                     remove_tools=("subagents_run",),
                     requested_at=now(),
                 )
-                assert await tree.turn.bridge.take(took) is None
+                assert await tree.turn.router.take(took) is None
             return "found"
         return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
 

@@ -10,15 +10,16 @@ import pytest
 
 import drone
 from drone.agent.messages import AssistantMessage, ToolSpec, UserMessage
-from drone.agent.ports import Ask, Call, ModelError, Output
+from drone.agent.model import Ask, ModelError
 from drone.agent.report import Report
+from drone.agent.toolset import Call, Output
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import ToolContext
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentReused, AgentStarted, Origin, ToolFinished
 from mcc.contracts.record import RecordStatus
-from mcc.definitions.errors import DefinitionError
+from mcc.definitions.front_matter import DefinitionError
 
 
 def agent(script: Sequence[Said] | Author, name: str = "helper", **more: object) -> drone.Agent:

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from drone.agent.journal import Unwritable
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Ask, ModelError, Unwritable, WantedCall
+from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.spending.budget import Budget
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
@@ -16,7 +17,7 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, Origin
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
-from mcc.definitions.groups import TOOL_GROUPS
+from mcc.definitions.rights import TOOL_GROUPS
 from tests.drone.agent.crowds import CRASHES, ORDER, Tree, piece, several
 
 
@@ -130,7 +131,7 @@ async def test_a_deep_tree_never_waits_for_itself_and_keeps_the_trees_cap(places
     tree = Tree(author, Limits(concurrency=places, depth=3))
     assert (await tree.run()).completed
     assert most <= places
-    assert tree.turn.budget.spawned == 3 + 9 + 27
+    assert tree.turn.budget.tree.spawned == 3 + 9 + 27
 
 
 async def test_fail_fast_ends_the_others_and_keeps_what_was_finished() -> None:
@@ -224,7 +225,7 @@ async def test_a_failure_in_the_middle_of_a_chain_ends_it_and_the_rest_is_report
     assert (a["status"], bad["status"]) == ("completed", "failed")
     assert c["summary"] == d["summary"] == "Not run, because 'bad' before it did not complete."
     assert [child.prompt for child in tree.record().subagent_history] == ["a", "bad"]
-    assert tree.turn.budget.spawned == 2
+    assert tree.turn.budget.tree.spawned == 2
 
 
 async def test_an_unknown_role_fails_for_itself_only() -> None:
@@ -233,7 +234,7 @@ async def test_an_unknown_role_fails_for_itself_only() -> None:
     a, b = tree.told()
     assert a["status"] == "failed" and "'explorer'" in a["summary"] and "explore, general" in a["summary"]
     assert b["summary"] == "found b"
-    assert tree.turn.budget.spawned == 1
+    assert tree.turn.budget.tree.spawned == 1
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ async def test_more_agents_than_a_call_may_start_are_told_the_cap_and_none_is_st
     assert (await tree.run()).completed
     (result,) = tree.results()
     assert result.is_error and "at most 5 agents, and this one asks for 12" in result.content
-    assert tree.wanted == [] and tree.turn.budget.spawned == 0
+    assert tree.wanted == [] and tree.turn.budget.tree.spawned == 0
 
 
 @pytest.mark.parametrize(
@@ -328,7 +329,7 @@ async def test_a_fork_bomb_ends_orderly_within_the_spawns_of_the_tree() -> None:
     tree = Tree(by_prompt(write), Limits(spawns=30, depth=8))
     assert (await tree.run()).completed
     started = [entry for entry in tree.journal.entries if isinstance(entry.data, AgentStarted)]
-    assert len(started) == 1 + 30 and tree.turn.budget.spawned == 30
+    assert len(started) == 1 + 30 and tree.turn.budget.tree.spawned == 30
     assert max(entry.depth for entry in started) <= 8
     assert tree.record().usage_total.model_calls == 2 * 31
     everything = json.dumps([unfenced(result.content) for depth in range(9) for result in tree.results(depth)])
@@ -355,7 +356,7 @@ async def test_cancelling_one_child_leaves_its_siblings_and_is_told_in_its_place
                 await asyncio.Event().wait()
         await gate.wait()
         (one,) = (child for child in tree.record_so_far() if child.prompt == "a")
-        tree.turn.bridge.end(one.id, "not needed")
+        tree.turn.router.end(one.id, "not needed")
         return "found b"
 
     tree = Tree(author)

@@ -10,13 +10,13 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage
-from drone.agent.past import Past
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Budget, Share
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.wanted import Wanted
+from drone.agent.subagents.spawning import Wanted
+from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
@@ -60,25 +60,22 @@ CLAIMED = OrderClaimed(attempt=1, epoch=1, drone="d1", incarnation="i1")
 LOST = OrderRequeued(epoch=2, lost="i1", message="The drone was lost.")
 
 
-def told(*entries: tuple[float, Origin, Fact]) -> Past:
+def told(*entries: tuple[float, Origin, Fact]) -> Tree:
     """A past with these facts at these seconds after noon."""
-    return Past.of(
+    return Tree.of(
         Entry(order_id=ORDER_ID, seq=seq, at=NOON + timedelta(seconds=at), data=fact, **dict(origin))
         for seq, (at, origin, fact) in enumerate(entries, start=1)
     )
 
 
-def left_of(past: Past, record_id: str = "c", own: float = 20) -> float:
+def left_of(past: Tree, record_id: str = "c", own: float = 20) -> float:
     """The seconds that the agent still has where a drone goes on with it at once."""
     clock = FakeClock()
     budget = Budget(LIMITS, clock.uptime)
-    budget.recall(past)
+    budget.follow(past)
     depth = 1 if record_id == "c" else 0
-    allowance = Allowance(budget, Share.of(LIMITS, AgentLimits(wall_seconds=own), depth))
-    record = past.record(record_id)
-    assert record is not None
-    allowance.recall_beginning(record.began_after)
-    return allowance.seconds_left()
+    share = Share.of(LIMITS, AgentLimits(wall_seconds=own), depth)
+    return Allowance(budget, share, past.records[record_id]).seconds_left()
 
 
 def test_what_an_agent_used_before_the_loss_is_taken_off_its_time() -> None:
@@ -154,9 +151,9 @@ async def step() -> str:
 class Drone:
     """A master with one child that takes a step and is then asked in vain; it has 20 seconds of its own."""
 
-    def __init__(self, clock: FakeClock, left: Sequence[Entry] = (), past: Past | None = None) -> None:
+    def __init__(self, clock: FakeClock, left: Sequence[Entry] = (), past: Tree | None = None) -> None:
         self.journal = MemoryJournal(ORDER_ID, entries=left)
-        self.turn = Turn.begun(self.journal, Budget(LIMITS, clock.uptime), past=past)
+        self.turn = Turn.begun(self.journal, Budget(LIMITS, clock.uptime), tree=past)
         self.hanging = asyncio.Event()
         self.model = ScriptedModel(self._author)
 
@@ -192,11 +189,11 @@ async def left_by_the_first(clock: FakeClock) -> list[Entry]:
     return left
 
 
-def lost_after(seconds: float, left: Sequence[Entry]) -> Past:
+def lost_after(seconds: float, left: Sequence[Entry]) -> Tree:
     """The past in which the child began at once, and the last entry came so many seconds later."""
     claimed = Entry(order_id=ORDER_ID, seq=1, at=NOON, data=CLAIMED)
     dated = [entry.model_copy(update={"at": NOON}) for entry in left[:-1]]
-    return Past.of([claimed, *dated, left[-1].model_copy(update={"at": NOON + timedelta(seconds=seconds)})])
+    return Tree.of([claimed, *dated, left[-1].model_copy(update={"at": NOON + timedelta(seconds=seconds)})])
 
 
 @pytest.mark.parametrize(("used", "left"), [(0, 20), (12, 8), (19, 1), (25, 0)])

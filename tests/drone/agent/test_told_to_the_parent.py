@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from drone.agent.artifacts import Artifacts
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Output
 from drone.agent.report import Cause, Report
-from drone.agent.subagents.told import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report, told
+from drone.agent.subagents.child_report import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
+from drone.agent.subagents.children import told
+from drone.agent.toolset import Output
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import to_json

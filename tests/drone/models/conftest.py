@@ -1,4 +1,4 @@
-"""This room is for doubles of the network: a provider made of bytes, and a listener that remembers."""
+"""Doubles of the network: a provider made of bytes, and a listener that remembers."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import Message, ToolSpec, UserMessage
-from drone.agent.ports import Ask, Model, ModelError, Reply
+from drone.agent.model import Ask, Model, ModelError, Reply
 from drone.models.anthropic import anthropic_model
 from drone.models.openai import openai_model
 from drone.models.remote import Endpoint

@@ -1,4 +1,4 @@
-"""This room is for replies of chat completions as servers of all sorts send them."""
+"""Replies of chat completions as servers of all sorts send them."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.models.prices import Price
 
 

@@ -1,4 +1,4 @@
-"""This room is for the parser of server-sent events, however its bytes are cut."""
+"""The parser of server-sent events, however its bytes are cut."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""This room is for providers that fail: a sentence for people, without secrets, and whether trying again may help."""
+"""Providers that fail: a sentence for people, without secrets, and whether trying again may help."""
 
 import gzip
 import zlib

@@ -8,7 +8,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import Model
+from drone.agent.model import Model
 from drone.agent.report import Cause, Report
 from drone.models.fallback import Fallback
 from drone.models.prices import Price

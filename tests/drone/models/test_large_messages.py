@@ -5,10 +5,9 @@ import json
 import pytest
 
 from drone.agent.messages import ToolResult, ToolResults
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.models.anthropic import Messages
-from drone.models.body import LongBody, body_of
-from drone.models.encoded import LARGE_BYTES
+from drone.models.body import LARGE_BYTES, LongBody, body_of
 from drone.models.openai import ChatCompletions
 from drone.models.remote import Endpoint, Format
 

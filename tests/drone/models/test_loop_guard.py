@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
-from drone.agent.ports import ModelError
+from drone.agent.model import ModelError
 from drone.agent.report import Cause
 from drone.models.fallback import Fallback
 from drone.models.loop_guard import EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated

@@ -1,4 +1,4 @@
-"""This room is for replies of Anthropic's Messages API, streamed and whole."""
+"""Replies of Anthropic's Messages API, streamed and whole."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.ports import WantedCall
+from drone.agent.model import WantedCall
 from drone.models.prices import Price
 from mcc.contracts.journal import Thought
 

@@ -1,4 +1,4 @@
-"""This room is for models by name: what configuration and keys make of a name."""
+"""Models by name: what configuration and keys make of a name."""
 
 import json
 import os

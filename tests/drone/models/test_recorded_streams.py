@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports import ModelError, Reply
+from drone.agent.model import ModelError, Reply
 
 STREAMS = sorted((Path(__file__).parent / "streams").glob("*/*.sse"))
 FORMS = {"chat": "openai", "messages": "anthropic"}

@@ -1,4 +1,4 @@
-"""This room is for what providers are sent: every message encoded once, in the provider's own terms."""
+"""What providers are sent: every message encoded once, in the provider's own terms."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""This room is for the road to providers over real sockets on this machine: its connections, silences and ends."""
+"""The road to providers over real sockets on this machine: its connections, silences and ends."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports import ModelError
+from drone.agent.model import ModelError
 from drone.models.openai import ChatCompletions
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Wire

@@ -1,4 +1,4 @@
-"""This room is for the scripted model: what is written is said, in any process and any order."""
+"""The scripted model: what is written is said, in any process and any order."""
 
 import asyncio
 import json
@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
-from drone.agent.ports import ModelError, WantedCall
-from drone.models.script_file import ScriptProblem, load
-from drone.models.scripted import Line, ScriptedModel, by_prompt, call
+from drone.agent.model import ModelError, WantedCall
+from drone.models.scripted import Line, ScriptedModel, ScriptProblem, by_prompt, call, load
 
 
 async def test_lines_are_said_in_order_and_the_asks_are_kept(bench: Any) -> None:

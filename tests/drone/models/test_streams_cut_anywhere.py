@@ -1,4 +1,4 @@
-"""This room is for streams that end too early: a reply is taken only when the provider said that it is whole."""
+"""Streams that end too early: a reply is taken only when the provider said that it is whole."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.ports import ModelError, Reply
+from drone.agent.model import ModelError, Reply
 
 TEXT = "Grüße – 😀 und mehr"
 ARGUMENTS = '{"path": "src/ü.py", "deep": [1, {"x": null}]}'

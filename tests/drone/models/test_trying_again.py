@@ -1,4 +1,4 @@
-"""This room is for trying again and falling back, with a clock that only moves when someone sleeps."""
+"""Trying again and falling back, with a clock that only moves when someone sleeps."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports import Ask, AskLater, Listener, Model, ModelError, Reply
+from drone.agent.model import (
+    Ask,
+    AskLater,
+    Listener,
+    Model,
+    ModelError,
+    Reply,
+)
 from drone.models.fallback import REST_SECONDS, Fallback
 from drone.models.retry import Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call

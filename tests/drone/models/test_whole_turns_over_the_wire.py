@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from drone.agent.controls.bridge import Bridge
+from drone.agent.controls.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.crew import Crew
@@ -56,7 +56,7 @@ class Played:
         self.server = TalkingServer(form, self._write)
         self.order = _order(workspace)
         self.journal = MemoryJournal(self.order.id)
-        self._bridge = Bridge(self.journal)
+        self._router = ControlRouter(self.journal)
         self._steering: list[asyncio.Task[str | None]] = []
         url = "http://127.0.0.1:9/v1" if form == "openai" else "http://127.0.0.1:9"
         model = ModelConfig(provider=form, model="m", base_url=url)
@@ -65,7 +65,7 @@ class Played:
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
     async def to_its_end(self) -> ChatRecord:
-        outcome = await self._crew.run(self.order, journal=self.journal, bridge=self._bridge)
+        outcome = await self._crew.run(self.order, journal=self.journal, router=self._router)
         assert outcome.status is OrderStatus.SUCCEEDED
         record = self.journal.fold.record()
         assert record is not None
@@ -73,7 +73,7 @@ class Played:
 
     def _write(self, who: str, turn: int) -> Say:
         if (who, turn) == (TWO, 2):
-            self._steering.append(asyncio.ensure_future(self._bridge.take(_steer(self.order.id))))
+            self._steering.append(asyncio.ensure_future(self._router.take(_steer(self.order.id))))
         return written(who, turn)
 
 

@@ -1,4 +1,4 @@
-"""This room is for a process that holds a workspace: DIRECTORY KEY ORDER INCARNATION shared|exclusive CHILDREN.
+"""A process that holds a workspace: DIRECTORY KEY ORDER INCARNATION shared|exclusive CHILDREN.
 
 It starts a child, which it writes down in the file CHILDREN, says `held` and stays until it is killed.
 """

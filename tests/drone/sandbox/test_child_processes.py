@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.child import Bounds, Captured, Ended
-from drone.sandbox.leash import LIMITS
+from drone.sandbox.child import LIMITS, Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
 
 SOON = Bounds(20.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.openat2 import works
+from drone.sandbox.beneath import works
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 
 Opener = Callable[[Path], Workspace]

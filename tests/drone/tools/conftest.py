@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent.ports import Call, Output, ToolSet
+from drone.agent.toolset import Call, Output, ToolSet
 from mcc.contracts.journal import Origin
 
 Use = Callable[..., Awaitable[Output]]

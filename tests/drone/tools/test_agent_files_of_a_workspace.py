@@ -7,8 +7,8 @@ import pytest
 
 from drone.sandbox.paths import Workspace
 from drone.tools.agent_files import agent_files
-from mcc.definitions.files import WORKSPACE_FILES
 from mcc.definitions.front_matter import FILE_BYTES
+from mcc.definitions.scopes import WORKSPACE_FILES
 
 
 @pytest.fixture

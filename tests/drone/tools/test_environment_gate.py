@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output
-from drone.tools.detected import DETECTION, GATED, Detected, EnvironmentGate
-from drone.tools.only import Only
+from drone.agent.toolset import Call, Output
+from drone.tools.environment_gate import DETECTION, GATED, Detected, EnvironmentGate
+from drone.tools.wrappers import Only
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.ports import Output
+from drone.agent.toolset import Output
 from drone.sandbox.paths import Workspace
-from drone.tools.entry_points import entry_points
-from drone.tools.environment import detection_tool
-from drone.tools.git_head import Head, git_head
+from drone.tools.environment import Head, detection_tool, git_head
+from drone.tools.manifests import entry_points
 from drone.tools.tool import FunctionTools
 
 Use = Callable[..., Awaitable[Output]]

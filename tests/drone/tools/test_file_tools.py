@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Output, ToolSet
+from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import PathError, Workspace
 from drone.tools.catalog import Toolbox
 from drone.tools.files import MAX_LISTED, MAX_TEXT_BYTES, MAX_WHOLE_BYTES, find_files, list_files, read_file
-from drone.tools.timed import Timed
 from drone.tools.tool import FunctionTools
+from drone.tools.wrappers import Timed
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from drone.agent.ports import Fenced, Output
+from drone.agent.journal import Fenced
 from drone.agent.threads import NoThread
+from drone.agent.toolset import Output
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTools, Joined, ToolContext, ToolFailed, declaration_of, tool
 from mcc.contracts.journal import Outcome

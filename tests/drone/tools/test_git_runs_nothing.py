@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Output
 from drone.agent.threads import OwnThreads
+from drone.agent.toolset import Output
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.ports import Output, ToolSet
+from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.git import GitTools

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.component_walk import MAX_DEPTH
+from drone.sandbox.beneath import MAX_DEPTH
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.glob import GlobError, expression
 from drone.tools.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, Output
-from drone.tools.redacted import Redacted
+from drone.agent.toolset import Call, Output
+from drone.tools.wrappers import Redacted
 from mcc.contracts.journal import Origin
 from mcc.redaction import MARK, Redactor
 

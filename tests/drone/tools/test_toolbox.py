@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from drone.agent.ports import Output
+from drone.agent.toolset import Output
 from drone.tools.catalog import Toolbox
-from drone.tools.detected import Detected
+from drone.tools.environment_gate import Detected
 from drone.tools.git_program import Git
 from mcc.contracts.journal import Outcome
 
@@ -34,6 +34,19 @@ async def test_the_git_tools_of_an_order_wait_for_its_detection(use: Use, tmp_pa
     assert not (await use(tools, "environment_detect")).is_error
     assert "git tools are off" in (await use(tools, "git_status")).content
     assert "git tools are off" in (await use(on.tools(tmp_path, Detected(already=True)), "git_status")).content
+
+
+async def test_orders_share_what_models_are_shown_of_a_tool_and_nothing_of_their_workspaces(
+    use: Use, tmp_path: Path
+) -> None:
+    box, places = toolbox(Git(None)), (tmp_path / "one", tmp_path / "two")
+    for place in places:
+        place.mkdir()
+        (place / "name").write_text(place.name)
+    one, two = map(box.tools, places)
+    assert all(mine is yours for mine, yours in zip(one.specs(), two.specs(), strict=True))
+    assert (await use(one, "read_file", path="name")).content.endswith("\none")
+    assert (await use(two, "read_file", path="name")).content.endswith("\ntwo")
 
 
 def test_skills_come_from_the_operator_first_and_then_from_the_installation(tmp_path: Path) -> None:

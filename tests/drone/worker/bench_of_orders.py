@@ -1,26 +1,30 @@
-"""This room is for a store in memory with a registered drone, and for the loop-side parts that work on it."""
+"""A temporary store with a registered drone, and the loop-side parts that work on it."""
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from drone.worker.runner import Crew, Runner
-from drone.worker.runs import Runs
-from drone.worker.suspects import Suspects
-from drone.worker.told import Teller
+from drone.crew import Crew
+from drone.worker.async_store import AsyncStore
+from drone.worker.broadcaster import Broadcaster
+from drone.worker.claiming import Claimant, Claiming
+from drone.worker.ending import Finisher, Suspects
+from drone.worker.executions import Executions, ExecutionTimes
+from drone.worker.journal import Writer
+from drone.worker.runner import Runner
+from drone.worker.slots import Slots
 from drone.worker.workspaces import Workspaces
-from drone.worker.writer import Writer
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
-from mcc.dispatch.hints import Told
+from mcc.dispatch.publisher import Message
 from mcc.redaction import Redactor
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Claim
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from tests.drone.worker.fake_crew import FakeCrew
 
 
@@ -37,22 +41,22 @@ def a_registration(incarnation: str = "", *, name: str = "d1", slots: int = 4) -
 
 
 class Ears:
-    """A publisher that remembers what it was told."""
+    """A publisher that remembers its messages."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.published: list[Message] = []
 
-    async def tell(self, told: Iterable[Told]) -> bool:
-        self.told.extend(told)
+    async def publish(self, messages: Iterable[Message]) -> bool:
+        self.published.extend(messages)
         return True
 
     @property
     def hints(self) -> list[Hint]:
-        return [item for item in self.told if isinstance(item, Hint)]
+        return [item for item in self.published if isinstance(item, Hint)]
 
     @property
     def deltas(self) -> list[Delta]:
-        return [item for item in self.told if isinstance(item, Delta)]
+        return [item for item in self.published if isinstance(item, Delta)]
 
 
 class Trust:
@@ -77,35 +81,29 @@ class Bench:
         workspaces: "Callable[[Bench], Workspaces] | None" = None,
         suspects: Suspects | None = None,
     ) -> None:
-        self.store: Store = store or MemoryStore()
+        self.store: Store = store or temporary_store()
         self.trust = Trust(fresh_id())
         self.ears = Ears()
-        self.teller = Teller(self.ears)
-        self.offload = Offload(2)
-        self.runs = Runs(redactor)
+        self.broadcaster = Broadcaster(self.ears)
+        self.async_store = AsyncStore(self.store, 2)
+        self.executions = Executions(redactor, ExecutionTimes(park_after_seconds, unwind_seconds))
         self.crew = FakeCrew()
-        self.fallen: list[BaseException] = []
         self.grown: list[int] = []
-        self.writer = Writer(self.store, self.trust, self.teller, grew=self.grown.append)
+        self.writer = Writer(self.store, self.trust, self.broadcaster, grew=self.grown.append)
+        self.claimant = Claimant("d1", self.trust, Slots(4))
         self.runner = Runner(
-            self.store,
-            self.offload,
+            self.async_store,
+            Claiming(self.async_store, self.claimant, self.broadcaster, workspaces and workspaces(self)),
             crew or self.crew,
-            self.trust,
-            self.runs,
+            self.executions,
             self.writer,
-            self.teller,
-            workspaces=workspaces and workspaces(self),
-            suspects=suspects,
-            unwind_seconds=unwind_seconds,
-            park_after_seconds=park_after_seconds,
-            fall=self.fallen.append,
+            Finisher(self.async_store, self.broadcaster, suspects),
         )
         self._loops: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Bench":
         self.store.leases.register(a_registration(self.trust.incarnation or ""), lease_seconds=60)
-        self._loops = [asyncio.create_task(self.writer.run()), asyncio.create_task(self.teller.run())]
+        self._loops = [asyncio.create_task(self.writer.run()), asyncio.create_task(self.broadcaster.run())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -113,7 +111,11 @@ class Bench:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
         self.writer.close()
-        self.offload.close()
+        self.async_store.close()
+
+    def with_parts(self, **parts: object) -> None:
+        """From here on claims, controls and reads of the drone meet these parts of the store instead of its own."""
+        self.async_store.store = replace(self.async_store.store, **parts)
 
     def place(self, prompt: str, **fields: object) -> WorkOrder:
         return self.store.orders.place(NewOrder.model_validate({"prompt": prompt, **fields}), principal="test").order

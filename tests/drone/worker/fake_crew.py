@@ -1,4 +1,4 @@
-"""This room is for a crew that does what the prompt says.
+"""A crew that does what the prompt says.
 
 `sleep SECONDS`, `break`, `exit` (raises SystemExit), `stubborn SECONDS` (deaf to cancellation), `block SECONDS` (holds
 the loop up), `write for ever`; anything else is done at once. `write …` may write in its workspace.
@@ -7,9 +7,8 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 import asyncio
 import threading
 
-from drone.agent.controls.bridge import Bridge
-from drone.agent.past import Past
-from drone.agent.ports import Journal
+from drone.agent.controls.control_router import ControlRouter
+from drone.agent.journal import Journal
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
@@ -47,13 +46,12 @@ class FakeCrew:
         order: WorkOrder,
         *,
         journal: Journal,
-        bridge: Bridge,
-        past: Past,
+        router: ControlRouter,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
     ) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
-        if past.root is None:
+        if router.tree.root is None:
             await journal.write(origin, started(order.prompt))
         journal.delta(origin, "model.delta", 1, 1, 0, "work")
         journal.delta(origin, "model.delta", 1, 1, 4, "ing")

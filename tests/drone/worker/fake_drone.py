@@ -1,9 +1,9 @@
-"""This room is for a real worker process with a crew of fakes; its settings come from the environment."""
+"""A real worker process with a crew of fakes; its settings come from the environment."""
 
 import sys
 
 from drone.settings import load
-from drone.worker.main import work
+from drone.worker.app import work
 from tests.drone.worker.fake_crew import FakeCrew
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""This room is for a Redis of a test's own: on a unix socket that nobody else knows, gone afterwards."""
+"""A Redis of a test's own: on a unix socket that nobody else knows, gone afterwards."""
 
 import shutil
 import subprocess

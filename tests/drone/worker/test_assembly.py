@@ -1,5 +1,6 @@
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from drone.worker.drone import CannotStart, Drone
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreUnavailable
-from mcc.testing import MemoryStore
+from mcc.store.leases import Leases
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from tests.drone.worker.fake_crew import FakeCrew
 
 
@@ -29,11 +32,11 @@ def settings(folder: Path, **fields: object) -> Settings:
     return Settings.model_validate({**given, **fields})
 
 
-def place(store: MemoryStore, prompt: str) -> str:
+def place(store: Store, prompt: str) -> str:
     return store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
 
 
-def wait_for(store: MemoryStore, order_id: str, *statuses: OrderStatus) -> OrderStatus:
+def wait_for(store: Store, order_id: str, *statuses: OrderStatus) -> OrderStatus:
     until = time.monotonic() + 10
     while (status := store.orders.get(order_id).status) not in statuses:
         assert time.monotonic() < until, f"{order_id} stays {status}"
@@ -42,10 +45,10 @@ def wait_for(store: MemoryStore, order_id: str, *statuses: OrderStatus) -> Order
 
 
 class Staffed:
-    """A started drone on a memory store, drained and closed at the end."""
+    """A started drone on a store of its own, drained and closed at the end."""
 
-    def __init__(self, given: Settings, store: MemoryStore | None = None) -> None:
-        self.store = store or MemoryStore()
+    def __init__(self, given: Settings, store: Store | None = None) -> None:
+        self.store = store or temporary_store()
         self.ended = threading.Event()
         self.drone = Drone(given, self.store, FakeCrew, wedged=self.ended.set)
 
@@ -155,21 +158,21 @@ def test_a_loop_that_hangs_ends_the_process(tmp_path: Path) -> None:
 
 
 def test_a_database_that_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path) -> None:
-    class Away(MemoryStore):
+    class Away(Store):
         def schema_problem(self) -> str | None:
             raise StoreUnavailable("no such host")
 
     with pytest.raises(CannotStart, match="cannot be reached: no such host"):
-        Drone(settings(tmp_path, database_wait_seconds=0), Away(), FakeCrew).start()
+        Drone(settings(tmp_path, database_wait_seconds=0), Away(**vars(temporary_store())), FakeCrew).start()
 
 
 def test_an_old_schema_is_said_in_a_sentence(tmp_path: Path) -> None:
-    class Old(MemoryStore):
+    class Old(Store):
         def schema_problem(self) -> str | None:
             return "the database has schema 1, this version needs 2: run `mcc db upgrade`"
 
     with pytest.raises(CannotStart, match="mcc db upgrade"):
-        Drone(settings(tmp_path), Old(), FakeCrew).start()
+        Drone(settings(tmp_path), Old(**vars(temporary_store())), FakeCrew).start()
 
 
 def test_a_turn_that_raises_system_exit_fails_alone(tmp_path: Path) -> None:
@@ -181,13 +184,10 @@ def test_a_turn_that_raises_system_exit_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_drone_that_cannot_say_goodbye_ends_all_the_same(tmp_path: Path) -> None:
-    class Mute(MemoryStore):
-        def __init__(self) -> None:
-            super().__init__()
-            self.leases.leave = self._fail  # type: ignore[method-assign,assignment]
-
-        def _fail(self, incarnation: str) -> None:
+    class Mute(Leases):
+        def leave(self, incarnation: str) -> None:
             raise RuntimeError("no such column")
 
-    with Staffed(settings(tmp_path), Mute()):
+    store = temporary_store()
+    with Staffed(settings(tmp_path), replace(store, leases=Mute(store.beats))):
         pass

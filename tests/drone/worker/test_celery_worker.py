@@ -23,7 +23,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.dispatch.broker import make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
 from mcc.store.migrate import upgrade
-from mcc.store.sql import SqlStore, open_store
+from mcc.store.store import Store, open_store
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
@@ -46,7 +46,7 @@ class Site:
         self.redis = server
         self.database_url = f"sqlite:///{folder / 'mcc.db'}"
         upgrade(self.database_url)
-        self.store: SqlStore = open_store(self.database_url)
+        self.store: Store = open_store(self.database_url)
         self.nudger = Nudger(server.url, ["default"])
         self._stack = stack
         stack.callback(self.store.close)

@@ -3,11 +3,11 @@ import asyncio
 import pytest
 import redis.asyncio
 
-from drone.worker.control import ControlListener
+from drone.worker.control_listener import ControlListener
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
-from mcc.dispatch.hints import Hints
+from mcc.dispatch.publisher import Publisher
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 
@@ -15,20 +15,20 @@ NEVER = 3_600.0
 
 
 def listener(bench: Bench, url: str, poll_seconds: float) -> ControlListener:
-    return ControlListener(bench.store.controls, bench.offload, url, bench.trust, bench.runs, poll_seconds=poll_seconds)
+    return ControlListener(bench.async_store, url, bench.trust, bench.executions, poll_seconds=poll_seconds)
 
 
 async def cancelled_with(bench: Bench, control: ControlListener, url: str) -> OrderStatus:
     listening = asyncio.create_task(control.run())
     order = bench.place("sleep 60")
-    working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+    working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
     placed = bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
-    hints = Hints(url)
+    publisher = Publisher(url)
     while not working.done():
-        hints.wake(bench.trust.incarnation or "", Wake(order_id=order.id, control_seq=placed.number))
+        publisher.wake(bench.trust.incarnation or "", Wake(order_id=order.id, control_seq=placed.number))
         await asyncio.wait({working}, timeout=0.05)
-    hints.close()
+    publisher.close()
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
     return bench.store.orders.get(order.id).status
@@ -58,7 +58,7 @@ async def test_a_mishap_while_listening_leaves_the_asking_alone() -> None:
 
     nowhere = "redis://127.0.0.1:1/0"
     async with Bench() as bench:
-        control = ControlListener(bench.store.controls, bench.offload, nowhere, Odd(), bench.runs, poll_seconds=0.02)
+        control = ControlListener(bench.async_store, nowhere, Odd(), bench.executions, poll_seconds=0.02)
         async with asyncio.timeout(10):
             assert await cancelled_with(bench, control, nowhere) is OrderStatus.CANCELLED
 

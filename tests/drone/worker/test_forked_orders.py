@@ -9,7 +9,7 @@ import pytest
 
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
-from drone.agent.ports import Ask
+from drone.agent.model import Ask
 from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
@@ -21,10 +21,8 @@ from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
-from mcc.store.migrate import upgrade
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench
 from tests.parity.world import OneModel, calls, piece, report, team
 
@@ -57,7 +55,7 @@ class Theatre(Bench):
         return self
 
     async def work(self, order: WorkOrder) -> WorkOrder:
-        assert await self.runner.work(order.id, drone="d1") is not None
+        assert await self.runner.work(order.id) is not None
         return self.store.orders.get(order.id)
 
     def record(self, order: WorkOrder) -> ChatRecord:
@@ -66,14 +64,9 @@ class Theatre(Bench):
         return record
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "memory":
-        yield MemoryStore()
-        return
-    url = f"sqlite:///{tmp_path / 'mcc.db'}"
-    upgrade(url)
-    opened = open_store(url)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = temporary_store()
     yield opened
     opened.close()
 

@@ -1,18 +1,21 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from drone.agent.ports import Fenced, Unwritable
-from drone.worker.journal import OrderJournal
-from drone.worker.writer import Writer
+from drone.agent.journal import Fenced, Unwritable
+from drone.worker.journal import OrderJournal, Writer
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentFinished, AgentStep, Origin
 from mcc.contracts.record import RecordStatus
+from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
+from mcc.store.journal import Journal
+from mcc.store.store import Store
 from mcc.store.values import Appended, Batch
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import started
 
@@ -29,20 +32,15 @@ def step(text: str) -> AgentStep:
     return AgentStep(name="note", message=text)
 
 
-class Recorded(MemoryStore):
+class Recorded(Journal):
     """Remembers each group; `answers` are given instead of committing, an exception is raised."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.groups: list[Sequence[Batch]] = []
         self.answers: list[Appended | Exception] = []
         self.gate = threading.Event()
         self.gate.set()
-        self._memory = self.journal
-        self.journal = self  # type: ignore[assignment]
-
-    def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> object:
-        return self._memory.read(order_id, after=after, limit=limit)
 
     def append(self, batches: Sequence[Batch]) -> Appended:
         self.gate.wait(5)
@@ -50,7 +48,13 @@ class Recorded(MemoryStore):
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer
-        return answer or self._memory.append(batches)
+        return answer or super().append(batches)
+
+
+def a_recorded_store() -> tuple[Store, Recorded]:
+    store = temporary_store()
+    recorded = Recorded(store.database)
+    return replace(store, journal=recorded), recorded
 
 
 async def test_entries_are_numbered_from_the_last_committed_one_on_and_folded() -> None:
@@ -63,16 +67,16 @@ async def test_entries_are_numbered_from_the_last_committed_one_on_and_folded() 
 
 
 async def test_what_arrives_during_a_commit_is_committed_together() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         journals = [opened(bench, f"p{number}") for number in range(20)]
-        store.gate.clear()
+        recorded.gate.clear()
         writes = [asyncio.create_task(journal.write(ROOT, started("p"))) for journal in journals]
         await asyncio.sleep(0)
-        store.gate.set()
+        recorded.gate.set()
         assert await asyncio.gather(*writes) == [3] * 20
-        assert len(store.groups) <= 2
-        ids = [batch.order_id for batch in store.groups[-1]]
+        assert len(recorded.groups) <= 2
+        ids = [batch.order_id for batch in recorded.groups[-1]]
         assert ids == sorted(ids)
 
 
@@ -80,7 +84,7 @@ async def test_a_group_is_hinted_once_per_order_after_its_commit() -> None:
     async with Bench() as bench:
         journal = opened(bench)
         await journal.write(ROOT, started("p"), step("one"), step("two"))
-        await bench.teller.flush()
+        await bench.broadcaster.flush()
         assert [(hint.order_id, hint.seq) for hint in bench.ears.hints] == [(journal.order_id, 5)]
 
 
@@ -98,23 +102,23 @@ async def test_a_fenced_order_stops_and_the_others_of_its_group_are_committed() 
 
 
 async def test_an_entry_that_the_database_refuses_fails_only_its_own_order() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         bad = opened(bench, "a")
-        store.answers = [Appended(culprits={bad.order_id: "no such character"})]
+        recorded.answers = [Appended(culprits={bad.order_id: "no such character"})]
         with pytest.raises(Unwritable, match="no such character"):
             await bad.write(ROOT, started("a"))
         assert await bad.write(ROOT, started("a")) == 3
 
 
 async def test_a_database_that_is_away_is_waited_for() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         journal = opened(bench)
-        store.answers = [StoreUnavailable("away"), StoreUnavailable("away")]
+        recorded.answers = [StoreUnavailable("away"), StoreUnavailable("away")]
         assert await journal.write(ROOT, started("p")) == 3
-        assert len(store.groups) == 3
-        assert store.groups[0] == store.groups[2]
+        assert len(recorded.groups) == 3
+        assert recorded.groups[0] == recorded.groups[2]
 
 
 async def test_nothing_is_committed_while_the_lease_is_not_trusted() -> None:
@@ -130,14 +134,14 @@ async def test_nothing_is_committed_while_the_lease_is_not_trusted() -> None:
 
 
 async def test_nobody_learns_of_a_commit_that_took_longer_than_the_lease_is_trusted() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         journal = opened(bench)
-        store.gate.clear()
+        recorded.gate.clear()
         write = asyncio.create_task(journal.write(ROOT, started("p")))
         await asyncio.wait({write}, timeout=0.05)
         bench.trust.trusted = False
-        store.gate.set()
+        recorded.gate.set()
         await asyncio.wait({write}, timeout=0.2)
         assert bench.kinds(journal.order_id)[-1] == "agent.started"
         assert not write.done()
@@ -146,18 +150,18 @@ async def test_nobody_learns_of_a_commit_that_took_longer_than_the_lease_is_trus
 
 
 async def test_a_full_queue_slows_its_producers_down() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         journal = opened(bench)
-        writer = Writer(store, bench.trust, bench.teller, most_bytes=10_000)  # type: ignore[arg-type]
+        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)  # type: ignore[arg-type]
         journal = writer.open(journal.order_id, journal.epoch, journal.fold)
-        store.gate.clear()
+        recorded.gate.clear()
         running = asyncio.create_task(writer.run())
         first = asyncio.create_task(journal.write(ROOT, started("x" * 9_000)))
         second = asyncio.create_task(journal.write(ROOT, step("y" * 9_000)))
         await asyncio.wait({first, second}, timeout=0.1)
         assert writer._bytes < 10_000
-        store.gate.set()
+        recorded.gate.set()
         assert await first == 3
         assert await second == 4
         running.cancel()
@@ -182,7 +186,7 @@ async def test_a_sealed_journal_takes_nothing_more() -> None:
         with pytest.raises(Fenced):
             await journal.write(ROOT, started("p"))
         journal.delta(ROOT, "model.delta", 1, 1, 0, "unheard")
-        await bench.teller.flush()
+        await bench.broadcaster.flush()
         assert bench.ears.deltas == []
 
 
@@ -225,22 +229,57 @@ async def test_an_entry_that_does_not_follow_leaves_the_numbers_as_the_database_
 
 
 async def test_what_waits_for_room_when_its_journal_is_sealed_is_not_written_any_more() -> None:
-    store = Recorded()
-    async with Bench(store) as bench:  # type: ignore[arg-type]
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
         full = opened(bench)
-        writer = Writer(store, bench.trust, bench.teller, most_bytes=10_000)  # type: ignore[arg-type]
+        writer = Writer(store, bench.trust, bench.broadcaster, most_bytes=10_000)  # type: ignore[arg-type]
         journal = writer.open(full.order_id, full.epoch, full.fold)
-        store.gate.clear()
+        recorded.gate.clear()
         running = asyncio.create_task(writer.run())
         first = asyncio.create_task(journal.write(ROOT, started("x" * 9_000)))
         second = asyncio.create_task(journal.write(ROOT, step("y" * 9_000)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         journal.seal()
-        store.gate.set()
+        recorded.gate.set()
         assert await first == 3
         with pytest.raises(Fenced):
             await second
         assert bench.kinds(journal.order_id)[-1] == "agent.started"
         running.cancel()
         writer.close()
+
+
+async def test_a_kept_text_is_read_back_and_one_that_was_never_kept_is_none() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        digest = await journal.keep("half a pair \ud83d and NUL \x00")
+        assert await journal.kept(digest) == "half a pair \ud83d and NUL \x00"
+        assert await journal.kept("f" * 64) is None
+
+
+class Keeping:
+    """A writer that keeps as slowly as the test likes, and knows how many texts it keeps at once."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.now = self.most = 0
+
+    async def keep(self, text: str) -> str:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.go_on.wait()
+        self.now -= 1
+        return text
+
+
+async def test_an_order_keeps_one_text_at_a_time() -> None:
+    writer = Keeping()
+    one, other = (OrderJournal(writer, name, 1, Fold(name)) for name in ("one", "other"))
+    keeping = [asyncio.create_task(journal.keep(text)) for journal in (one, other) for text in ("a", "b", "c")]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert writer.most == 2
+    writer.go_on.set()
+    assert await asyncio.gather(*keeping) == ["a", "b", "c"] * 2
+    assert writer.most == 2

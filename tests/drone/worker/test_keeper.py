@@ -1,37 +1,37 @@
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from drone.worker.keeper import Keeper
-from drone.worker.slots import Slots
+from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
+from drone.worker.slots import Counting, Slots
 from mcc.contracts.drones import DroneStatus
 from mcc.store.errors import StoreUnavailable
-from mcc.testing import FakeClock, MemoryStore
+from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import a_registration
 
 
 class Scene:
     """A keeper with a 12 s lease on a clock that the test moves; `away` makes the database unreachable."""
 
-    def __init__(self, watch: object = None) -> None:
+    def __init__(self, heartbeat: Callable[[], Heartbeat] | None = None) -> None:
         self.clock = FakeClock()
-        self.store = MemoryStore(self.clock)
+        self.store = temporary_store(self.clock)
         self.lost: list[str] = []
         self.away = False
-        self.refused = 0
+        self.counting = Counting()
         self.slots = Slots(4)
         self.keeper = Keeper(
             self,
             a_registration(),
-            self.slots,
-            lease_seconds=12,
-            renew_seconds=1,
+            heartbeat or self.heartbeat,
+            LeaseTimes(12, 1, self.clock.uptime),
             on_lost=self.lost.append,
-            watch=watch or (lambda: None),  # type: ignore[arg-type]
-            refused=lambda: self.refused,
-            clock=self.clock.uptime,
         )
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(self.slots.active, self.counting.counters)
 
     def __getattr__(self, name: str) -> Any:
         if self.away:
@@ -54,7 +54,8 @@ def test_a_renewal_tells_how_many_slots_are_busy() -> None:
 def test_a_renewal_tells_how_many_messages_were_refused_under_every_incarnation() -> None:
     scene = Scene()
     scene.keeper.register()
-    scene.refused = 3
+    for _ in range(3):
+        scene.counting.add("refused_messages")
     scene.keeper.once()
     assert [drone.refused_messages for drone in scene.store.leases.drones()] == [3]
     scene.clock.advance(13)
@@ -128,11 +129,11 @@ def test_a_keeper_that_lost_its_lease_while_the_database_goes_away_registers_lat
     assert scene.keeper.incarnation is not None
 
 
-def test_a_watch_that_does_not_return_stops_the_renewals() -> None:
-    def wedged() -> None:
+def test_a_heartbeat_that_does_not_return_stops_the_renewals() -> None:
+    def wedged() -> Heartbeat:
         raise SystemExit
 
-    scene = Scene(watch=wedged)
+    scene = Scene(wedged)
     scene.keeper.register()
     heartbeat = scene.store.leases.drones()[0].last_heartbeat_at
     scene.clock.advance(5)
@@ -142,16 +143,19 @@ def test_a_watch_that_does_not_return_stops_the_renewals() -> None:
 
 
 def test_the_thread_renews_until_it_is_stopped() -> None:
-    store = MemoryStore()
+    store = temporary_store()
     renewed = threading.Semaphore(0)
+
+    def beat() -> Heartbeat:
+        renewed.release()
+        return Heartbeat()
+
     keeper = Keeper(
         store.leases,
         a_registration(),
-        Slots(1),
-        lease_seconds=12,
-        renew_seconds=0.01,
+        beat,
+        LeaseTimes(12, 0.01),
         on_lost=lambda _: None,
-        watch=renewed.release,
     )
     keeper.register()
     keeper.start()

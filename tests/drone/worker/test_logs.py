@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.logfile import LogFile
+from mcc.local.child import LogFile
 from tests.faults.disks import small_disk
 
 CODE = """
 import logging, sys, structlog
-from {module} import set_up
+{import_set_up}
 set_up()
 for number in range(200):
     structlog.get_logger("x").warning("told", number=number, more="x" * 500)
     logging.getLogger("y").error("told %d", number)
 """
-SET_UP = {"mcc": "mcc.api.logs", "drone": "tests.drone.worker.test_logs"}
+SET_UP = {
+    "mcc": "from mcc.api.serve import set_up_logs as set_up",
+    "drone": "from tests.drone.worker.test_logs import set_up",
+}
 
 
 def set_up() -> None:
@@ -29,7 +32,7 @@ def set_up() -> None:
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-"], ids=["full", "closed"])
 @pytest.mark.parametrize("who", ["mcc", "drone"])
 def test_a_log_that_is_full_or_closed_is_no_reason_to_end(who: str, where: str) -> None:
-    code = CODE.format(module=SET_UP[who])
+    code = CODE.format(import_set_up=SET_UP[who])
     done = subprocess.run(["sh", "-c", f'exec "$0" -c "$1" {where}', sys.executable, code], check=False, timeout=60)
     assert done.returncode == 0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.controls.standstill import Block
-from drone.worker.memory import FULL, GROWN_BYTES, ORDERS, Judgement, Memory, Tidying, judged
+from drone.agent.controls.idle_watch import Block
+from drone.worker.memory import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
 from mcc.contracts.journal import ORDER, AgentStep
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -44,11 +44,16 @@ class Collections:
         self.freed()
 
 
-def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -> Memory:
+def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -> MemoryWatch:
     seen: list[str] = [] if given_up is None else given_up
     tidying = Collections().tidying
-    return Memory(
-        LIMIT, bench.runs, bench.store.claims, bench.offload, give_up=seen.append, resident=scales, tidying=tidying
+    return MemoryWatch(
+        LIMIT,
+        bench.executions,
+        bench.async_store,
+        give_up=seen.append,
+        resident=scales,
+        tidying=tidying,
     )
 
 
@@ -57,9 +62,9 @@ async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "
     """An order in the midst of its turn, whose journal weighs so much."""
     order = bench.place("sleep 60")
     bench.crew.began.clear()
-    working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+    working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
-    run = bench.runs.get(order.id)
+    run = bench.executions.get(order.id)
     assert run is not None and run.held is not None
     run.held[1].weight = weight
     yield order, working
@@ -163,11 +168,10 @@ async def test_an_order_that_can_never_fit_ends_with_its_reason() -> None:
 async def test_what_garbage_takes_is_no_orders_fault() -> None:
     async with Bench() as bench, at_work(bench, 50 * MB) as (_, working):
         scales, collections = Scales(), Collections()
-        memory = Memory(
+        memory = MemoryWatch(
             LIMIT,
-            bench.runs,
-            bench.store.claims,
-            bench.offload,
+            bench.executions,
+            bench.async_store,
             give_up=lambda why: None,
             resident=scales,
             tidying=collections.tidying,
@@ -197,7 +201,7 @@ async def test_a_drone_whose_last_order_is_being_written_down_stays() -> None:
     async with Bench() as bench, at_work(bench, 50 * MB) as (order, _):
         scales, given_up = Scales(), list[str]()
         memory = memory_of(bench, scales, given_up)
-        run = bench.runs.get(order.id)
+        run = bench.executions.get(order.id)
         assert run is not None and run.held is not None
         run.held[1].seal()
         scales.bytes = LIMIT + MB
@@ -208,21 +212,20 @@ async def test_a_drone_whose_last_order_is_being_written_down_stays() -> None:
 async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() -> None:
     async with Bench() as bench, at_work(bench, 1):
         collections = Collections()
-        memory = Memory(
+        memory = MemoryWatch(
             None,
-            bench.runs,
-            bench.store.claims,
-            bench.offload,
+            bench.executions,
+            bench.async_store,
             give_up=lambda why: None,
             tidying=collections.tidying,
         )
-        bench.runs.left = ORDERS - 1
+        bench.executions.left = ORDERS - 1
         memory.look()
         assert collections.done == 0
-        bench.runs.left = ORDERS
+        bench.executions.left = ORDERS
         memory.look()
         assert collections.done == 1
-        bench.runs.left = 2 * ORDERS
+        bench.executions.left = 2 * ORDERS
         memory.look()
         assert collections.done == 1, "collections take a hundredth of the time"
         collections.seconds += 100.0
@@ -239,7 +242,7 @@ async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() ->
 
 async def test_what_is_written_counts_for_its_order() -> None:
     async with Bench() as bench, at_work(bench, 0) as (order, _):
-        run = bench.runs.get(order.id)
+        run = bench.executions.get(order.id)
         assert run is not None and run.held is not None
         before = sum(bench.grown)
         await run.held[1].write(ORDER, AgentStep(name="note", message="x" * MB))
@@ -249,16 +252,16 @@ async def test_what_is_written_counts_for_its_order() -> None:
 async def test_an_order_that_goes_on_counts_with_all_that_was_read_of_it() -> None:
     async with Bench() as bench:
         async with at_work(bench, 0) as (order, working):
-            run = bench.runs.get(order.id)
+            run = bench.executions.get(order.id)
             assert run is not None and run.held is not None
             await run.held[1].write(ORDER, AgentStep(name="note", message="x" * MB))
             run.wait_for(Block(WaitingReason.MEMORY, "for a moment"))
             await working
         assert bench.store.claims.wake(order.id, WaitingReason.MEMORY, "again")
         bench.crew.began.clear()
-        again = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        again = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        run = bench.runs.get(order.id)
+        run = bench.executions.get(order.id)
         assert run is not None and MB < run.weight < 2 * MB
         again.cancel()
         await asyncio.gather(again, return_exceptions=True)

@@ -7,20 +7,22 @@ from datetime import timedelta
 
 import pytest
 
-from drone.agent.controls.standstill import Block
+from drone.agent.controls.idle_watch import Block
 from drone.agent.messages import ToolSpec
-from drone.agent.past import Past
-from drone.agent.ports import Ask, AskLater, Call, Output
+from drone.agent.model import Ask, AskLater
+from drone.agent.toolset import Call, Output
+from drone.agent.tree import Tree
 from drone.models.scripted import Line, Said, call
-from drone.worker.parking import ASKED_MEANWHILE
+from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
+from mcc.contracts.fold import Fold
 from mcc.contracts.journal import Entry, ModelStarted, OrderWaiting
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.ports import Store
-from mcc.testing import FakeClock, MemoryStore
+from mcc.store.store import Store
+from mcc.testing import FakeClock, temporary_store
 from tests.drone.agent.steered_tree import MASTER, SteeredTree
 from tests.drone.worker.test_steering_of_orders import Steered, a_tree, steered, until
 
@@ -37,7 +39,7 @@ async def laid_aside(run: Steered) -> WorkOrder:
     """The order, once the drone has let it go; nothing of it is ended."""
     async with asyncio.timeout(10):
         assert await run.working is None
-    assert len(run.bench.runs) == 0
+    assert len(run.bench.executions) == 0
     return run.bench.store.orders.get(run.order.id)
 
 
@@ -54,7 +56,7 @@ def whole(run: Steered) -> None:
     for kind in ("agent.started", "agent.finished", "model.replied"):
         told = [(entry.record_id, getattr(entry.data, "round", None)) for entry in entries if entry.kind == kind]
         assert len(told) == len(set(told)), kind
-    assert Past.of(entries).lost == []
+    assert Tree.of(entries).spent == Fold.of(run.order.id, entries).spent.model_copy(update={"tool_calls": 0})
 
 
 async def both_rest(run: Steered, *paused: str) -> WorkOrder:
@@ -183,7 +185,7 @@ async def test_an_order_that_is_resumed_within_its_grace_never_waits() -> None:
         await run.tree.until_asked("north", "south")
         await run.ask(ControlKind.PAUSE)
         run.tree.let_go("north", "south")
-        await until(lambda: bool(run.tree.turn.standstill.stands))
+        await until(lambda: bool(run.tree.turn.idle.stands))
         await run.ask(ControlKind.RESUME)
         assert (await run.end()).attempt == 1
         assert "order.waiting" not in run.bench.kinds(run.order.id)
@@ -236,7 +238,7 @@ def questions(tree: SteeredTree, prompt: str) -> list[object]:
 
 async def test_a_refused_order_waits_until_its_provider_wants_to_be_asked_and_then_asks_the_same() -> None:
     clock = FakeClock(now())
-    async with a_drone(MemoryStore(clock), tree=refused_tree("north")) as first:
+    async with a_drone(temporary_store(clock), tree=refused_tree("north")) as first:
         order = await laid_aside(first)
         assert (order.status, order.reason, order.detail) == ("waiting", WaitingReason.RATE_LIMIT, "north is busy")
         due = waits(first).until
@@ -277,14 +279,14 @@ async def test_an_order_whose_other_agents_work_does_not_wait_for_the_refused_on
     async with a_drone(tree=tree) as run:
         await tree.until_asked("south")
         await until(lambda: "model.retried" in run.bench.kinds(run.order.id))
-        assert not tree.turn.standstill.stands and not run.working.done()
+        assert not tree.turn.idle.stands and not run.working.done()
         tree.let_go("south")
         assert (await laid_aside(run)).reason is WaitingReason.RATE_LIMIT
         assert run.child("south").status is RecordStatus.COMPLETED
 
 
 async def test_an_order_that_expires_before_fails_at_once_with_a_sentence() -> None:
-    store = MemoryStore()
+    store = temporary_store()
     new = NewOrder(prompt="look", expires_at=now() + timedelta(minutes=5))
     order = store.orders.place(new, principal="test").order
     async with a_drone(store, order, refused_tree("north")) as run:
@@ -354,7 +356,7 @@ async def test_time_in_which_an_order_stood_still_or_waited_counts_for_no_wall_c
     at = {entry.kind: entry.at for entry in entries}
     last_done = entries[-2].at
     assert entries[-1].kind == "order.waiting"
-    assert Past.of(entries).seconds == (last_done - at["order.claimed"]).total_seconds()
+    assert Tree.of(entries).seconds == (last_done - at["order.claimed"]).total_seconds()
     assert last_done < at["order.waiting"]
 
 

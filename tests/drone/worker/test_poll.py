@@ -1,19 +1,18 @@
+from drone.worker.claiming import Claimant
 from drone.worker.poll import Poll
 from drone.worker.slots import Slots
-from mcc.testing import FakeClock, MemoryStore
+from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 
 
 def poll(bench: Bench, slots: Slots, started: list[str], queues: tuple[str, ...] = ("default",)) -> Poll:
     return Poll(
-        bench.store,
-        bench.offload,
-        slots,
+        bench.async_store,
+        Claimant("d1", bench.trust, slots),
         queues,
         started.append,
         poll_seconds=60,
         connected=lambda: True,
-        incarnation=lambda: bench.trust.incarnation,
     )
 
 
@@ -71,7 +70,7 @@ def barren(bench: Bench, clock: FakeClock) -> str:
 
 async def test_an_order_that_may_kill_drones_gets_one_that_holds_no_other() -> None:
     clock = FakeClock()
-    async with Bench(MemoryStore(clock)) as bench:
+    async with Bench(temporary_store(clock)) as bench:
         suspect = barren(bench, clock)
         slots, started = Slots(4), []
         assert slots.take()
@@ -92,7 +91,7 @@ async def test_an_order_that_may_kill_drones_gets_one_that_holds_no_other() -> N
 
 async def test_only_one_of_several_drones_empties_itself() -> None:
     clock = FakeClock()
-    async with Bench(MemoryStore(clock)) as bench:
+    async with Bench(temporary_store(clock)) as bench:
         barren(bench, clock)
         bench.store.leases.register(a_registration(name="d2", incarnation="0"), lease_seconds=60)
         slots, started = Slots(4), []
@@ -110,5 +109,5 @@ async def test_an_order_that_was_not_to_be_had_does_not_hide_those_behind_it() -
         for _ in range(3):
             assert await asking.once() == 1
             slots.release()
-            asking.left(started[-1])
+            asking.skip(started[-1])
         assert started == [first, second, first]

@@ -1,7 +1,7 @@
 """A resume of an order whose provider wants to be left alone: before it is laid aside, while it waits, and between."""
 
-from drone.agent.controls.bridge import NOT_PAUSED
-from drone.worker.parking import ASKED_MEANWHILE
+from drone.agent.controls.control_router import NOT_PAUSED
+from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.journal import ModelStarted
 from mcc.contracts.record import RecordStatus
@@ -18,7 +18,7 @@ def tries(run: Steered, prompt: str) -> list[int]:
 
 
 async def stands(run: Steered) -> None:
-    await until(lambda: run.tree.calls != [] and run.tree.turn.standstill.stands)
+    await until(lambda: run.tree.calls != [] and run.tree.turn.idle.stands)
 
 
 async def test_a_refused_order_that_is_resumed_within_its_grace_asks_at_once_and_never_waits() -> None:

@@ -1,13 +1,15 @@
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
 
-from drone.agent.controls.bridge import NOBODY
-from drone.agent.ports import Fenced
-from drone.worker.control import ControlListener
+from drone.agent.controls.control_router import NOBODY
+from drone.agent.journal import Fenced
+from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
-from drone.worker.runs import Stop
+from drone.worker.executions import Stop
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished, Origin
@@ -22,13 +24,13 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 
 def listener(bench: Bench) -> ControlListener:
-    return ControlListener(bench.store.controls, bench.offload, NOWHERE, bench.trust, bench.runs)
+    return ControlListener(bench.async_store, NOWHERE, bench.trust, bench.executions)
 
 
 async def test_an_order_is_claimed_run_and_finished() -> None:
     async with Bench() as bench:
         order = bench.place("hello")
-        ended = await bench.runner.work(order.id, drone="d1")
+        ended = await bench.runner.work(order.id)
         assert ended is not None
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.answer) == (OrderStatus.SUCCEEDED, "did hello")
@@ -40,14 +42,30 @@ async def test_an_order_is_claimed_run_and_finished() -> None:
             "order.finished",
         ]
         assert bench.store.orders.record(order.id) == bench.fold(order.id).record()
-        assert len(bench.runs) == 0
+        assert len(bench.executions) == 0
+
+
+async def test_an_order_that_has_ended_is_freed_at_once_and_waits_for_no_garbage_collector() -> None:
+    async with Bench() as bench:
+        working = asyncio.create_task(bench.runner.work(bench.place("sleep 0.05").id))
+        await bench.crew.began.wait()
+        (run,) = bench.executions
+        left = weakref.ref(run)
+        del run
+        gc.disable()
+        try:
+            assert await working is not None
+            del working
+            assert left() is None
+        finally:
+            gc.enable()
 
 
 async def test_viewers_are_told_of_the_start_and_of_the_end() -> None:
     async with Bench() as bench:
         order = bench.place("hello")
-        await bench.runner.work(order.id, drone="d1")
-        await bench.teller.flush()
+        await bench.runner.work(order.id)
+        await bench.broadcaster.flush()
         assert [hint.status for hint in bench.ears.hints if hint.status][-1] == "succeeded"
         assert bench.ears.hints[-1].seq == 5
         assert "".join(delta.text for delta in bench.ears.deltas) == "working"
@@ -56,22 +74,22 @@ async def test_viewers_are_told_of_the_start_and_of_the_end() -> None:
 async def test_a_second_message_for_the_same_order_does_nothing() -> None:
     async with Bench() as bench:
         order = bench.place("hello")
-        both = await asyncio.gather(bench.runner.work(order.id, drone="d1"), bench.runner.work(order.id, drone="d1"))
+        both = await asyncio.gather(bench.runner.work(order.id), bench.runner.work(order.id))
         assert [ended is not None for ended in both] == [True, False]
-        assert await bench.runner.work(order.id, drone="d1") is None
+        assert await bench.runner.work(order.id) is None
         assert bench.kinds(order.id).count("order.claimed") == 1
 
 
 @pytest.mark.parametrize("order_id", ["", "no id", "01a1f8df-de02-7c97-a483-df713377677c"])
 async def test_a_message_with_a_forged_id_does_nothing(order_id: str) -> None:
     async with Bench() as bench:
-        assert await bench.runner.work(order_id, drone="d1") is None
+        assert await bench.runner.work(order_id) is None
 
 
 async def test_a_crew_that_breaks_fails_the_order_and_closes_what_is_open() -> None:
     async with Bench() as bench:
         order = bench.place("break")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
         assert "the crew is broken" in (kept.detail or "")
@@ -82,7 +100,7 @@ async def test_a_crew_that_breaks_fails_the_order_and_closes_what_is_open() -> N
 async def test_a_cancel_stops_the_turn_closes_it_and_is_applied_at_an_entry() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 60")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         control = bench.store.controls.request(
             order.id, ControlKind.CANCEL, NewControl(reason="wrong question"), principal="test"
@@ -102,7 +120,7 @@ async def test_a_cancel_stops_the_turn_closes_it_and_is_applied_at_an_entry() ->
 async def test_a_turn_that_does_not_react_to_cancellation_is_ended_without_it() -> None:
     async with Bench(unwind_seconds=0.1) as bench:
         order = bench.place("stubborn 1")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
         await listener(bench).once()
@@ -114,7 +132,7 @@ async def test_a_turn_that_does_not_react_to_cancellation_is_ended_without_it() 
 async def test_a_cancel_that_nobody_read_yet_beats_the_end_of_the_turn() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
         await working
@@ -128,7 +146,7 @@ async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_g
 ) -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         asked = NewControl(record_id=fresh_id())
         bench.store.controls.request(order.id, ControlKind.PAUSE, asked, principal="test")
@@ -144,7 +162,7 @@ async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_g
 async def test_a_steer_that_nobody_read_before_the_end_is_refused_and_holds_nothing_up(delivered: bool) -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
         if delivered:
@@ -159,22 +177,22 @@ async def test_a_steer_from_before_the_claim_is_in_the_mail_when_the_turn_begins
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        (run,) = bench.runs
+        (run,) = bench.executions
         await listener(bench).once()
-        assert run.bridge is not None
-        with run.bridge.entered(Origin(record_id="root", agent="master")) as helm:
-            assert [mail.text for mail in helm.mail.take()] == ["left"]
+        assert run.router is not None
+        with run.router.entered(Origin(record_id="root", agent="master")) as agent_control:
+            assert [mail.text for mail in agent_control.mail.take()] == ["left"]
         await working
 
 
 async def test_an_order_that_was_taken_over_goes_on_in_the_records_that_it_has() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 60")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        for run in bench.runs:
+        for run in bench.executions:
             run.halt(Stop.FENCED)
         await working
         assert bench.kinds(order.id)[-1] == "agent.started"
@@ -182,9 +200,9 @@ async def test_an_order_that_was_taken_over_goes_on_in_the_records_that_it_has()
         assert list(bench.store.sweeper.sweep(may_expire=True).requeued) == [order.id]
 
         async with Bench(bench.store) as other:
-            taken = asyncio.create_task(other.runner.work(order.id, drone="d2"))
+            taken = asyncio.create_task(other.runner.work(order.id))
             await other.crew.began.wait()
-            for run in other.runs:
+            for run in other.executions:
                 run.halt(Stop.CANCEL)
             await taken
         kinds = bench.kinds(order.id)
@@ -196,9 +214,9 @@ async def test_an_order_that_was_taken_over_goes_on_in_the_records_that_it_has()
 async def test_a_turn_whose_lease_is_lost_writes_nothing_more() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 60")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        for run in bench.runs:
+        for run in bench.executions:
             run.halt(Stop.FENCED)
         assert await working is None
         assert bench.kinds(order.id)[-1] == "agent.started"
@@ -208,13 +226,13 @@ async def test_a_turn_whose_lease_is_lost_writes_nothing_more() -> None:
 async def test_a_turn_that_is_handed_back_leaves_its_order_and_epoch_behind() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 60")
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
-        for run in bench.runs:
+        for run in bench.executions:
             run.halt(Stop.HAND_BACK)
         assert await working is None
-        assert bench.runs.to_hand_back() == [(order.id, 1)]
-        returned = bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+        assert bench.executions.to_hand_back() == [(order.id, 1)]
+        returned = bench.store.claims.hand_back(bench.executions.to_hand_back(), drone="d1", message="bye")
         assert list(returned) == [order.id]
         assert bench.kinds(order.id)[-2:] == ["agent.started", "order.handed_back"]
 
@@ -223,16 +241,16 @@ async def test_no_order_is_claimed_without_an_incarnation() -> None:
     async with Bench() as bench:
         order = bench.place("hello")
         incarnation, bench.trust.incarnation = bench.trust.incarnation, None
-        assert await bench.runner.work(order.id, drone="d1") is None
+        assert await bench.runner.work(order.id) is None
         bench.trust.incarnation = incarnation
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
 
 
 async def test_no_order_is_taken_once_the_runs_are_closed() -> None:
     async with Bench() as bench:
         order = bench.place("hello")
-        bench.runs.close()
-        assert await bench.runner.work(order.id, drone="d1") is None
+        bench.executions.close()
+        assert await bench.runner.work(order.id) is None
         assert bench.store.orders.get(order.id).status is OrderStatus.QUEUED
 
 
@@ -256,18 +274,20 @@ class Flaky:
 
 async def test_an_end_that_the_database_misses_is_sent_again() -> None:
     async with Bench() as bench:
-        bench.store.claims = flaky = Flaky(bench.store.claims, [StoreUnavailable("away")])  # type: ignore[assignment,misc]
+        flaky = Flaky(bench.store.claims, [StoreUnavailable("away")])
+        bench.with_parts(claims=flaky)
         order = bench.place("hello")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
         assert flaky.endings[0] == flaky.endings[1]
 
 
 async def test_the_end_names_outcome_and_entry_alike() -> None:
     async with Bench() as bench:
-        bench.store.claims = flaky = Flaky(bench.store.claims, [])  # type: ignore[assignment,misc]
+        flaky = Flaky(bench.store.claims, [])
+        bench.with_parts(claims=flaky)
         order = bench.place("hello")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         (ending,) = flaky.endings
         last = ending.drafts[-1].data
         assert isinstance(last, OrderFinished) and isinstance(ending.outcome, Outcome)
@@ -292,8 +312,8 @@ async def test_an_order_whose_journal_cannot_be_read_fails_and_does_not_stay_hel
         order = bench.place("hello")
         claim = bench.claim(order)
         bench.store.claims.hand_back([(order.id, claim.epoch)], drone="d1", message="")
-        bench.store.journal = Garbled(bench.store.journal)  # type: ignore[assignment,misc]
-        await bench.runner.work(order.id, drone="d1")
+        bench.with_parts(journal=Garbled(bench.store.journal))
+        await bench.runner.work(order.id)
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
         assert "gibberish" in (kept.detail or "")
@@ -310,11 +330,11 @@ async def test_a_control_does_not_keep_an_unreadable_order_held(kind: ControlKin
         asked = NewControl(message="left")
 
         def ask(read: object) -> object:
-            bench.store.journal = Garbled(read)  # type: ignore[assignment,misc]
+            bench.with_parts(journal=Garbled(read))
             return bench.store.controls.request(order.id, kind, asked, principal="test")
 
-        bench.store.claims = Meanwhile(bench.store.claims, "claim", lambda: ask(bench.store.journal))  # type: ignore[assignment,misc]
-        await bench.runner.work(order.id, drone="d1")
+        bench.with_parts(claims=Meanwhile(bench.store.claims, "claim", lambda: ask(bench.store.journal)))
+        await bench.runner.work(order.id)
         assert bench.store.orders.get(order.id).status is status
         assert not bench.store.controls.of_order(order.id)[0].open
 
@@ -352,9 +372,9 @@ async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> No
             late = bench.crew.journal.write(Origin(), AgentStep(name="note", message="late"))
             refused.append(asyncio.run_coroutine_threadsafe(late, loop).exception(5))
 
-        bench.store.claims = Meanwhile(bench.store.claims, "finish", write_late)  # type: ignore[assignment,misc]
+        bench.with_parts(claims=Meanwhile(bench.store.claims, "finish", write_late))
         order = bench.place("hello")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         assert [type(problem) for problem in refused] == [Fenced]
         assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
 
@@ -362,7 +382,7 @@ async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> No
 async def test_an_order_whose_process_is_exhausted_is_not_ended_by_it() -> None:
     async with Bench() as bench:
         order = bench.place("exhaust")
-        assert await bench.runner.work(order.id, drone="d1") is None
-        assert [type(problem) for problem in bench.fallen] == [MemoryError]
+        with pytest.raises(MemoryError):
+            await bench.runner.work(order.id)
         assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
         assert bench.kinds(order.id) == ["order.queued", "order.claimed", "agent.started"]

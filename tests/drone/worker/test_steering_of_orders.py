@@ -4,26 +4,25 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from drone.agent.controls import bridge
-from drone.agent.controls.bridge import Bridge
-from drone.agent.past import Past
-from drone.agent.ports import Journal
+from drone.agent.controls import control_router
+from drone.agent.controls.control_router import ControlRouter
+from drone.agent.journal import Journal
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.wanted import Wanted
+from drone.agent.subagents.spawning import Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of
 from drone.models.scripted import Line
 from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools, tool
-from drone.worker.control import ControlListener
-from drone.worker.runs import Stop
+from drone.worker.control_listener import ControlListener
+from drone.worker.executions import Stop
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from tests.drone.agent.steered_tree import MASTER, SteeredTree, delegate
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
@@ -65,12 +64,11 @@ class TreeCrew(FakeCrew):
         order: WorkOrder,
         *,
         journal: Journal,
-        bridge: Bridge,
-        past: Past,
+        router: ControlRouter,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
     ) -> Outcome:
-        self._tree.turn = Turn.begun(journal, Budget(Limits()), bridge, past)
+        self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
         task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))
 
@@ -82,10 +80,8 @@ class Steered:
         self.bench = bench
         self.tree = tree
         self.order = order
-        self.working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
-        self.listener = ControlListener(
-            bench.store.controls, bench.offload, "redis://127.0.0.1:1/0", bench.trust, bench.runs
-        )
+        self.working = asyncio.create_task(bench.runner.work(order.id))
+        self.listener = ControlListener(bench.async_store, "redis://127.0.0.1:1/0", bench.trust, bench.executions)
 
     def request(self, kind: ControlKind, **asked: object) -> Control:
         """Only kept; `listener.once` brings it."""
@@ -141,8 +137,8 @@ async def test_a_child_is_cancelled_in_a_batch_its_other_controls_are_refused_an
         steer = run.request(ControlKind.STEER, record_id=north, message="Count.")
         pause = run.request(ControlKind.PAUSE, record_id=north)
         cancel = await run.ask(ControlKind.CANCEL, record_id=north, reason="wrong side")
-        assert (await run.until_refused(steer)).refused in (bridge.ENDING, bridge.NOBODY)
-        assert (await run.until_refused(pause)).refused in (bridge.ENDING, bridge.NOBODY)
+        assert (await run.until_refused(steer)).refused in (control_router.ENDING, control_router.NOBODY)
+        assert (await run.until_refused(pause)).refused in (control_router.ENDING, control_router.NOBODY)
         assert cancel.applied_seq is not None
         order = await run.end("north", "south")
         assert (order.status, order.answer) == (OrderStatus.SUCCEEDED, "Both looked.")
@@ -157,7 +153,7 @@ async def test_a_message_that_its_child_never_read_is_refused_while_the_order_go
         steer = await run.ask(ControlKind.STEER, record_id=north, message="Count.")
         assert steer.delivered_at is not None and steer.open
         await run.ask(ControlKind.CANCEL, record_id=north)
-        assert (await run.until_refused(steer)).refused == bridge.UNREAD
+        assert (await run.until_refused(steer)).refused == control_router.UNREAD
         assert run.bench.store.orders.get(run.order.id).status is OrderStatus.RUNNING
         await run.end("south")
 
@@ -184,14 +180,14 @@ async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order
         first.tree.let_go("north", "south")
         await first.tree.until_asked(MASTER)
         await first.ask(ControlKind.PAUSE, reason="lunch")
-        for run in first.bench.runs:
+        for run in first.bench.executions:
             run.halt(Stop.FENCED)
         await first.working
         first.bench.store.leases.leave(first.bench.trust.incarnation or "")
         assert list(first.bench.store.sweeper.sweep(may_expire=True).requeued) == [first.order.id]
 
         async with steered(first.bench.store, first.order) as second:
-            await until(lambda: second.order.id in second.bench.runs.listening())
+            await until(lambda: second.order.id in second.bench.executions.listening())
             assert second.record().status is RecordStatus.WAITING and not second.tree.calls
             assert (await second.ask(ControlKind.RESUME)).applied_seq is not None
             order = await second.end("north", "south")
@@ -205,11 +201,11 @@ async def test_a_message_that_a_lost_drone_had_not_read_is_read_by_the_one_that_
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         steer = await first.ask(ControlKind.STEER, message="Mind the gulls.")
-        for run in first.bench.runs:
+        for run in first.bench.executions:
             run.halt(Stop.HAND_BACK)
         await first.working
         store = first.bench.store
-        assert list(store.claims.hand_back(first.bench.runs.to_hand_back(), drone="d1", message="bye"))
+        assert list(store.claims.hand_back(first.bench.executions.to_hand_back(), drone="d1", message="bye"))
         assert first.now(steer).open
 
         async with steered(store, first.order) as second:
@@ -223,10 +219,10 @@ async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is()
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         store, north = first.bench.store, first.child("north").id
-        for run in first.bench.runs:
+        for run in first.bench.executions:
             run.halt(Stop.HAND_BACK)
         await first.working
-        assert list(store.claims.hand_back(first.bench.runs.to_hand_back(), drone="d1", message="bye"))
+        assert list(store.claims.hand_back(first.bench.executions.to_hand_back(), drone="d1", message="bye"))
         steer = first.request(ControlKind.STEER, record_id=north, message="Mind the gulls.")
         south = first.child("south").id
         cancel = first.request(ControlKind.CANCEL, record_id=south, reason="enough")
@@ -238,7 +234,7 @@ async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is()
         async with steered(store, first.order) as second:
             await second.tree.until_asked("north")
             for control in late:
-                assert (await second.until_refused(control)).refused == bridge.ENDING
+                assert (await second.until_refused(control)).refused == control_router.ENDING
             order = await second.end("north", "south")
             assert order.status is OrderStatus.SUCCEEDED
             assert second.tree.said_to("north")[-1] == "Mind the gulls."

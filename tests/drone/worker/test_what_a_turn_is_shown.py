@@ -6,12 +6,12 @@ from typing import Any
 
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, Message, UserMessage
-from drone.agent.ports import Ask
-from drone.agent.session import NOTE
+from drone.agent.model import Ask
+from drone.agent.transcript import NOTE
 from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel
 from drone.settings import Settings
-from drone.worker.runs import Stop
+from drone.worker.executions import Stop
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.status import OrderStatus
@@ -45,7 +45,7 @@ class Talk(Bench):
         return await self.work(self.place(prompt, session_id=session_id))
 
     async def work(self, order: WorkOrder) -> WorkOrder:
-        assert await self.runner.work(order.id, drone="d1") is not None
+        assert await self.runner.work(order.id) is not None
         return self.store.orders.get(order.id)
 
     def notes(self, order: WorkOrder) -> list[str]:
@@ -90,12 +90,12 @@ async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolle
     async with Talk() as talk:
         first = await talk.say("one")
         second = talk.place("slowly", session_id=first.session_id)
-        working = asyncio.create_task(talk.runner.work(second.id, drone="d1"))
+        working = asyncio.create_task(talk.runner.work(second.id))
         await talk.held.wait()
-        for run in talk.runs:
+        for run in talk.executions:
             run.halt(Stop.HAND_BACK)
         await working
-        talk.store.claims.hand_back(talk.runs.to_hand_back(), drone="d1", message="bye")
+        talk.store.claims.hand_back(talk.executions.to_hand_back(), drone="d1", message="bye")
         talk.store.orders.roll_back(first.id, principal="test")
         talk.let_go.set()
         done = await talk.work(second)

@@ -4,10 +4,11 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Event
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -17,13 +18,26 @@ from drone.sandbox.marker import DIRECTORY, workspace_key
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
-from drone.worker.runs import Stop
-from drone.worker.workspaces import BUSY, TAKEN_BACK, UNREAD, Verdict, Workspaces, sight_of, verdict
+from drone.worker.executions import Stop
+from drone.worker.liveness import ThreadHealth
+from drone.worker.workspaces import (
+    BUSY,
+    TAKEN_BACK,
+    UNREAD,
+    Plan,
+    Site,
+    Verdict,
+    Workspaces,
+    WorkspaceTimes,
+    sight_of,
+    verdict,
+)
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 
 T = TypeVar("T")
@@ -43,15 +57,11 @@ def seeing(roots: Path | None, locks: Path, clock: Callable[[], float] | None = 
 
     def made(bench: Bench) -> Workspaces:
         return Workspaces(
-            bench.store,
-            bench.offload,
+            bench.async_store,
             bench.crew,
             bench.trust,
-            Roots(() if roots is None else (roots,)),
-            locks,
-            host=HERE,
-            grace_seconds=0.0,
-            clock=clock or Clock(),
+            Site(Roots(() if roots is None else (roots,)), locks, HERE),
+            WorkspaceTimes(grace_seconds=0.0, clock=clock or Clock()),
         )
 
     return made
@@ -128,25 +138,23 @@ def test_a_link_out_of_the_roots_is_not_seen(tmp_path: Path) -> None:
     assert not sight_of(str(tmp_path / "roots" / "link"), Roots([tmp_path / "roots"])).seen
 
 
-class Counting(MemoryStore):
+class Counting(Store):
     """Counts what is asked of the parts that are not needed for an order without a workspace."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
+    asked: ClassVar[list[str]] = []  # the store is frozen
 
     def __getattribute__(self, name: str) -> object:
         if name in ("orders", "leases"):
-            object.__getattribute__(self, "asked").append(name)
+            Counting.asked.append(name)
         return object.__getattribute__(self, name)
 
 
 async def test_an_order_without_a_workspace_is_claimed_without_a_further_question(place: Path, locks: Path) -> None:
-    store = Counting()
+    store = Counting(**vars(temporary_store()))
     async with Bench(store, workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("hello")
         store.asked.clear()
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
         assert store.asked == []
         assert held(locks) == 0
 
@@ -154,11 +162,11 @@ async def test_an_order_without_a_workspace_is_claimed_without_a_further_questio
 async def test_an_order_with_a_workspace_marks_it_and_holds_it_while_it_runs(place: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("sleep 60", workspace=str(place))
-        working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()
         assert is_marked(place)
         assert held(locks) == 1
-        (run,) = bench.runs
+        (run,) = bench.executions
         assert run.workspace is not None and not run.workspace.exclusive
         run.halt(Stop.CANCEL)
         await working
@@ -170,28 +178,28 @@ async def test_readers_share_a_workspace_and_a_writer_has_it_alone(place: Path, 
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         readers = [bench.place("sleep 60", workspace=str(place)) for _ in range(2)]
         writer = bench.place("write it", workspace=str(place))
-        working = [asyncio.create_task(bench.runner.work(order.id, drone="d1")) for order in readers]
+        working = [asyncio.create_task(bench.runner.work(order.id)) for order in readers]
         while sum("agent.started" in bench.kinds(order.id) for order in readers) < 2:
             await asyncio.to_thread(os.sched_yield)
-        assert await bench.runner.work(writer.id, drone="d1") is None
+        assert await bench.runner.work(writer.id) is None
         assert bench.kinds(writer.id) == ["order.queued"]
-        for run in bench.runs:
+        for run in bench.executions:
             run.halt(Stop.CANCEL)
         await asyncio.gather(*working)
-        assert await bench.runner.work(writer.id, drone="d1") is not None
+        assert await bench.runner.work(writer.id) is not None
 
 
 async def test_a_writer_keeps_readers_out_and_another_directory_is_free(place: Path, locks: Path) -> None:
     (place.parent / "copy").mkdir()
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         writer = bench.place("write for ever", workspace=str(place))
-        working = asyncio.create_task(bench.runner.work(writer.id, drone="d1"))
+        working = asyncio.create_task(bench.runner.work(writer.id))
         await bench.crew.began.wait()
         reader = bench.place("read", workspace=str(place))
-        assert await bench.runner.work(reader.id, drone="d1") is None
+        assert await bench.runner.work(reader.id) is None
         elsewhere = bench.place("read", workspace=str(place.parent / "copy"))
-        assert await bench.runner.work(elsewhere.id, drone="d1") is not None
-        for run in bench.runs:
+        assert await bench.runner.work(elsewhere.id) is not None
+        for run in bench.executions:
             run.halt(Stop.CANCEL)
         await working
 
@@ -199,44 +207,44 @@ async def test_a_writer_keeps_readers_out_and_another_directory_is_free(place: P
 async def test_a_path_that_nobody_can_have_seen_is_claimed_to_be_refused(tmp_path: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(tmp_path, locks)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "typo"))
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
         assert held(locks) == 0
 
 
 async def test_an_order_that_others_may_see_is_left_to_them_then_waits_and_goes_on_where_it_is_seen(
     place: Path, locks: Path
 ) -> None:
-    clock, store = Clock(), MemoryStore()
+    clock, store = Clock(), temporary_store()
     store.leases.register(another(place.parent), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as blind:
         order = blind.place("hello", workspace=str(place))
-        assert await blind.runner.work(order.id, drone="d1") is None
+        assert await blind.runner.work(order.id) is None
         assert blind.kinds(order.id) == ["order.queued"]
         clock.now += 6
-        assert await blind.runner.work(order.id, drone="d1") is None
+        assert await blind.runner.work(order.id) is None
         assert waiting(blind, order)
         assert str(place) in (store.orders.get(order.id).detail or "")
-        await blind.teller.flush()
+        await blind.broadcaster.flush()
         assert blind.ears.hints[-1].status == "waiting"
         async with Bench(store, workspaces=seeing(place.parent, locks)) as seer:
             eyes = seeing(place.parent, locks)(seer)
             assert list(await seeing(None, locks)(blind).wake()) == []
             assert list(await eyes.wake()) == [order.id]
             assert list(await eyes.wake()) == []
-            assert await seer.runner.work(order.id, drone="d2") is not None
+            assert await seer.runner.work(order.id) is not None
     assert store.orders.get(order.id).status is OrderStatus.SUCCEEDED
 
 
 async def began_and_left(bench: Bench, order: WorkOrder) -> None:
     """The order is begun, and handed back in the midst of it."""
     bench.crew.began.clear()
-    working = asyncio.create_task(bench.runner.work(order.id, drone="d1"))
+    working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
     assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
-    for run in bench.runs:
+    for run in bench.executions:
         run.halt(Stop.HAND_BACK)
     await working
-    bench.store.claims.hand_back(bench.runs.to_hand_back(), drone="d1", message="bye")
+    bench.store.claims.hand_back(bench.executions.to_hand_back(), drone="d1", message="bye")
 
 
 async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: Path, locks: Path) -> None:
@@ -244,7 +252,7 @@ async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: 
         order = bench.place("think for ever", workspace=str(place))
         await began_and_left(bench, order)
         shutil.move(place, place.parent / "away")
-        assert await bench.runner.work(order.id, drone="d1") is None
+        assert await bench.runner.work(order.id) is None
         assert waiting(bench, order)
         eyes = seeing(place.parent, locks)(bench)
         assert list(await eyes.wake()) == []
@@ -260,7 +268,7 @@ async def begun_elsewhere(bench: Bench, place: Path, clock: Clock) -> WorkOrder:
     shutil.move(place, place.parent / "away")
     os.mkdir(place)
     for _ in range(2):
-        assert await bench.runner.work(order.id, drone="d1") is None
+        assert await bench.runner.work(order.id) is None
         clock.now += 6
     assert waiting(bench, order)
     assert "not the directory" in (bench.store.orders.get(order.id).detail or "")
@@ -294,10 +302,10 @@ class Stale(Threads):
         super().__init__(per_order=1, in_all=1)
         self._stale = order_id
 
-    async def run(self, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
+    async def run_for(self, owner: str, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
         if order_id == self._stale:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        return await super().run(order_id, function, *arguments)
+        return await super().run_for(owner, order_id, function, *arguments)
 
 
 @dataclass
@@ -311,20 +319,109 @@ class Stranded:
 
 
 async def test_a_workspace_that_fails_keeps_no_other_order_from_its_own(place: Path, locks: Path) -> None:
-    clock, store = Clock(), MemoryStore()
+    clock, store = Clock(), temporary_store()
     store.leases.register(another(place.parent), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         orders = [bench.place("hello", workspace=str(place)) for _ in range(2)]
-        stranded = Stranded(Pools(claims=Stale(orders[0].id)))
-        eyes = Workspaces(store, bench.offload, stranded, bench.trust, Roots([place.parent]), locks, host=HERE)
+        stranded = Stranded(Pools(looks=Stale(orders[0].id)))
+        eyes = Workspaces(bench.async_store, stranded, bench.trust, Site(Roots([place.parent]), locks, HERE))
         assert await eyes.plan(orders[0], begun=False) is None
         assert await eyes.plan(orders[1], begun=False) is not None
         for _ in range(2):
             for order in orders:
-                await bench.runner.work(order.id, drone="d1")
+                await bench.runner.work(order.id)
             clock.now += 6
         assert all(waiting(bench, order) for order in orders)
         assert list(await eyes.wake()) == [orders[1].id]
+
+
+class Mounts(Roots):
+    """Two roots, and what is asked of the one does not come back while its mount is away."""
+
+    def __init__(self, hung: Path, well: Path) -> None:
+        super().__init__([hung, well])
+        self._hung = hung
+        self.back = Event()
+
+    def opened(self, asked: str) -> Workspace:
+        if Path(asked).is_relative_to(self._hung):
+            self.back.wait()
+        return super().opened(asked)
+
+
+class Mounted:
+    """A drone with a root on a mount that hangs, one order in it and in another root each for every look there may be.
+
+    Its looks are given up when they are `hasty` before they could be answered.
+    """
+
+    def __init__(self, bench: Bench, tmp_path: Path) -> None:
+        for name in ("hung/place", "well/place"):
+            (tmp_path / name).mkdir(parents=True)
+        self.bench = bench
+        self.mounts = Mounts(tmp_path / "hung", tmp_path / "well")
+        self.pools = Pools(looks=Threads(per_order=3, in_all=16, grace_seconds=0.0))
+        self.clock = Clock()
+        self.locks = tmp_path / "locks"
+        self.hung = [bench.place("hello", workspace=str(tmp_path / "hung" / "place")) for _ in range(20)]
+        self.well = bench.place("hello", workspace=str(tmp_path / "well" / "place"))
+
+    def eyes(self, *, hasty: bool = False) -> Workspaces:
+        return Workspaces(
+            self.bench.async_store,
+            Stranded(self.pools),
+            self.bench.trust,
+            Site(self.mounts, self.locks, HERE),
+            WorkspaceTimes(answer_seconds=0.0 if hasty else 60.0, clock=self.clock),
+        )
+
+    async def hang(self) -> None:
+        """Every order of the mount is looked at, and given up."""
+        for order in self.hung:
+            assert await self.eyes(hasty=True).plan(order, begun=False) is None
+
+
+@pytest.fixture
+async def mounted(tmp_path: Path) -> AsyncIterator[Mounted]:
+    async with Bench() as bench:
+        made = Mounted(bench, tmp_path)
+        yield made
+        made.mounts.back.set()
+
+
+async def test_a_mount_that_hangs_keeps_three_threads_and_restarts_no_drone(mounted: Mounted) -> None:
+    await mounted.hang()
+    assert mounted.pools.looks.left_behind().total() == 3
+    assert mounted.pools.left_behind() == 0
+    assert ThreadHealth(mounted.pools, wedged_seconds=0.0).trouble() is None
+
+
+async def test_orders_under_a_root_that_does_not_answer_wait_and_are_told_why(mounted: Mounted) -> None:
+    await mounted.hang()
+    eyes, order = mounted.eyes(), mounted.hung[0]
+    assert await eyes.plan(order, begun=False) is None, "drones elsewhere have their chance"
+    mounted.clock.now += 6
+    plan = await eyes.plan(order, begun=False)
+    assert plan is not None
+    assert plan.waits == f"The file system of {order.workspace} does not answer; it goes on when that does"
+
+
+async def test_orders_under_other_roots_go_on_while_a_root_does_not_answer(mounted: Mounted) -> None:
+    await mounted.hang()
+    plan = await mounted.eyes().plan(mounted.well, begun=False)
+    assert plan is not None and plan.hold is not None
+
+
+async def test_waiting_orders_of_other_roots_are_woken_beside_a_root_that_does_not_answer(mounted: Mounted) -> None:
+    eyes, aside = mounted.eyes(), Plan(waits="It waits")
+    for order in (*mounted.hung, mounted.well):
+        await eyes.lay_aside(mounted.bench.claim(order), aside, drone="d1")
+    await mounted.hang()
+    assert list(await eyes.wake()) == [mounted.well.id]
+    mounted.mounts.back.set()
+    while mounted.pools.looks.left_behind():  # noqa: ASYNC110 - threads tell nobody that they have ended
+        await asyncio.sleep(0)
+    assert set(await eyes.wake()) == {order.id for order in mounted.hung}
 
 
 class Exhausted:
@@ -336,26 +433,26 @@ class Exhausted:
         raise MemoryError
 
 
-async def test_a_process_that_is_exhausted_before_it_has_claimed_falls_as_well(place: Path, locks: Path) -> None:
+async def test_a_process_that_is_exhausted_before_it_has_claimed_does_not_claim(place: Path, locks: Path) -> None:
     def made(bench: Bench) -> Workspaces:
-        return Workspaces(bench.store, bench.offload, Exhausted(), bench.trust, Roots([place.parent]), locks, host=HERE)
+        return Workspaces(bench.async_store, Exhausted(), bench.trust, Site(Roots([place.parent]), locks, HERE))
 
     async with Bench(workspaces=made) as bench:
         order = bench.place("hello", workspace=str(place))
-        assert await bench.runner.work(order.id, drone="d1") is None
-        assert [type(problem) for problem in bench.fallen] == [MemoryError]
+        with pytest.raises(MemoryError):
+            await bench.runner.work(order.id)
         assert bench.kinds(order.id) == ["order.queued"]
 
 
 async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_left_to_it(
     place: Path, locks: Path
 ) -> None:
-    clock, store = Clock(), MemoryStore()
+    clock, store = Clock(), temporary_store()
     store.leases.register(another(place.parent, HERE), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         order = bench.place("hello", workspace=str(place))
         for _ in range(2):
-            assert await bench.runner.work(order.id, drone="d1") is None
+            assert await bench.runner.work(order.id) is None
             clock.now += 60
         assert bench.kinds(order.id) == ["order.queued"]
 
@@ -363,29 +460,29 @@ async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_le
 async def test_a_pause_and_the_resume_after_it_take_each_other_back_while_an_order_waits(
     tmp_path: Path, locks: Path
 ) -> None:
-    clock, store = Clock(), MemoryStore()
+    clock, store = Clock(), temporary_store()
     store.leases.register(another(tmp_path), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "place"))
         for kind in (ControlKind.PAUSE, ControlKind.RESUME):
             store.controls.request(order.id, kind, NewControl(), principal="test")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         clock.now += 6
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         assert waiting(bench, order)
         pause, resume = store.controls.of_order(order.id)
         assert (pause.refused, resume.refused) == (TAKEN_BACK, UNREAD)
 
 
 async def test_a_pause_that_was_asked_for_before_an_order_waits_is_not_lost(tmp_path: Path, locks: Path) -> None:
-    clock, store = Clock(), MemoryStore()
+    clock, store = Clock(), temporary_store()
     store.leases.register(another(tmp_path), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "place"))
         store.controls.request(order.id, ControlKind.PAUSE, NewControl(), principal="test")
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         clock.now += 6
-        await bench.runner.work(order.id, drone="d1")
+        await bench.runner.work(order.id)
         (pause,) = store.controls.of_order(order.id)
         assert waiting(bench, order) and pause.open
 
@@ -404,12 +501,12 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
         )
         assert inside.take()
         order = bench.place("hello", workspace=str(place))
-        assert await bench.runner.work(order.id, drone="d1") is None
+        assert await bench.runner.work(order.id) is None
         assert waiting(bench, order)
         assert bench.store.orders.get(order.id).detail == BUSY
         inside.release()
         assert list(await seeing(place.parent, locks)(bench).wake()) == [order.id]
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -427,7 +524,7 @@ async def test_why_a_workspace_cannot_be_had_is_how_its_order_ends(place: Path, 
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("hello", workspace=str(place / "file"))
         (place / "file").write_text("no directory")
-        assert await bench.runner.work(order.id, drone="d1") is not None
+        assert await bench.runner.work(order.id) is not None
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
         assert "is not a directory" in str(kept.detail)

@@ -1,4 +1,4 @@
-"""This room is for a real worker process with the product's crew, a scripted model and tools that run in the sandbox.
+"""A real worker process with the product's crew, a scripted model and tools that run in the sandbox.
 
 `nap` and `nap_again` (idempotent) run for NAP seconds with a daemon beside them, and add a line to the file STARTS each
 time that they are started. The prompt is the name of the tool to call.
@@ -11,7 +11,14 @@ from pathlib import Path
 
 from drone.agent.definitions import Definitions
 from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.ports import Ask, Listener, Model, Reply, ToolSet, WantedCall
+from drone.agent.model import (
+    Ask,
+    Listener,
+    Model,
+    Reply,
+    WantedCall,
+)
+from drone.agent.toolset import ToolSet
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -19,9 +26,9 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
-from drone.tools.detected import Detected
+from drone.tools.environment_gate import Detected
 from drone.tools.tool import FunctionTools, ToolContext, tool
-from drone.worker.main import work
+from drone.worker.app import work
 from mcc.contracts.fence import unfenced
 
 MASTER = """---

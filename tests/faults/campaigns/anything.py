@@ -1,4 +1,4 @@
-"""This room is for the soak: orders without end, and every few seconds some harm that was drawn."""
+"""The soak: orders without end, and every few seconds some harm that was drawn."""
 
 import contextlib
 import sqlite3

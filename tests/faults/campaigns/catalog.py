@@ -1,4 +1,4 @@
-"""This room is for the list of all campaigns, and of what none of them does, with the reason."""
+"""The list of all campaigns, and of what none of them does, with the reason."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""This room is for wrong clocks: drones and services that believe in another time than the rest, or suddenly do so."""
+"""Wrong clocks: drones and services that believe in another time than the rest, or suddenly do so."""
 
 import json
 import sys

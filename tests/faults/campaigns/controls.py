@@ -1,4 +1,4 @@
-"""This room is for requests of people at awkward moments: at every place of an order's life, and without Redis."""
+"""Requests of people at awkward moments: at every place of an order's life, and without Redis."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""This room is for harm to the database: links that break, locks, commits reported as failed, a server that ends."""
+"""Harm to the database: links that break, locks, commits reported as failed, a server that ends."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""This room is for harm to the disks of the database, of logs, of workspaces and of Redis: full, or read-only.
+"""Harm to the disks of the database, of logs, of workspaces and of Redis: full, or read-only.
 
 Each harm is seen to have been felt, and is undone.
 """

@@ -1,4 +1,4 @@
-"""This room is for harm to drones: killed, poisoned, told to stop, frozen, starved of CPU."""
+"""Harm to drones: killed, poisoned, told to stop, frozen, starved of CPU."""
 
 import os
 import subprocess

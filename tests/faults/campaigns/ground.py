@@ -1,4 +1,4 @@
-"""This room is for what a campaign's family stands on that others do not have: a PostgreSQL of its own, small disks.
+"""What a campaign's family stands on that others do not have: a PostgreSQL of its own, small disks.
 
 What cannot be had on a machine is missing with its reason, and so is the harm that would be done to it.
 """

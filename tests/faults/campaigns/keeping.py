@@ -1,4 +1,4 @@
-"""This room is for evidence that is kept: with the database in it, so that it can be judged again without a server."""
+"""Evidence that is kept: with the database in it, so that it can be judged again without a server."""
 
 import json
 import sqlite3

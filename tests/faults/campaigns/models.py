@@ -1,4 +1,4 @@
-"""This room is for harm by model servers: refusals, cut streams, and models that call tools wrongly."""
+"""Harm by model servers: refusals, cut streams, and models that call tools wrongly."""
 
 import asyncio
 import tomllib
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
-from drone.agent.ports import Ask, DeltaKind, Model
+from drone.agent.model import Ask, Model
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
 from tests.faults.assembly import MODEL, MODEL_OF_MESSAGES

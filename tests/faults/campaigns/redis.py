@@ -1,4 +1,4 @@
-"""This room is for harm to Redis and to the links to it, and for what strangers put into its queues."""
+"""Harm to Redis and to the links to it, and for what strangers put into its queues."""
 
 import base64
 import json

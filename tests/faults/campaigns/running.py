@@ -1,4 +1,4 @@
-"""This room is for one run of a campaign: a family, the harm, the judgement, and the evidence if it went wrong."""
+"""One run of a campaign: a family, the harm, the judgement, and the evidence if it went wrong."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""This room is for harm to control services and to those who watch: cuts, nonsense to resume from, kills, races."""
+"""Harm to control services and to those who watch: cuts, nonsense to resume from, kills, races."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""This room is for whether a database is still sound after all that was done to it, as it finds itself."""
+"""Whether a database is still sound after all that was done to it, as it finds itself."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""This room is for what a campaign is, and what its function is given: a family at work, dice, a place for notes."""
+"""What a campaign is, and what its function is given: a family at work, dice, a place for notes."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""This room is for the figures of many runs together, beside what they should be."""
+"""The figures of many runs together, beside what they should be."""
 
 import json
 from collections import Counter

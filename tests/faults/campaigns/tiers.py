@@ -1,4 +1,4 @@
-"""This room is for the longer tiers: campaigns in turn until the time is over, or one of them for hours."""
+"""The longer tiers: campaigns in turn until the time is over, or one of them for hours."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""This room is for effects: done once, never invented, never before their intent; the ledger is the witness."""
+"""Effects: done once, never invented, never before their intent; the ledger is the witness."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""This room is for the database of a run, read by plain SQL: neither the product's fold nor its store is believed."""
+"""The database of a run, read by plain SQL: neither the product's fold nor its store is believed."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""This room is for what a run left behind: its directory and its database, as plain rows that invariants look at."""
+"""What a run left behind: its directory and its database, as plain rows that invariants look at."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

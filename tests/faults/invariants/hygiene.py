@@ -1,4 +1,4 @@
-"""This room is for what must not be left: processes, locks, swollen memory, secrets."""
+"""What must not be left: processes, locks, swollen memory, secrets."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""This room is for what is promised of a journal: numbers, causes, epochs, and viewers that get all of it once."""
+"""What is promised of a journal: numbers, causes, epochs, and viewers that get all of it once."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""This room is for what is promised of orders as wholes: accepted once, ended once, in the order of their session."""
+"""What is promised of orders as wholes: accepted once, ended once, in the order of their session."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

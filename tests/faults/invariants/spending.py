@@ -1,4 +1,4 @@
-"""This room is for money and obedience: budgets that hold, cancels that stop, receipts that are answered."""
+"""Money and obedience: budgets that hold, cancels that stop, receipts that are answered."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""This room is for how long recovery takes, and whether orders that no fault hit had to wait for it."""
+"""How long recovery takes, and whether orders that no fault hit had to wait for it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""This room is for the record tree: complete in itself, and the one that the order's script makes."""
+"""The record tree: complete in itself, and the one that the order's script makes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""This room is for `python -m tests.faults.simulation [SEED …]`: replay some, or run many and name those that fail."""
+"""`python -m tests.faults.simulation [SEED …]`: replay some, or run many and name those that fail."""
 
 import argparse
 import sys
@@ -15,30 +15,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("seeds", type=int, nargs="*", help="these, with their stories")
     parser.add_argument("--count", type=int, default=NIGHTLY, help="how many, when none is named")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--store", choices=("memory", "sqlite"), help="None: each seed chooses")
     parser.add_argument("--until-failure", action="store_true", help="stop at the first seed that fails")
     asked = parser.parse_args(arguments)
     if asked.seeds:
-        return max(_told(simulate(seed, asked.store)) for seed in asked.seeds)
-    return _many(range(asked.first, asked.first + asked.count), asked.store, asked.until_failure)
+        return max(_told(simulate(seed)) for seed in asked.seeds)
+    return _many(range(asked.first, asked.first + asked.count), asked.until_failure)
 
 
 def _told(result: Result) -> int:
-    print(f"seed {result.seed} on {result.store}: {result.orders} orders, {result.entries} entries")
+    print(f"seed {result.seed}: {result.orders} orders, {result.entries} entries")
     print("\n".join(result.story))
     print("\n".join(map(str, result.violations)) or "no violation")
     return int(bool(result.violations))
 
 
-def _many(seeds: range, store: str | None, until_failure: bool) -> int:
+def _many(seeds: range, until_failure: bool) -> int:
     began, failed, counts = time.process_time(), [], Counter[str]()
     for seed in seeds:
-        result = simulate(seed, store)
+        result = simulate(seed)
         counts += result.counts
         counts.update(seeds=1, orders=result.orders, entries=result.entries, steps=result.steps)
         if result.violations:
             failed.append(seed)
-            print(f"seed {seed} on {result.store} (replay: python -m tests.faults.simulation {seed})")
+            print(f"seed {seed} (replay: python -m tests.faults.simulation {seed})")
             print("\n".join(f"    {violation}" for violation in result.violations), flush=True)
             if until_failure:
                 break

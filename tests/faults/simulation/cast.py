@@ -1,8 +1,8 @@
-"""This room is for who plays in a simulated drone: the product's crew, with a scripted model and witnessed tools."""
+"""Who plays in a simulated drone: the product's crew, with a scripted model and witnessed tools."""
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Protocol, cast
 
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, Message, UserMessage
-from drone.agent.ports import Ask, Listener, Reply, WantedCall
+from drone.agent.model import Ask, Listener, Reply, WantedCall
 from drone.agent.redacted import RedactedJournal
+from drone.agent.tree import TreeJournal
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.paths import Workspace
@@ -21,7 +22,7 @@ from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.journal import OrderJournal
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.usage import Usage
-from mcc.definitions.groups import TOOL_GROUPS
+from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import Agents
 from tests.faults.script import (
     AUDITOR,
@@ -108,19 +109,18 @@ class WitnessedTools:
 
     sandbox = "off: simulated"
 
-    def __init__(self) -> None:
-        self._tools = FunctionTools(_tools())
-
     def tools(self, workspace: Workspace | Path | None, detected: object = None) -> FunctionTools:
-        return self._tools
+        return _tools()
 
 
-def _tools() -> Sequence[Callable[..., object]]:
+@cache
+def _tools() -> FunctionTools:
     async def happen(name: str, path: str, mark: str, context: ToolContext) -> str:
         witness = WITNESS.get()
         await witness.pause()
         journal = context.turn.journal if context.turn else None
-        journal = journal.journal if isinstance(journal, RedactedJournal) else journal
+        while isinstance(journal, RedactedJournal | TreeJournal):
+            journal = journal.journal
         assert isinstance(journal, OrderJournal)
         witness.effect(name, path, context, journal)
         await witness.pause()
@@ -148,7 +148,7 @@ def _tools() -> Sequence[Callable[..., object]]:
         await WITNESS.get().pause()
         return wrote(KEEP, mark)
 
-    return (ledger_once, ledger_idem, linger, keep_file)
+    return FunctionTools((ledger_once, ledger_idem, linger, keep_file))
 
 
 @cache
@@ -162,7 +162,7 @@ def definitions() -> Definitions:
     agents = (
         *masters,
         AgentDefinition(name=WORKER, description="Answers in text.", prompt=prompt, tools=_WRITING, result="text"),
-        AgentDefinition(name=AUDITOR, description="Hands in a report.", prompt=prompt, tools=_WRITING),
+        AgentDefinition(name=AUDITOR, description="ToolCalls in a report.", prompt=prompt, tools=_WRITING),
     )
     return Definitions(Agents({agent.name: agent for agent in agents}), {**TOOL_GROUPS, "ledger": _LEDGER})
 

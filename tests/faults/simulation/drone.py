@@ -1,4 +1,4 @@
-"""This room is for a simulated drone: the product's runner, writer, keeper, poll, controls and sweep in one process."""
+"""A simulated drone: the product's runner, writer, keeper, poll, controls and sweep in one process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -8,23 +8,26 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+from drone.crew import Crew
 from drone.sandbox.roots import Roots
-from drone.worker.control import ControlListener
-from drone.worker.keeper import Keeper
+from drone.worker.async_store import AsyncStore
+from drone.worker.broadcaster import Broadcaster
+from drone.worker.claiming import Claimant, Claiming
+from drone.worker.control_listener import ControlListener
+from drone.worker.ending import Finisher
+from drone.worker.executions import Executions, Stop
+from drone.worker.journal import Writer
+from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.poll import Poll
-from drone.worker.runner import Crew, Runner
-from drone.worker.runs import Runs, Stop
+from drone.worker.runner import Runner
 from drone.worker.slots import Slots
-from drone.worker.told import Teller
-from drone.worker.workspaces import Workspaces
-from drone.worker.writer import Writer
+from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
 from mcc.contracts.wire import Hint
-from mcc.dispatch.hints import Told
+from mcc.dispatch.publisher import Message
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
-from mcc.store.offload import Offload
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from tests.faults.simulation.links import Link
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, State
 
@@ -40,10 +43,10 @@ class Ears:
     def __init__(self, heard: Callable[[Hint], None]) -> None:
         self._heard = heard
 
-    async def tell(self, told: Iterable[Told]) -> bool:
-        for one in told:
-            if isinstance(one, Hint):
-                self._heard(one)
+    async def publish(self, messages: Iterable[Message]) -> bool:
+        for message in messages:
+            if isinstance(message, Hint):
+                self._heard(message)
         return True
 
 
@@ -53,10 +56,10 @@ class Silent:
     def __init__(self, round: Callable[[Store], int] = lambda store: 0) -> None:
         self._round = round
 
-    def round(self, known: Store) -> int:
-        return self._round(known)
+    def round(self, store: Store) -> int:
+        return self._round(store)
 
-    def tell(self, told: Iterable[Told]) -> bool:
+    def publish(self, messages: Iterable[Message]) -> bool:
         return True
 
 
@@ -88,8 +91,8 @@ class SimulatedDrone:
         self._dice = dice
         self._store = store = cast(Store, link)
         self._slots = Slots(SLOTS)
-        self._runs = Runs()
-        self._offload = Offload(1)
+        self._executions = Executions()
+        self._calls = AsyncStore(store, 1)
         self._keeper = Keeper(
             store.leases,
             Registration(
@@ -102,45 +105,36 @@ class SimulatedDrone:
                 slots=SLOTS,
                 workspace_roots=(str(disks.workspaces),),
             ),
-            self._slots,
-            lease_seconds=LEASE_SECONDS,
-            renew_seconds=RENEW_SECONDS,
+            lambda: Heartbeat(self._slots.active),
+            LeaseTimes(LEASE_SECONDS, RENEW_SECONDS, loop.time),
             on_lost=self._fence,
-            clock=loop.time,
         )
-        self._teller = Teller(Ears(heard))
-        self._writer = Writer(store, self._keeper, self._teller)
+        self._broadcaster = Broadcaster(Ears(heard))
+        self._writer = Writer(store, self._keeper, self._broadcaster)
         self._workspaces = Workspaces(
-            store,
-            self._offload,
+            self._calls,
             crew,
             self._keeper,
-            Roots((disks.workspaces,)),
-            disks.own / process.name,
-            host=process.name,
-            clock=loop.time,
+            Site(Roots((disks.workspaces,)), disks.own / process.name, process.name),
+            WorkspaceTimes(clock=loop.time),
         )
+        claimant = Claimant(process.name, self._keeper, self._slots)
         self._runner = Runner(
-            store,
-            self._offload,
+            self._calls,
+            Claiming(self._calls, claimant, self._broadcaster, self._workspaces),
             crew,
-            self._keeper,
-            self._runs,
+            self._executions,
             self._writer,
-            self._teller,
-            workspaces=self._workspaces,
-            alone=lambda: self._slots.alone,
+            Finisher(self._calls, self._broadcaster),
         )
-        self._controls = ControlListener(store.controls, self._offload, NOWHERE, self._keeper, self._runs)
+        self._controls = ControlListener(self._calls, NOWHERE, self._keeper, self._executions)
         self._poll = Poll(
-            store,
-            self._offload,
-            self._slots,
+            self._calls,
+            claimant,
             ("default",),
             lambda order_id: self._begin(self._serve(order_id)),
             poll_seconds=POLL_SECONDS,
             connected=lambda: False,
-            incarnation=lambda: self._keeper.incarnation,
         )
         self._sweep = SweepLoop(store, Silent(), Silent(), sweeper=process.name, clock=loop.time)
         self._tasks: set[asyncio.Task[object]] = set()
@@ -168,7 +162,7 @@ class SimulatedDrone:
         self.process.before = None
         self.process.unwind(self._loop)
         self._writer.close()
-        self._offload.close()
+        self._calls.close()
 
     def _begin(self, work: Coroutine[None, None, object]) -> None:
         task = self._loop.create_task(work, context=self._context.copy())
@@ -184,7 +178,7 @@ class SimulatedDrone:
                 await asyncio.sleep(0.5)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writer.run())
-            group.create_task(self._teller.run())
+            group.create_task(self._broadcaster.run())
             group.create_task(self._every(RENEW_SECONDS, self._keeper.once))
             group.create_task(self._every(SWEEP_SECONDS, self._sweep.once))
             group.create_task(self._asking(POLL_SECONDS, self._poll.once))
@@ -218,24 +212,24 @@ class SimulatedDrone:
 
     async def _serve(self, order_id: str) -> None:
         try:
-            if await self._runner.work(order_id, drone=self.process.name) is None:
-                self._poll.left(order_id)
+            if await self._runner.work(order_id) is None:
+                self._poll.skip(order_id)
         finally:
             self._slots.release()
 
     def _fence(self, incarnation: str) -> None:
-        for run in self._runs:
-            if run.incarnation == incarnation:
-                run.halt(Stop.FENCED)
+        for execution in self._executions:
+            if execution.incarnation == incarnation:
+                execution.halt(Stop.FENCED)
 
     async def _wind_down(self) -> None:
-        self._runs.close()
+        self._executions.close()
         self._keeper.drain()
-        if not await self._runs.emptied(2.0):
-            for run in self._runs:
-                run.halt(Stop.HAND_BACK)
-            await self._runs.emptied(2.0)
-        held = self._runs.to_hand_back()
+        if not await self._executions.emptied(2.0):
+            for execution in self._executions:
+                execution.halt(Stop.HAND_BACK)
+            await self._executions.emptied(2.0)
+        held = self._executions.to_hand_back()
         try:
             if held:
                 self._store.claims.hand_back(held, drone=self.process.name, message="told to stop")

@@ -1,4 +1,4 @@
-"""This room is for the way from a simulated process to its store: it may be cut, or lose an answer after the commit."""
+"""The way from a simulated process to its store: it may be cut, or lose an answer after the commit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from tests.faults.simulation.loop import Process
 
 SAFE = frozenset({("claims", "claim"), ("claims", "finish"), ("claims", "park"), ("journal", "append")})

@@ -1,4 +1,4 @@
-"""This room is for simulated time and simulated processes: one event loop whose every step can be withheld.
+"""Simulated time and simulated processes: one event loop whose every step can be withheld.
 
 No step waits for the real clock: when nothing is ready, time leaps to the next timer. A process is whatever was begun
 in its context; frozen, its steps are put aside as a stopped process' are; killed, they stay there.

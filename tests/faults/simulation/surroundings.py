@@ -1,4 +1,4 @@
-"""This room is for what a simulation finds in this process, and leaves as it was: the logs, and everybody's dice."""
+"""What a simulation finds in this process, and leaves as it was: the logs, and everybody's dice."""
 
 import logging
 import random

@@ -1,4 +1,4 @@
-"""This room is for judging each step as it happens: the journal after every commit, the cause of every effect.
+"""Judging each step as it happens: the journal after every commit, the cause of every effect.
 
 Times are numbers of steps (`now`), far enough apart that no tolerance of the offline invariants covers two of them.
 """
@@ -12,8 +12,8 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.store.large import parsed
-from mcc.store.ports import Store
+from mcc.store.store import Store
+from mcc.store.texts import parsed
 from mcc.store.values import Appended, Batch, Swept
 from tests.faults.invariants.evidence import Effect, Entry, ModelCall, Violation
 from tests.faults.invariants.orders import RELEASES

@@ -1,4 +1,4 @@
-"""This room is for a simulated world: drones that die, freeze or are told to stop, clients that ask, a seed behind all.
+"""A simulated world: drones that die, freeze or are told to stop, clients that ask, a seed behind all.
 
 `simulate(seed)` plays it to the end and answers what was broken. Same seed, same code: same steps.
 """
@@ -20,9 +20,8 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, FailureReason
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import OrderIsFinal, SessionBusy, StoreUnavailable
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
-from mcc.testing import FakeClock, MemoryStore
+from mcc.store.store import Store
+from mcc.testing import FakeClock, temporary_store
 from tests.faults.checker import violations
 from tests.faults.invariants.evidence import Order, Post, Violation
 from tests.faults.invariants.spending import receipts_settled
@@ -50,7 +49,6 @@ class Result:
     """What became of a seed. `story` is what was done to the drones and by the clients, in simulated seconds."""
 
     seed: int
-    store: str
     violations: tuple[Violation, ...]
     story: tuple[str, ...]
     orders: int
@@ -60,31 +58,24 @@ class Result:
     counts: Counter[str]
 
 
-def store_of(seed: int) -> str:
-    """One of ten seeds runs on SQL, which is slower."""
-    return "sqlite" if seed % 10 == 0 else "memory"
-
-
-def simulate(seed: int, store: str | None = None) -> Result:
-    """Play one seed on this kind of store (None: the seed chooses)."""
+def simulate(seed: int) -> Result:
+    """Play one seed."""
     clock = FakeClock(datetime.now(UTC))
-    kind = store or store_of(seed)
-    opened: Store = open_store("sqlite://", clock=clock) if kind == "sqlite" else MemoryStore(clock=clock)
+    store = temporary_store(clock)
     loop = SimulatedLoop(clock, Random(f"threads {seed}"))
     with quiet(), global_dice(seed), TemporaryDirectory(prefix="simulated-") as place:
-        world = World(seed, kind, opened, loop, Path(place))
+        world = World(seed, store, loop, Path(place))
         try:
             loop.run_until_complete(world.play())
             return world.result()
         finally:
-            opened.close()
+            store.close()
             loop.close()
 
 
 class World:
-    def __init__(self, seed: int, kind: str, store: Store, loop: SimulatedLoop, place: Path) -> None:
+    def __init__(self, seed: int, store: Store, loop: SimulatedLoop, place: Path) -> None:
         self.seed = seed
-        self.kind = kind
         self.store = store
         self.loop = loop
         self.dice = Random(f"world {seed}")
@@ -361,7 +352,6 @@ class World:
         )
         return Result(
             seed=self.seed,
-            store=self.kind,
             violations=tuple(dict.fromkeys(found)),
             story=tuple(self.story),
             orders=len(evidence.orders),
@@ -388,4 +378,4 @@ async def _all_cancelled() -> None:
         await asyncio.wait(left, timeout=10.0)
 
 
-__all__ = ["Result", "Stalled", "World", "simulate", "store_of"]
+__all__ = ["Result", "Stalled", "World", "simulate"]

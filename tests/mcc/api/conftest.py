@@ -1,22 +1,25 @@
-"""This room is for what the tests of the API share: a memory store and a caller with the right token."""
+"""What the tests of the API share: a temporary store and a caller with the right token."""
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from mcc.api.app import build_app
+from mcc.api.app import RedisAccess, build_app
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> Iterator[Store]:
+    opened = temporary_store()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
@@ -52,9 +55,9 @@ def nudges() -> RecordedNudges:
 
 
 @pytest.fixture
-async def api(store: MemoryStore, settings: Settings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
+async def api(store: Store, settings: Settings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
     """Calls the application in this loop; paths begin with /."""
-    app = build_app(settings, store, token=TOKEN, nudge=nudges)
+    app = build_app(settings, store, token=TOKEN, redis=RedisAccess(nudger=nudges))
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(

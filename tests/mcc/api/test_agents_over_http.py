@@ -6,12 +6,12 @@ import httpx
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability, Registration
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 
 AGENTS = "/api/v1/agents"
 
 
-def register(store: MemoryStore, name: str, *agents: Capability, root: str = "/nowhere") -> None:
+def register(store: Store, name: str, *agents: Capability, root: str = "/nowhere") -> None:
     one = Registration(
         incarnation=name,
         name=name,
@@ -26,7 +26,7 @@ def register(store: MemoryStore, name: str, *agents: Capability, root: str = "/n
     store.leases.register(one, lease_seconds=600)
 
 
-def sheet(store: MemoryStore, prompt: str) -> AgentSheet:
+def sheet(store: Store, prompt: str) -> AgentSheet:
     return AgentSheet(
         definition=AgentDefinition(name="review", tools=("workspace_read",)),
         origin="shipped",
@@ -36,9 +36,7 @@ def sheet(store: MemoryStore, prompt: str) -> AgentSheet:
     )
 
 
-async def test_the_list_has_the_definitions_and_one_agent_its_prompt(
-    api: httpx.AsyncClient, store: MemoryStore
-) -> None:
+async def test_the_list_has_the_definitions_and_one_agent_its_prompt(api: httpx.AsyncClient, store: Store) -> None:
     register(store, "a", Capability(name="review", agent=sheet(store, "Be strict.")))
     (listed,) = (await api.get(AGENTS)).json()["items"]
     assert listed["agent"]["tools"] == ["read_file"]
@@ -48,14 +46,14 @@ async def test_the_list_has_the_definitions_and_one_agent_its_prompt(
     assert one["drones"] == ["a"]
 
 
-async def test_an_agent_that_no_drone_has_is_not_found(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_an_agent_that_no_drone_has_is_not_found(api: httpx.AsyncClient, store: Store) -> None:
     register(store, "a", Capability(name="broken", problem="line 3 is wrong"))
     assert (await api.get(f"{AGENTS}/nobody")).status_code == 404
     assert (await api.get(f"{AGENTS}/broken")).json()["problem"] == "line 3 is wrong"
 
 
 async def test_an_agent_that_only_the_workspace_may_have_is_left_to_the_drone(
-    api: httpx.AsyncClient, store: MemoryStore, tmp_path: Path
+    api: httpx.AsyncClient, store: Store, tmp_path: Path
 ) -> None:
     register(store, "a", Capability(name="master"), root=str(tmp_path))
     order = {"prompt": "x", "agent": "historian", "workspace": str(tmp_path)}

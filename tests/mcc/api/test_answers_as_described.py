@@ -10,7 +10,7 @@ from mcc.api.app import build_app
 from mcc.contracts.journal import FACTS, Entry, Fact
 from mcc.contracts.shape import to_json
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.contracts import samples
 
@@ -19,7 +19,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def document(settings: Settings, store: MemoryStore) -> dict[str, Any]:
+def document(settings: Settings, store: Store) -> dict[str, Any]:
     return build_app(settings, store, token="").openapi()
 
 
@@ -32,7 +32,7 @@ def check(document: dict[str, Any], answer: httpx.Response, path: str) -> None:
 
 
 async def test_an_order_its_record_and_its_journal_are_what_the_description_says(
-    api: httpx.AsyncClient, store: MemoryStore, document: dict[str, Any]
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
 ) -> None:
     placed = await api.post(ORDERS, json={"prompt": "x", "rules": [{"cel": "true", "message": "m"}]})
     check(document, placed, ORDERS)
@@ -46,7 +46,7 @@ async def test_an_order_its_record_and_its_journal_are_what_the_description_says
 
 
 async def test_a_steered_order_is_what_the_description_says(
-    api: httpx.AsyncClient, store: MemoryStore, document: dict[str, Any]
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
 ) -> None:
     first = (await api.post(ORDERS, json={"prompt": "x"})).json()
     HandDrone(store).claim(first["id"])

@@ -1,4 +1,4 @@
-"""This room is for cancel, pause, resume and steer over HTTP: receipts, and what became of each."""
+"""Cancel, pause, resume and steer over HTTP: receipts, and what became of each."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcc.api.app import build_app
+from mcc.api.app import RedisAccess, build_app
 from mcc.contracts.wire import Hint, Wake
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN
 
@@ -23,7 +24,7 @@ async def placed(api: httpx.AsyncClient) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_request_to_a_running_order_gets_a_receipt_and_is_listed(
-    api: httpx.AsyncClient, store: MemoryStore, kind: str
+    api: httpx.AsyncClient, store: Store, kind: str
 ) -> None:
     order_id = await placed(api)
     HandDrone(store).claim(order_id)
@@ -36,7 +37,7 @@ async def test_a_request_to_a_running_order_gets_a_receipt_and_is_listed(
 
 
 @pytest.mark.parametrize("kind", ["cancel", "pause", "resume"])
-async def test_a_request_needs_no_body(api: httpx.AsyncClient, store: MemoryStore, kind: str) -> None:
+async def test_a_request_needs_no_body(api: httpx.AsyncClient, store: Store, kind: str) -> None:
     order_id = await placed(api)
     HandDrone(store).claim(order_id)
     assert (await api.post(f"{ORDERS}/{order_id}/{kind}")).status_code == 202
@@ -44,7 +45,7 @@ async def test_a_request_needs_no_body(api: httpx.AsyncClient, store: MemoryStor
 
 @pytest.mark.parametrize("body", [None, {}, {"message": ""}, {"message": "  \n"}, {"reason": "x"}])
 async def test_a_steer_without_a_message_is_refused(
-    api: httpx.AsyncClient, store: MemoryStore, body: dict[str, str] | None
+    api: httpx.AsyncClient, store: Store, body: dict[str, str] | None
 ) -> None:
     order_id = await placed(api)
     assert (await api.post(f"{ORDERS}/{order_id}/steer", json=body)).status_code == 422
@@ -68,7 +69,7 @@ async def test_a_steer_without_a_message_is_refused(
     ],
 )
 async def test_what_cannot_be_meant_is_refused_with_a_sentence(
-    api: httpx.AsyncClient, store: MemoryStore, kind: str, body: dict[str, object], field: str, words: str
+    api: httpx.AsyncClient, store: Store, kind: str, body: dict[str, object], field: str, words: str
 ) -> None:
     order_id = await placed(api)
     HandDrone(store).claim(order_id)
@@ -79,7 +80,7 @@ async def test_what_cannot_be_meant_is_refused_with_a_sentence(
     assert store.controls.of_order(order_id) == []
 
 
-async def test_the_list_of_controls_shows_how_a_steer_was_meant(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_the_list_of_controls_shows_how_a_steer_was_meant(api: httpx.AsyncClient, store: Store) -> None:
     order_id = await placed(api)
     HandDrone(store).claim(order_id)
     steers = [
@@ -93,7 +94,7 @@ async def test_the_list_of_controls_shows_how_a_steer_was_meant(api: httpx.Async
     assert (second["message"], second["mode"], second["remove_tools"]) == (None, "inject", ["run_shell"])
 
 
-async def test_the_masters_record_stands_for_the_order(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_the_masters_record_stands_for_the_order(api: httpx.AsyncClient, store: Store) -> None:
     order_id = await placed(api)
     held = HandDrone(store).claim(order_id)
     await api.post(f"{ORDERS}/{order_id}/cancel", json={"record_id": held.master.record_id})
@@ -102,7 +103,7 @@ async def test_the_masters_record_stands_for_the_order(api: httpx.AsyncClient, s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_order_that_is_over_takes_no_request(api: httpx.AsyncClient, store: MemoryStore, kind: str) -> None:
+async def test_an_order_that_is_over_takes_no_request(api: httpx.AsyncClient, store: Store, kind: str) -> None:
     order_id = await placed(api)
     held = HandDrone(store).claim(order_id)
     held.start()
@@ -130,13 +131,13 @@ async def test_cancelling_a_queued_order_ends_it_at_once(api: httpx.AsyncClient)
     assert (await api.get(f"{ORDERS}/{order_id}")).json()["status"] == "cancelled"
 
 
-class RecordedTeller:
+class RecordedPublisher:
     def __init__(self) -> None:
         self.hints: list[Hint] = []
         self.wakes: list[tuple[str, Wake]] = []
 
-    async def tell(self, told: Iterable[Hint]) -> bool:
-        self.hints.extend(told)
+    async def publish(self, messages: Iterable[Hint]) -> bool:
+        self.hints.extend(messages)
         return True
 
     async def wake(self, incarnation: str, wake: Wake) -> bool:
@@ -145,8 +146,8 @@ class RecordedTeller:
 
 
 async def test_the_drone_that_runs_the_order_is_woken_and_no_other(tmp_path: Path) -> None:
-    store, teller = MemoryStore(), RecordedTeller()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, teller=teller)
+    store, publisher = temporary_store(), RecordedPublisher()
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with (
@@ -160,14 +161,14 @@ async def test_the_drone_that_runs_the_order_is_woken_and_no_other(tmp_path: Pat
         await api.post(f"{ORDERS}/{order_id}/pause")
         second = (await api.post(ORDERS, json={"prompt": "x"})).json()
         await api.post(f"{ORDERS}/{second['id']}/cancel")
-    assert teller.wakes == [(busy.incarnation, Wake(order_id=order_id, control_seq=number)) for number in (1, 2)]
-    told = [(hint.seq, hint.status) for hint in teller.hints if hint.order_id == second["id"]]
+    assert publisher.wakes == [(busy.incarnation, Wake(order_id=order_id, control_seq=number)) for number in (1, 2)]
+    told = [(hint.seq, hint.status) for hint in publisher.hints if hint.order_id == second["id"]]
     assert told == [(1, "queued"), (store.orders.get(second["id"]).last_seq, "cancelled")]
 
 
 async def test_an_interrupting_order_wakes_the_drone_of_the_interrupted_one(tmp_path: Path) -> None:
-    store, teller = MemoryStore(), RecordedTeller()
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, teller=teller)
+    store, publisher = temporary_store(), RecordedPublisher()
+    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN, redis=RedisAccess(publisher=publisher))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with (
@@ -182,7 +183,7 @@ async def test_an_interrupting_order_wakes_the_drone_of_the_interrupted_one(tmp_
         steered = await api.post(ORDERS, json=again | {"when_busy": "steer"})
     assert steered.status_code == 200
     assert steered.json()["id"] == first["id"] and steered.json()["receipt"]["id"]
-    assert [(incarnation, wake.order_id) for incarnation, wake in teller.wakes] == [
+    assert [(incarnation, wake.order_id) for incarnation, wake in publisher.wakes] == [
         (drone.incarnation, first["id"]),
         (drone.incarnation, first["id"]),
     ]

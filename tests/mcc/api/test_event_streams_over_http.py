@@ -1,4 +1,4 @@
-"""This room is for server-sent events over HTTP, against a server that really listens."""
+"""Server-sent events over HTTP, against a server that really listens."""
 
 import socket
 import threading
@@ -12,7 +12,8 @@ import pytest
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Pace
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
 
@@ -20,17 +21,19 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> Iterator[Store]:
+    opened = temporary_store()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
-def held(store: MemoryStore) -> HeldOrder:
+def held(store: Store) -> HeldOrder:
     return HandDrone(store).claim(store.orders.place(NewOrder(prompt="x"), principal="test").order.id)
 
 
 @pytest.fixture
-def served(store: MemoryStore, tmp_path: Path) -> Iterator[Served]:
+def served(store: Store, tmp_path: Path) -> Iterator[Served]:
     with Served(store, tmp_path) as served:
         yield served
 
@@ -119,7 +122,7 @@ def test_a_viewer_that_goes_is_forgotten(served: Served, held: HeldOrder) -> Non
         eventually(lambda: served.viewers == 0)
 
 
-def test_viewers_are_let_go_when_the_service_stops(store: MemoryStore, held: HeldOrder, tmp_path: Path) -> None:
+def test_viewers_are_let_go_when_the_service_stops(store: Store, held: HeldOrder, tmp_path: Path) -> None:
     with (
         Served(store, tmp_path) as served,
         httpx.stream("GET", served.url + events_path(held), headers=HEADERS, timeout=20) as answer,
@@ -135,7 +138,7 @@ def test_viewers_are_let_go_when_the_service_stops(store: MemoryStore, held: Hel
 
 
 def test_a_reader_that_takes_nothing_is_dropped_and_resumes_without_a_gap(
-    store: MemoryStore, held: HeldOrder, tmp_path: Path
+    store: Store, held: HeldOrder, tmp_path: Path
 ) -> None:
     with Served(store, tmp_path, pace=Pace(poll_without_hints_seconds=0.02, send_seconds=2.0)) as served:
         with socket.create_connection(("127.0.0.1", served.port)) as connection:
@@ -153,7 +156,7 @@ def test_a_reader_that_takes_nothing_is_dropped_and_resumes_without_a_gap(
 
 
 def test_more_viewers_than_there_is_room_for_are_asked_to_come_later(
-    store: MemoryStore, held: HeldOrder, tmp_path: Path
+    store: Store, held: HeldOrder, tmp_path: Path
 ) -> None:
     with (
         Served(store, tmp_path, pace=Pace(most_viewers=1)) as served,

@@ -1,5 +1,6 @@
-"""This room is for sessions, drones and what they offer, health, figures, and the API's own description."""
+"""Sessions, drones and what they offer, health, figures, and the API's own description."""
 
+import re
 from pathlib import Path
 
 import httpx
@@ -7,10 +8,11 @@ import pytest
 
 from mcc.api.app import build_app
 from mcc.api.fleet import offers
-from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.drones import Capability, DroneCounters, Registration
 from mcc.settings import Settings
 from mcc.store.errors import StoreUnavailable
-from mcc.testing import FakeClock, MemoryStore
+from mcc.store.store import Store
+from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN
 
@@ -39,13 +41,13 @@ async def test_a_session_that_does_not_exist_is_not_found(api: httpx.AsyncClient
 
 async def test_drones_are_shown_with_their_slots_and_status(tmp_path: Path) -> None:
     clock = FakeClock()
-    store = MemoryStore(clock)
+    store = temporary_store(clock)
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as api:
         drone = HandDrone(store, name="one", lease_seconds=12)
-        store.leases.renew(drone.incarnation, lease_seconds=12, active=3, refused_messages=2)
+        store.leases.renew(drone.incarnation, lease_seconds=12, active=3, counters=DroneCounters(refused_messages=2))
         (shown,) = (await api.get(f"{V1}/drones")).json()["items"]
         assert (shown["name"], shown["slots"], shown["active"], shown["status"]) == ("one", 10, 3, "up")
         assert shown["refused_messages"] == 2
@@ -54,7 +56,7 @@ async def test_drones_are_shown_with_their_slots_and_status(tmp_path: Path) -> N
         assert silent["status"] == "silent"
 
 
-async def test_agents_tools_and_models_are_those_of_the_drones(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_agents_tools_and_models_are_those_of_the_drones(api: httpx.AsyncClient, store: Store) -> None:
     HandDrone(store, name="one", agents=("master", "explore"))
     HandDrone(store, name="two")
     agents = (await api.get(f"{V1}/agents")).json()
@@ -87,28 +89,28 @@ async def test_health_is_told_without_a_token(api: httpx.AsyncClient) -> None:
     assert (ready.status_code, ready.json()["redis"]) == (200, "none")
 
 
-class OldStore(MemoryStore):
+class OldStore(Store):
     def schema_problem(self) -> str | None:
         return "The schema is older than this version: run `mcc db upgrade`."
 
 
-class AwayStore(MemoryStore):
+class AwayStore(Store):
     def schema_problem(self) -> str | None:
         raise StoreUnavailable("The database does not answer.")
 
 
-@pytest.mark.parametrize(("store", "words"), [(OldStore(), "mcc db upgrade"), (AwayStore(), "does not answer")])
+@pytest.mark.parametrize(("kind", "words"), [(OldStore, "mcc db upgrade"), (AwayStore, "does not answer")])
 async def test_a_service_without_its_database_is_alive_and_not_ready(
-    tmp_path: Path, store: MemoryStore, words: str
+    tmp_path: Path, store: Store, kind: type[Store], words: str
 ) -> None:
-    app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
+    app = build_app(Settings(data_dir=tmp_path), kind(**vars(store)), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as api:
         ready = await api.get("/readyz")
         assert (ready.status_code, (await api.get("/healthz")).status_code) == (503, 200)
         assert words in ready.json()["detail"] and ready.headers["retry-after"]
 
 
-async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: Store) -> None:
     await api.post(f"{V1}/orders", json={"prompt": "x"})
     await api.get(f"{V1}/orders/01900000-0000-7000-8000-000000000000")
     HandDrone(store)
@@ -123,7 +125,7 @@ async def test_figures_are_told_to_prometheus(api: httpx.AsyncClient, store: Mem
 
 async def test_the_figure_of_refused_messages_is_that_of_the_live_drones(tmp_path: Path) -> None:
     clock = FakeClock()
-    store = MemoryStore(clock)
+    store = temporary_store(clock)
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(app=app)
@@ -131,7 +133,9 @@ async def test_the_figure_of_refused_messages_is_that_of_the_live_drones(tmp_pat
         assert "mcc_refused_messages 0.0" in (await api.get("/metrics")).text
         for name, refused in (("one", 2), ("two", 5)):
             drone = HandDrone(store, name=name, lease_seconds=12)
-            store.leases.renew(drone.incarnation, lease_seconds=12, active=0, refused_messages=refused)
+            store.leases.renew(
+                drone.incarnation, lease_seconds=12, active=0, counters=DroneCounters(refused_messages=refused)
+            )
             clock.advance(8)
         assert "mcc_refused_messages 7.0" not in (await api.get("/metrics")).text
         assert "mcc_refused_messages 5.0" in (await api.get("/metrics")).text
@@ -146,6 +150,8 @@ async def test_the_api_describes_itself_without_other_hosts(api: httpx.AsyncClie
     }
     page = await api.get("/api/docs")
     assert page.headers["content-type"].startswith("text/html")
-    assert "/api/v1/orders/{order_id}/cancel" in page.text and "<script" not in page.text
     assert "http://" not in page.text and "https://" not in page.text
-    assert (await api.get("/api/docs.css")).headers["content-type"].startswith("text/css")
+    assert page.text.count("<script") == page.text.count("<script src=") == 2
+    for address in re.findall(r'(?:src|href)="(/[^"]+)"', page.text):
+        asset = await api.get(address, headers={"Authorization": ""})
+        assert asset.status_code == 200 and asset.headers["content-type"].startswith("text/")

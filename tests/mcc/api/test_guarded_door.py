@@ -1,4 +1,4 @@
-"""This room is for who may come in: token, host, origin, kind, size, depth and pace of a request."""
+"""Who may come in: token, host, origin, kind, size, depth and pace of a request."""
 
 import asyncio
 import json
@@ -11,12 +11,13 @@ import pytest
 from starlette.requests import Request
 
 from mcc.api.app import build_app
-from mcc.api.body import MAX_BODY_BYTES, nested_deeper_than, read_body
 from mcc.api.connection import BoundedConnection
 from mcc.api.door import Door
+from mcc.api.guard import MAX_BODY_BYTES, nested_deeper_than, read_body
 from mcc.api.problems import Refusal
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
 ORDERS = "/api/v1/orders"
@@ -82,7 +83,7 @@ async def test_loopback_is_answered_by_every_name(api: httpx.AsyncClient, host: 
 
 
 async def test_a_name_that_the_operator_allowed_is_answered(tmp_path: Path) -> None:
-    app = build_app(Settings(data_dir=tmp_path, allowed_hosts=("MCC",)), MemoryStore(), token=TOKEN)
+    app = build_app(Settings(data_dir=tmp_path, allowed_hosts=("MCC",)), temporary_store(), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://mcc:8420") as client:
         assert (await client.get("/healthz")).status_code == 200
 
@@ -224,7 +225,7 @@ async def test_an_address_that_is_not_there_is_a_problem_too(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(Store):
     """A store with a bug of its own."""
 
     def schema_problem(self) -> str | None:
@@ -232,7 +233,7 @@ class BrokenStore(MemoryStore):
 
 
 async def test_a_bug_is_told_by_an_id_and_never_by_a_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = build_app(Settings(data_dir=tmp_path), BrokenStore(), token=TOKEN)
+    app = build_app(Settings(data_dir=tmp_path), BrokenStore(**vars(temporary_store())), token=TOKEN)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         answer = await client.get("/readyz")
     assert answer.status_code == 500
@@ -241,10 +242,13 @@ async def test_a_bug_is_told_by_an_id_and_never_by_a_trace(tmp_path: Path, caplo
 
 
 def test_a_head_that_does_not_end_closes_the_connection(tmp_path: Path) -> None:
-    class Impatient(BoundedConnection):
+    class ImpatientConnection(BoundedConnection):
         head_seconds = 0.1
 
-    with Served(MemoryStore(), tmp_path, http=Impatient) as served:
+    class Impatient(Served):
+        connection = ImpatientConnection
+
+    with Impatient(temporary_store(), tmp_path) as served:
         for unfinished in (b"", b"GET /healthz HTTP/1.1\r\nHost: local"):
             with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
                 connection.sendall(unfinished)
@@ -252,7 +256,10 @@ def test_a_head_that_does_not_end_closes_the_connection(tmp_path: Path) -> None:
 
 
 def test_a_head_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    with Served(MemoryStore(), tmp_path) as served, socket.create_connection(("127.0.0.1", served.port)) as connection:
+    with (
+        Served(temporary_store(), tmp_path) as served,
+        socket.create_connection(("127.0.0.1", served.port)) as connection,
+    ):
         connection.settimeout(10)
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 20_000)
         assert connection.recv(1000).startswith(b"HTTP/1.1 4")

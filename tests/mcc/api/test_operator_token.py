@@ -1,4 +1,4 @@
-"""This room is for the operator's token, and for starting where others can call."""
+"""The operator's token, and for starting where others can call."""
 
 import stat
 import threading

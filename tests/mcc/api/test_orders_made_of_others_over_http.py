@@ -10,7 +10,7 @@ from mcc.api.app import build_app
 from mcc.contracts.journal import ModelStarted
 from mcc.contracts.order import PROMPT_CHARACTERS
 from mcc.settings import Settings
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from tests.mcc.api.test_answers_as_described import check
 from tests.mcc.api.test_orders_over_http import NOBODY, ORDERS, is_problem
@@ -19,11 +19,11 @@ RETRY, FORK, ROLLBACK = (f"{ORDERS}/{{order_id}}/{what}" for what in ("retry", "
 
 
 @pytest.fixture
-def document(settings: Settings, store: MemoryStore) -> dict[str, Any]:
+def document(settings: Settings, store: Store) -> dict[str, Any]:
     return build_app(settings, store, token="").openapi()
 
 
-def running(store: MemoryStore, order_id: str) -> HeldOrder:
+def running(store: Store, order_id: str) -> HeldOrder:
     held = HandDrone(store).claim(order_id)
     held.start()
     held.write(ModelStarted(round=1, attempt=1, model="offline"))
@@ -35,7 +35,7 @@ async def placed(api: httpx.AsyncClient, **fields: object) -> str:
 
 
 async def test_a_retry_is_placed_nudged_and_says_what_it_was_made_from(
-    api: httpx.AsyncClient, store: MemoryStore, nudges: Any, document: dict[str, Any]
+    api: httpx.AsyncClient, store: Store, nudges: Any, document: dict[str, Any]
 ) -> None:
     source = await placed(api, priority=2, labels=["a"])
     is_problem(await api.post(RETRY.format(order_id=source)), 409)
@@ -51,7 +51,7 @@ async def test_a_retry_is_placed_nudged_and_says_what_it_was_made_from(
 
 
 async def test_a_fork_says_where_it_was_cut_and_begins_with_what_was_done(
-    api: httpx.AsyncClient, store: MemoryStore, document: dict[str, Any]
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
 ) -> None:
     source = await placed(api)
     running(store, source)
@@ -70,7 +70,7 @@ async def test_a_fork_says_where_it_was_cut_and_begins_with_what_was_done(
 
 @pytest.mark.parametrize("what", ["retry", "fork"])
 async def test_the_same_key_gives_the_same_order_again(
-    api: httpx.AsyncClient, store: MemoryStore, nudges: Any, what: str
+    api: httpx.AsyncClient, store: Store, nudges: Any, what: str
 ) -> None:
     source = await placed(api)
     running(store, source).finish()
@@ -115,7 +115,7 @@ BLANK = "prompt: Input is blank: say what the master shall hear next, or leave i
     ],
 )
 async def test_a_fork_that_cannot_be_made_is_refused_with_a_sentence(
-    api: httpx.AsyncClient, store: MemoryStore, body: str, said: str
+    api: httpx.AsyncClient, store: Store, body: str, said: str
 ) -> None:
     source = await placed(api)
     answer = await api.post(FORK.format(order_id=source), content=body, headers={"Content-Type": "application/json"})
@@ -135,7 +135,7 @@ async def test_a_fork_takes_the_prompts_that_an_order_takes(api: httpx.AsyncClie
 
 
 async def test_what_is_not_allowed_any_more_is_not_tried_again(
-    api: httpx.AsyncClient, store: MemoryStore, tmp_path: Path
+    api: httpx.AsyncClient, store: Store, tmp_path: Path
 ) -> None:
     drone = HandDrone(store, workspace_roots=("/srv/elsewhere",))
     source = await placed(api, workspace="/srv/elsewhere/x")
@@ -147,7 +147,7 @@ async def test_what_is_not_allowed_any_more_is_not_tried_again(
 
 
 async def test_a_turn_is_rolled_back_once_it_has_ended_and_its_session_shows_it(
-    api: httpx.AsyncClient, store: MemoryStore, document: dict[str, Any]
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
 ) -> None:
     source = await placed(api)
     assert "cancel it first" in is_problem(await api.post(ROLLBACK.format(order_id=source)), 409)

@@ -2,19 +2,26 @@
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from mcc.contracts.journal import JOURNAL_VERSION
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.store.tables import STATE
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.api.test_orders_over_http import ORDERS, is_problem
 
 UNKNOWN = 99
 
 
-async def of_another_version(api: httpx.AsyncClient, store: MemoryStore) -> str:
+async def of_another_version(api: httpx.AsyncClient, store: Store) -> str:
     order_id = str((await api.post(ORDERS, json={"prompt": "x"})).json()["id"])
-    store.shelf.orders[order_id].journal_version = UNKNOWN
+    of_version(store, order_id, UNKNOWN)
     return order_id
+
+
+def of_version(store: Store, order_id: str, version: int) -> None:
+    change = sa.update(STATE).where(STATE.c.order_id == order_id).values(journal_version=version)
+    store.database.write(lambda connection: connection.execute(change))
 
 
 async def told(api: httpx.AsyncClient, order_id: str) -> list[str]:
@@ -24,7 +31,7 @@ async def told(api: httpx.AsyncClient, order_id: str) -> list[str]:
 
 
 async def test_one_that_no_agent_has_begun_is_cancelled_and_its_journal_read(
-    api: httpx.AsyncClient, store: MemoryStore
+    api: httpx.AsyncClient, store: Store
 ) -> None:
     order_id = await of_another_version(api, store)
     assert (await api.post(f"{ORDERS}/{order_id}/cancel", json={"reason": "enough"})).status_code == 202
@@ -39,17 +46,16 @@ async def test_one_that_no_agent_has_begun_is_cancelled_and_its_journal_read(
 
 @pytest.mark.parametrize("when_busy", ["interrupt", "rollback"])
 async def test_one_that_agents_have_begun_stays_for_those_who_know_its_journal(
-    api: httpx.AsyncClient, store: MemoryStore, when_busy: str
+    api: httpx.AsyncClient, store: Store, when_busy: str
 ) -> None:
     order_id = await of_another_version(api, store)
-    kept = store.shelf.orders[order_id]
-    kept.journal_version = JOURNAL_VERSION
+    of_version(store, order_id, JOURNAL_VERSION)
     drone = HandDrone(store)
     held = drone.claim(order_id)
     held.start()
-    kept.journal_version = UNKNOWN
-    store.claims.hand_back([(order_id, kept.epoch)], drone="drone-1", message="told to stop")
-    asked = {"prompt": "y", "session_id": kept.session_id, "when_busy": when_busy}
+    of_version(store, order_id, UNKNOWN)
+    store.claims.hand_back([(order_id, held.claim.epoch)], drone="drone-1", message="told to stop")
+    asked = {"prompt": "y", "session_id": held.claim.order.session_id, "when_busy": when_busy}
     placed = await api.post(ORDERS, json=asked)
     assert (placed.status_code, placed.json()["blocked_by"]) == (201, order_id)
     assert (await api.get(f"{ORDERS}/{order_id}")).json()["status"] == "queued"

@@ -1,4 +1,4 @@
-"""This room is for orders over HTTP: placing, reading, and what is refused at submission."""
+"""Orders over HTTP: placing, reading, and what is refused at submission."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from mcc.contracts.order import PROMPT_CHARACTERS
 from mcc.contracts.shape import now
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 
 ORDERS = "/api/v1/orders"
@@ -25,7 +25,7 @@ def is_problem(answer: httpx.Response, status: int) -> str:
     return str(told["detail"])
 
 
-async def test_an_order_is_placed_nudged_and_found(api: httpx.AsyncClient, nudges: Any, store: MemoryStore) -> None:
+async def test_an_order_is_placed_nudged_and_found(api: httpx.AsyncClient, nudges: Any, store: Store) -> None:
     placed = await api.post(ORDERS, json={"prompt": "Explain this", "priority": 2, "labels": ["a", "b"]})
     assert placed.status_code == 201
     order = placed.json()
@@ -137,7 +137,7 @@ async def test_a_refused_workspace_tells_the_roots_and_how_to_add_one(api: httpx
 
 
 async def test_a_workspace_under_a_root_is_kept_in_its_plain_form(
-    api: httpx.AsyncClient, store: MemoryStore, tmp_path: Path
+    api: httpx.AsyncClient, store: Store, tmp_path: Path
 ) -> None:
     HandDrone(store, workspace_roots=("/srv/repos/",))
     own = await api.post(ORDERS, json={"prompt": "x", "workspace": f"{tmp_path}/work//a/./b/../c/"})
@@ -147,7 +147,7 @@ async def test_a_workspace_under_a_root_is_kept_in_its_plain_form(
 
 
 async def test_an_unknown_agent_or_model_is_refused_with_the_nearest_once_a_drone_is_there(
-    api: httpx.AsyncClient, store: MemoryStore
+    api: httpx.AsyncClient, store: Store
 ) -> None:
     assert (await api.post(ORDERS, json={"prompt": "x", "agent": "explor"})).status_code == 201
     HandDrone(store, agents=("master", "explore"), models=("offline", "fast"))
@@ -194,7 +194,7 @@ async def test_an_order_that_does_not_exist_is_not_found(api: httpx.AsyncClient,
 
 
 async def test_the_record_grows_while_the_order_runs_and_is_the_stored_one_after(
-    api: httpx.AsyncClient, store: MemoryStore
+    api: httpx.AsyncClient, store: Store
 ) -> None:
     order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
     is_problem(await api.get(f"{ORDERS}/{order_id}/record"), 404)
@@ -210,7 +210,7 @@ async def test_the_record_grows_while_the_order_runs_and_is_the_stored_one_after
     assert (await api.get(f"{ORDERS}/{order_id}/record")).json() == stored.model_dump(mode="json")
 
 
-async def test_the_journal_is_paged_by_number(api: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_the_journal_is_paged_by_number(api: httpx.AsyncClient, store: Store) -> None:
     order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
     HandDrone(store).claim(order_id).steps(10)
     path = f"{ORDERS}/{order_id}/journal"
@@ -235,7 +235,7 @@ async def test_the_journal_is_paged_by_number(api: httpx.AsyncClient, store: Mem
 
 
 async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
-    api: httpx.AsyncClient, store: MemoryStore
+    api: httpx.AsyncClient, store: Store
 ) -> None:
     order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
     held = HandDrone(store).claim(order_id)

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.api.problems import Unacceptable
 from mcc.api.submission import checked
-from mcc.configuration.own import own_directories, own_files
+from mcc.configuration.places import own_directories, own_files
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.settings import Settings

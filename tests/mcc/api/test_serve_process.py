@@ -1,5 +1,6 @@
-"""This room is for the service as a process: what it refuses to start with, and how it ends."""
+"""The service as a process: what it refuses to start with, what it sweeps, and how it ends."""
 
+import json
 import os
 import signal
 import socket
@@ -13,9 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcc.contracts.order import NewOrder
 from mcc.store.migrate import upgrade
-from mcc.store.sql import open_store
+from mcc.store.store import open_store
+
+pytestmark = pytest.mark.xdist_group("serve")
 
 CODE = """
 import socket, sys
@@ -25,6 +27,17 @@ listening = socket.socket(fileno=int(sys.argv[1])) if len(sys.argv) > 1 else Non
 sys.exit(serve(load(), listening=listening))
 """
 
+REFUSALS = """
+import contextlib, io, json, os, sys
+from mcc.api.serve import serve
+from mcc.settings import load
+for own in json.load(sys.stdin):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = serve(load(os.environ | own))
+    print(json.dumps([code, said.getvalue()]))
+"""
+"""Starts the service with one environment after the other, none of which lets it start."""
+
 
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_"))}
@@ -32,15 +45,19 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
     return own | nowhere | {"MCC_DATA_DIR": str(data_dir), **more}
 
 
-def refused(data_dir: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", CODE],
-        env=environment(data_dir, **more),
+def refusals(data_dir: Path, *environments: dict[str, str]) -> list[tuple[int, str]]:
+    """Exit code and words of a service that is started with each of the environments, all in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSALS],
+        env=environment(data_dir),
         cwd=data_dir,
+        input=json.dumps(environments),
         capture_output=True,
         text=True,
         timeout=60,
+        check=True,
     )
+    return [(code, said) for code, said in map(json.loads, done.stdout.splitlines())]
 
 
 @pytest.fixture
@@ -73,29 +90,36 @@ def serving(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Clien
         process.communicate(timeout=20)
 
 
-def test_a_database_without_its_schema_is_told(tmp_path: Path) -> None:
-    done = refused(tmp_path)
-    assert done.returncode == 1
-    assert "mcc db upgrade" in done.stderr and "Traceback" not in done.stderr
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, httpx.Client]]:
+    """The data directory of a service that stays, and a caller of it."""
+    data_dir = tmp_path_factory.mktemp("service")
+    upgrade(f"sqlite:///{data_dir}/mcc.db")
+    with serving(data_dir) as (_, client):
+        yield data_dir, client
 
 
-def test_a_database_address_that_is_none_is_told(tmp_path: Path) -> None:
-    done = refused(tmp_path, MCC_DATABASE_URL="mongodb://x")
-    assert done.returncode == 2
-    assert "MCC_DATABASE_URL" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_port_in_use_is_told(data_dir: Path) -> None:
+def test_what_keeps_a_service_from_starting_is_told_in_a_sentence_with_its_exit_code(tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("schema", "address", "open", "port")}
+    for place in places.values():
+        place.mkdir()
+    upgrade(f"sqlite:///{places['port']}/mcc.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = refused(data_dir, MCC_PORT=str(taken.getsockname()[1]))
-    assert done.returncode == 1
-    assert "in use" in done.stderr and "MCC_PORT" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_listening_to_others_without_a_chosen_token_is_refused(data_dir: Path) -> None:
-    done = refused(data_dir, MCC_HOST="0.0.0.0")
-    assert done.returncode == 2
-    assert "MCC_TOKEN" in done.stderr and not (data_dir / "token").exists()
+        port = str(taken.getsockname()[1])
+        wrong = {
+            "schema": {},
+            "address": {"MCC_DATABASE_URL": "mongodb://x"},
+            "open": {"MCC_HOST": "0.0.0.0"},
+            "port": {"MCC_PORT": port},
+        }
+        answers = refusals(tmp_path, *({"MCC_DATA_DIR": str(places[name]), **own} for name, own in wrong.items()))
+    said = {name: sentence for name, (_, sentence) in zip(wrong, answers, strict=True)}
+    assert [code for code, _ in answers] == [1, 2, 2, 1]
+    assert not any("Traceback" in sentence for sentence in said.values())
+    assert "mcc db upgrade" in said["schema"]
+    assert "MCC_DATABASE_URL" in said["address"]
+    assert "MCC_TOKEN" in said["open"] and not (places["open"] / "token").exists()
+    assert "in use" in said["port"] and "MCC_PORT" in said["port"]
 
 
 def test_without_redis_it_serves_and_says_so_and_ends_with_its_viewers(data_dir: Path) -> None:
@@ -119,8 +143,9 @@ def test_an_order_is_there_when_the_process_is_killed_after_its_answer(data_dir:
     store.close()
 
 
-def test_two_services_on_one_database_make_one_order_of_one_key(data_dir: Path) -> None:
-    with serving(data_dir) as (_, one), serving(data_dir) as (_, other):
+def test_two_services_on_one_database_make_one_order_of_one_key(service: tuple[Path, httpx.Client]) -> None:
+    data_dir, one = service
+    with serving(data_dir) as (_, other):
         answers = [
             client.post("/api/v1/orders", json={"prompt": "x"}, headers={"Idempotency-Key": "k"})
             for client in (one, other, one)
@@ -129,12 +154,9 @@ def test_two_services_on_one_database_make_one_order_of_one_key(data_dir: Path) 
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
-def test_orders_are_swept_by_the_service(data_dir: Path) -> None:
-    store = open_store(f"sqlite:///{data_dir}/mcc.db")
-    store.orders.place(NewOrder(prompt="x"), principal="test")
-    with serving(data_dir) as (_, client):
-        body = {"prompt": "x", "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))}
-        order_id = client.post("/api/v1/orders", json=body).json()["id"]
-        with client.stream("GET", f"/api/v1/orders/{order_id}/events") as answer:
-            assert '"reason":"expired"' in answer.read().decode()
-    store.close()
+def test_orders_are_swept_by_the_service(service: tuple[Path, httpx.Client]) -> None:
+    _, client = service
+    body = {"prompt": "x", "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))}
+    order_id = client.post("/api/v1/orders", json=body).json()["id"]
+    with client.stream("GET", f"/api/v1/orders/{order_id}/events") as answer:
+        assert '"reason":"expired"' in answer.read().decode()

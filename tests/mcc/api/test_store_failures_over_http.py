@@ -1,33 +1,35 @@
-"""This room is for a database or a broker that is away: nothing is promised that is not kept, nothing waits."""
+"""A database or a broker that is away: nothing is promised that is not kept, nothing waits."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
-from mcc.api.app import build_app
+from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import STATUS_OF
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store import errors
 from mcc.store.errors import StoreUnavailable
+from mcc.store.orders import Orders
+from mcc.store.placing import QueueBound
 from mcc.store.values import Placed
-from mcc.testing import MemoryStore
-from mcc.testing.orders import MemoryOrders
+from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 
 ORDERS = "/api/v1/orders"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
-class FailingOrders(MemoryOrders):
+class FailingOrders(Orders):
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         raise StoreUnavailable("The database is locked.")
 
 
 async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path) -> None:
-    store = MemoryStore()
-    store.orders = FailingOrders(store.shelf)
+    store = temporary_store()
+    store = replace(store, orders=FailingOrders(store.database, QueueBound(None, store.database.clock)))
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
@@ -35,7 +37,7 @@ async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
     assert answer.json()["detail"] == "The database is locked."
-    assert store.shelf.orders == {}
+    assert store.orders.list().items == []
 
 
 class HungNudges:
@@ -55,7 +57,7 @@ class HungNudges:
 
 async def test_a_broker_that_hangs_delays_no_order(tmp_path: Path) -> None:
     nudges = HungNudges()
-    app = build_app(Settings(data_dir=tmp_path), MemoryStore(), token=TOKEN, nudge=nudges)
+    app = build_app(Settings(data_dir=tmp_path), temporary_store(), token=TOKEN, redis=RedisAccess(nudger=nudges))
     transport = httpx.ASGITransport(app=app)
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS, timeout=10) as api,

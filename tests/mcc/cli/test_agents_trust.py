@@ -78,3 +78,4 @@ def test_a_trust_file_that_others_can_write_is_not_believed(mcc: Mcc, workspace:
     mcc("trust", workspace)
     (tmp_path / "config" / "mcc" / "trust.json").chmod(0o666)
     assert "chmod go-w" in mcc("trust").stderr and "warning: " in mcc("check", workspace).stdout
+    assert "chmod go-w" in mcc("check", workspace).stdout

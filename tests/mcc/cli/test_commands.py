@@ -1,4 +1,4 @@
-"""The command line from outside: exit codes, JSON, help, and what a terminal is spared."""
+"""The commands `mcc …`: exit codes, JSON, help, and what a terminal is spared."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,18 +17,30 @@ import typer.main
 from typer.testing import CliRunner
 
 from mcc.cli.main import app
+from mcc.cli.options import say
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ORDER, Draft, OrderFinished
 from mcc.contracts.order import FailureReason, Outcome
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.store.ports import Store
-from mcc.store.sql import open_store
+from mcc.local.readiness import upgrade_database
+from mcc.store.store import Store, open_store
 from mcc.store.values import Claim, Ending
+
+pytestmark = pytest.mark.xdist_group("commands")
 
 MCC = [sys.executable, "-m", "mcc.cli.main"]
 NASTY = "# Done\n\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07 [bold]kept[/bold]"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command answered."""
+
+    code: int
+    stdout: str
+    stderr: str
 
 
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
@@ -36,19 +48,31 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
     return {**own, "MCC_DATA_DIR": str(data_dir), **more}
 
 
-def mcc(
-    *arguments: str, data_dir: Path, given: str | None = None, cwd: Path | None = None, **more: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def mcc(*arguments: str, data_dir: Path, given: str | None = None, cwd: Path | None = None, **more: str) -> Done:
+    """The command in this process; `mcc run` takes SIGTERM for itself, which is given back."""
+    wanted = environment(data_dir, **more)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with chdir(cwd or Path.cwd()):
+            absent = dict.fromkeys(os.environ.keys() - wanted.keys())
+            done = CliRunner().invoke(app, arguments, input=given, env={**wanted, **absent}, catch_exceptions=False)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def mcc_process(*arguments: str, data_dir: Path, cwd: Path | None = None, **more: str) -> Done:
+    """The command as a shell starts it."""
+    done = subprocess.run(
         [*MCC, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
-        input=given,
         cwd=cwd,
         env=environment(data_dir, **more),
         check=False,
     )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -82,6 +106,16 @@ def test_every_command_helps_with_an_example_and_speaks_json(path: tuple[str, ..
     assert "--json" in told.output or path == ("orders", "record")
 
 
+def test_a_sentence_is_lost_where_nobody_reads_stderr_any_more() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with suppress(BrokenPipeError), open(writer, "w") as nobody:
+        with redirect_stderr(nobody):
+            say("Stopping")
+        reached = True
+    assert reached
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys, mcc.cli.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -93,7 +127,7 @@ def test_help_loads_nothing_heavy() -> None:
     "arguments", [["nonsense"], ["orders", "list", "--limit", "0"], ["up", "--port", "70000"], ["run"]], ids=str
 )
 def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
-    assert mcc(*arguments, data_dir=tmp_path).returncode == 2
+    assert mcc(*arguments, data_dir=tmp_path).code == 2
 
 
 @pytest.mark.parametrize(
@@ -113,14 +147,14 @@ def test_an_order_that_no_service_would_take_is_2_before_anything_is_started(
     arguments: Sequence[str], sentence: str, tmp_path: Path
 ) -> None:
     told = mcc(*arguments, data_dir=tmp_path)
-    assert told.returncode == 2
+    assert told.code == 2
     assert re.search(sentence, told.stderr)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_prompt_that_is_too_long_is_2(tmp_path: Path) -> None:
     told = mcc("run", "-", data_dir=tmp_path, given="x" * 200_001)
-    assert told.returncode == 2
+    assert told.code == 2
     assert "200000" in told.stderr.replace(",", "").replace("_", "")
 
 
@@ -138,14 +172,14 @@ def test_a_prompt_that_is_too_long_is_2(tmp_path: Path) -> None:
 )
 def test_without_a_service_it_is_3(arguments: Sequence[str], tmp_path: Path) -> None:
     told = mcc(*arguments, data_dir=tmp_path)
-    assert told.returncode == 3
+    assert told.code == 3
     assert told.stdout == ""
     assert "mcc up" in told.stderr or "127.0.0.1:1" in told.stderr
 
 
 def test_a_setting_that_cannot_be_used_is_a_sentence_and_2(tmp_path: Path) -> None:
     told = mcc("config", "show", data_dir=tmp_path, MCC_PORT="many")
-    assert told.returncode == 2
+    assert told.code == 2
     assert "MCC_PORT" in told.stderr
     assert "Traceback" not in told.stderr
 
@@ -166,8 +200,8 @@ def test_db_upgrade_says_whether_there_was_anything_to_do(tmp_path: Path) -> Non
 
 
 def test_an_old_schema_is_refused_by_serve_with_what_to_do(tmp_path: Path) -> None:
-    told = mcc("serve", "--port", "0", data_dir=tmp_path)
-    assert told.returncode == 1
+    told = mcc_process("serve", "--port", "0", data_dir=tmp_path)
+    assert told.code == 1
     assert "mcc db upgrade" in told.stderr
 
 
@@ -229,7 +263,7 @@ class Service:
     workspace: Path
     worker: Worker
 
-    def mcc(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def mcc(self, *arguments: str, **more: str) -> Done:
         return mcc(*arguments, data_dir=self.data_dir, cwd=self.workspace, **{"MCC_URL": self.url, **more})
 
 
@@ -260,7 +294,7 @@ def serving(data_dir: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
-    assert mcc("db", "upgrade", data_dir=data_dir).returncode == 0
+    assert mcc("db", "upgrade", data_dir=data_dir).code == 0
     store = open_store(f"sqlite:///{data_dir / 'mcc.db'}")
     workspace = tmp_path_factory.mktemp("workspace")
     worker = Worker(store, workspace)
@@ -271,8 +305,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def test_run_follows_in_plain_lines_and_ends_with_a_harmless_answer(service: Service) -> None:
-    told = service.mcc("run", "hello")
-    assert told.returncode == 0
+    told = mcc_process("run", "hello", data_dir=service.data_dir, cwd=service.workspace, MCC_URL=service.url)
+    assert told.code == 0
     assert "queued on default" in told.stdout
     assert "order claimed by tiny" in told.stdout
     assert told.stdout.endswith("# Done\nred  [bold]kept[/bold]\n")
@@ -297,14 +331,14 @@ def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
     )
     told = service.mcc("run", "hello")
     service.worker.outcome = before
-    assert told.returncode == 1
+    assert told.code == 1
     assert "failed (model_error): 401: the key is wrong" in told.stderr
     assert "\x1b" not in told.stdout + told.stderr
 
 
 def test_detach_prints_the_id_which_the_other_commands_take(service: Service) -> None:
     order_id = service.mcc("run", "hello", "--detach").stdout.strip()
-    assert service.mcc("orders", "watch", order_id).returncode == 0
+    assert service.mcc("orders", "watch", order_id).code == 0
     shown = service.mcc("orders", "show", order_id)
     assert re.search(r"status +succeeded", shown.stdout)
     assert "\x1b" not in shown.stdout
@@ -323,10 +357,10 @@ def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service
         watched = service.mcc("orders", "watch", order_id)
     finally:
         service.worker.idle.clear()
-    assert watched.returncode == 1
+    assert watched.code == 1
     assert "order cancelled" in watched.stdout
     again = service.mcc("orders", "cancel", order_id)
-    assert again.returncode == 1
+    assert again.code == 1
     assert again.stderr.startswith("mcc: ")
 
 
@@ -341,10 +375,10 @@ def test_who_waits_for_a_control_is_told_what_became_of_it(service: Service) -> 
         kept = json.loads(service.mcc("orders", "cancel", order_id, "--wait", "--json").stdout or "null")
     finally:
         service.worker.idle.clear()
-    assert nothing.returncode == 2 and "a steer needs a message" in nothing.stderr
-    assert unheard.returncode == 1 and "steer refused: " in unheard.stderr
-    assert asked.returncode == 0 and asked.stdout.startswith("steer requested at ")
-    assert ended.returncode == 0 and re.fullmatch(r"cancel applied at entry \d+\n", ended.stdout)
+    assert nothing.code == 2 and "a steer needs a message" in nothing.stderr
+    assert unheard.code == 1 and "steer refused: " in unheard.stderr
+    assert asked.code == 0 and asked.stdout.startswith("steer requested at ")
+    assert ended.code == 0 and re.fullmatch(r"cancel applied at entry \d+\n", ended.stdout)
     assert kept is None, "an order that is over takes no request"
 
 
@@ -367,32 +401,32 @@ def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:
         finally:
             service.worker.idle.clear()
             process.kill()
-    assert process.returncode == 0
+    assert process.wait() == 0
     found = re.search(r"mcc orders watch (\S+)", told)
     assert found is not None
-    assert service.mcc("orders", "watch", found[1]).returncode == 0
+    assert service.mcc("orders", "watch", found[1]).code == 0
 
 
 def test_an_unknown_order_is_1_and_a_workspace_outside_is_2(service: Service) -> None:
     unknown = service.mcc("orders", "show", "0190c9a2-0000-7000-8000-000000000000")
-    assert unknown.returncode == 1
+    assert unknown.code == 1
     outside = service.mcc("run", "hello", "--workspace", "/etc")
-    assert outside.returncode == 2
+    assert outside.code == 2
     assert "MCC_WORKSPACE_ROOTS" in outside.stderr
     nobody = service.mcc("run", "hello", "--agent", "mastr")
-    assert nobody.returncode == 2
+    assert nobody.code == 2
     assert "master" in nobody.stderr
 
 
 def test_a_wrong_token_is_told_with_where_the_right_one_belongs(service: Service) -> None:
     told = service.mcc("orders", "list", MCC_TOKEN="w" * 40)
-    assert told.returncode == 1
+    assert told.code == 1
     assert "MCC_TOKEN" in told.stderr
 
 
 def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
     session_id = service.mcc("sessions", "new", "Notes").stdout.strip()
-    assert service.mcc("run", "one", "--session", session_id).returncode == 0
+    assert service.mcc("run", "one", "--session", session_id).code == 0
     shown = json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)
     assert (shown["title"], [order["prompt"] for order in shown["orders"]]) == ("Notes", ["one"])
     assert session_id in service.mcc("sessions", "list").stdout
@@ -407,25 +441,25 @@ MISTAKEN_FORKS = [
 
 def test_an_order_is_retried_forked_and_rolled_back(service: Service) -> None:
     order_id = service.mcc("run", "hello", "--detach").stdout.strip()
-    assert service.mcc("orders", "watch", order_id).returncode == 0
+    assert service.mcc("orders", "watch", order_id).code == 0
     retried = service.mcc("orders", "retry", order_id)
-    assert retried.returncode == 0 and retried.stderr.startswith("placed as turn 2 of session ")
+    assert retried.code == 0 and retried.stderr.startswith("placed as turn 2 of session ")
     shown = service.mcc("orders", "show", retried.stdout.strip())
     assert re.search(rf"made from +retry of {order_id}", shown.stdout)
     forked = service.mcc("orders", "fork", order_id, "something else", "--after", "2")
-    assert forked.returncode == 0
+    assert forked.code == 0
     assert f"Begins with entries 1 to 2 of order {order_id}. No agent had begun by then" in forked.stderr
     assert "fork of" in service.mcc("orders", "show", forked.stdout.strip()).stdout
     whole = json.loads(service.mcc("orders", "fork", order_id, "--json").stdout)
     assert whole["origin"]["after"] == 3
     beyond = service.mcc("orders", "fork", order_id, "--after", "99")
-    assert beyond.returncode == 2 and "there is no entry 99" in beyond.stderr
+    assert beyond.code == 2 and "there is no entry 99" in beyond.stderr
     for mistake, sentence in MISTAKEN_FORKS:
         told = service.mcc("orders", "fork", order_id, *mistake)
-        assert (told.returncode, told.stderr) == (2, f"mcc: {sentence}\n")
-    assert service.mcc("orders", "watch", retried.stdout.strip()).returncode == 0
+        assert (told.code, told.stderr) == (2, f"mcc: {sentence}\n")
+    assert service.mcc("orders", "watch", retried.stdout.strip()).code == 0
     rolled_back = service.mcc("orders", "rollback", order_id)
-    assert rolled_back.returncode == 0 and rolled_back.stdout.startswith("turn 1 of session ")
+    assert rolled_back.code == 0 and rolled_back.stdout.startswith("turn 1 of session ")
     assert json.loads(service.mcc("orders", "rollback", order_id, "--json").stdout)["left_out"] is True
     session = json.loads(service.mcc("orders", "show", order_id, "--json").stdout)["session_id"]
     assert "succeeded, rolled back" in service.mcc("sessions", "show", session).stdout
@@ -440,7 +474,7 @@ def test_an_order_that_has_not_ended_is_neither_retried_nor_rolled_back(service:
         service.mcc("orders", "cancel", order_id)
     finally:
         service.worker.idle.clear()
-    assert [one.returncode for one in told] == [1, 1]
+    assert [one.code for one in told] == [1, 1]
     assert all("cancel it first" in one.stderr for one in told)
 
 
@@ -454,3 +488,12 @@ def test_what_is_there_is_listed_as_table_and_as_json(what: str, service: Servic
 
 def test_a_problem_with_a_model_is_shown(service: Service) -> None:
     assert "it needs a key" in service.mcc("models").stdout
+
+
+@pytest.mark.parametrize(("broken", "code"), [(False, 0), (True, 1)])
+def test_the_exit_code_of_the_doctor_says_whether_anything_is_broken(tmp_path: Path, broken: bool, code: int) -> None:
+    upgrade_database(f"sqlite:///{tmp_path / 'mcc.db'}")
+    more = {"MCC_REDIS_URL": f"unix://{tmp_path}/nobody.sock"} if broken else {}
+    told = mcc("doctor", "--json", "--seconds", "0.5", data_dir=tmp_path, cwd=tmp_path, **more)
+    assert told.code == code
+    assert json.loads(told.stdout)["ok"] is not broken

@@ -1,4 +1,4 @@
-"""This room is for what the tests of the client share: a service that listens, and connections that break."""
+"""What the tests of the client share: a service that listens, and connections that break."""
 
 import random
 import time
@@ -7,17 +7,20 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import httpx
 import pytest
 
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from mcc.testing.served import Served
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> Iterator[Store]:
+    opened = temporary_store()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
-def served(store: MemoryStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(store, tmp_path_factory.mktemp("data")) as served:
         yield served
 

@@ -1,4 +1,4 @@
-"""This room is for the calls of the client, both kinds, against a service that really listens."""
+"""The calls of the client, both kinds, against a service that really listens."""
 
 import json
 import subprocess
@@ -14,14 +14,14 @@ from mcc.client.address import find
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import to_json
 from mcc.local.presence import Hold, Presence
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import Served
 
 NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
-def test_an_order_lives_its_life_through_the_client(served: Served, store: MemoryStore, tmp_path: Path) -> None:
+def test_an_order_lives_its_life_through_the_client(served: Served, store: Store, tmp_path: Path) -> None:
     drone = HandDrone(store, workspace_roots=(str(tmp_path),))
     with MCC(served.url, token=served.token) as mcc:
         order = mcc.orders.submit("Explain", workspace=tmp_path / "x", labels=("a",), limits=Limits(rounds=3))
@@ -49,7 +49,7 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Memor
         assert len(mcc.sessions.list().items) == 2
 
 
-async def test_the_same_calls_can_be_awaited(served: Served, store: MemoryStore) -> None:
+async def test_the_same_calls_can_be_awaited(served: Served, store: Store) -> None:
     drone = HandDrone(store)
     async with AsyncMCC(served.url, token=served.token) as mcc:
         order = await mcc.orders.submit("Explain")
@@ -65,7 +65,7 @@ async def test_the_same_calls_can_be_awaited(served: Served, store: MemoryStore)
         assert (await mcc.orders.list(status="running")).items[0].id == order.id
 
 
-def test_an_order_is_retried_forked_and_rolled_back(served: Served, store: MemoryStore) -> None:
+def test_an_order_is_retried_forked_and_rolled_back(served: Served, store: Store) -> None:
     with MCC(served.url, token=served.token) as mcc:
         order = mcc.orders.submit("Explain")
         with pytest.raises(Conflict):
@@ -87,7 +87,7 @@ def test_an_order_is_retried_forked_and_rolled_back(served: Served, store: Memor
         assert [one.left_out for one in mcc.sessions.get(order.session_id).orders] == [True, False, False]
 
 
-async def test_retry_fork_and_rollback_can_be_awaited(served: Served, store: MemoryStore) -> None:
+async def test_retry_fork_and_rollback_can_be_awaited(served: Served, store: Store) -> None:
     async with AsyncMCC(served.url, token=served.token) as mcc:
         order = await mcc.orders.submit("Explain")
         held = HandDrone(store).claim(order.id)
@@ -118,7 +118,7 @@ async def test_both_clients_say_of_a_mistaken_fork_what_the_service_says(served:
     assert refused.value.detail == awaited.value.detail == answer.json()["detail"]
 
 
-def test_what_the_service_refuses_is_an_error_of_its_kind(served: Served, store: MemoryStore) -> None:
+def test_what_the_service_refuses_is_an_error_of_its_kind(served: Served, store: Store) -> None:
     with MCC(served.url, token=served.token) as mcc:
         with pytest.raises(NotFound):
             mcc.orders.get(NOBODY)

@@ -1,4 +1,4 @@
-"""This room is for following an order: nothing lost and nothing twice, whatever happens to the connections."""
+"""Following an order: nothing lost and nothing twice, whatever happens to the connections."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import Delta
 from mcc.feed.feed import Pace
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
 
@@ -20,7 +20,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def held(store: MemoryStore) -> HeldOrder:
+def held(store: Store) -> HeldOrder:
     return HandDrone(store).claim(store.orders.place(NewOrder(prompt="x"), principal="test").order.id)
 
 
@@ -39,7 +39,7 @@ def test_watching_gives_every_entry_until_the_end(served: Served, held: HeldOrde
 
 
 async def test_fifty_viewers_whose_connections_break_anywhere_see_all_of_it_once(
-    store: MemoryStore, held: HeldOrder, tmp_path: Path, breaking: Any
+    store: Store, held: HeldOrder, tmp_path: Path, breaking: Any
 ) -> None:
     """Two services stand side by side, and each connection goes to either."""
     with Served(store, tmp_path / "a") as one, Served(store, tmp_path / "b") as other:
@@ -74,7 +74,7 @@ async def test_fifty_viewers_whose_connections_break_anywhere_see_all_of_it_once
 
 
 async def test_a_service_that_is_started_anew_goes_on_where_it_was(
-    store: MemoryStore, held: HeldOrder, tmp_path: Path
+    store: Store, held: HeldOrder, tmp_path: Path
 ) -> None:
     first = Served(store, tmp_path)
     with first:
@@ -155,7 +155,7 @@ def test_leaving_a_watch_closes_its_connection(served: Served, held: HeldOrder, 
         until(lambda: served.viewers == 0)
 
 
-async def test_pings_pass_unseen(store: MemoryStore, held: HeldOrder, tmp_path: Path) -> None:
+async def test_pings_pass_unseen(store: Store, held: HeldOrder, tmp_path: Path) -> None:
     with Served(store, tmp_path, pace=Pace(poll_without_hints_seconds=0.05, ping_seconds=0.01)) as served:
         async with AsyncMCC(served.url, token=TOKEN) as mcc:
             seen = []

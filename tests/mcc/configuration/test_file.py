@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcc.configuration.file import MOST_BYTES, ConfigProblem, Configuration, configuration
-from mcc.configuration.overlay import laid_over
+from mcc.configuration.file import KIND, MOST_BYTES, ConfigProblem, Configuration, configuration, laid_over
+from mcc.configuration.trust import TrustStore, digest_of
 
 
 def at(home: Path, directory: Path | None = None, **environ: str) -> Configuration:
@@ -21,14 +21,14 @@ def written(file: Path, text: str = "") -> Path:
 
 
 def test_nothing_is_told_where_there_is_no_file(tmp_path: Path) -> None:
-    assert at(tmp_path) == Configuration() and at(tmp_path).told == ""
+    assert at(tmp_path) == Configuration() and at(tmp_path).summary == ""
 
 
 def test_the_first_counts_and_the_others_are_told(tmp_path: Path) -> None:
     data = written(tmp_path / "data" / "mcc.toml")
-    assert at(tmp_path).told == f"Configuration: {data}."
+    assert at(tmp_path).summary == f"Configuration: {data}."
     own = written(tmp_path / "config" / "mcc" / "mcc.toml")
-    assert at(tmp_path).told == f"Configuration: {own}. Passed over: {data} ({own} comes first)."
+    assert at(tmp_path).summary == f"Configuration: {own}. Passed over: {data} ({own} comes first)."
     named = written(tmp_path / "named.toml")
     assert at(tmp_path, MCC_CONFIG=str(named)).own == named
     assert len(at(tmp_path, MCC_CONFIG=str(named)).passed_over) == 2
@@ -38,8 +38,30 @@ def test_the_first_counts_and_the_others_are_told(tmp_path: Path) -> None:
 def test_a_file_that_the_user_names_counts_wherever_it_lies(tmp_path: Path) -> None:
     """The environment is the user's own; and it is not told as passed over where it is the one of the checkout."""
     here = written(tmp_path / "checkout" / "mcc.toml", "[mcc]\nport = 1\n")
-    found = at(tmp_path, tmp_path / "checkout", MCC_CONFIG="mcc.toml")
+    found = at(tmp_path, tmp_path / "checkout", MCC_CONFIG=str(here))
     assert (found.own, found.passed_over, found.table("mcc")) == (here, (), {"port": 1})
+
+
+@pytest.mark.parametrize("named", ["mcc.toml", "./mcc.toml", "config/../mcc.toml"])
+def test_a_name_that_depends_on_where_a_program_is_started_is_refused(tmp_path: Path, named: str) -> None:
+    """It would lead into whatever checkout that is."""
+    written(tmp_path / "checkout" / "mcc.toml")
+    (tmp_path / "checkout" / "config").mkdir()
+    with pytest.raises(ConfigProblem, match=f"MCC_CONFIG names {named}, .* name its whole path"):
+        at(tmp_path, tmp_path / "checkout", MCC_CONFIG=named)
+
+
+def test_a_directory_in_the_place_of_a_file_is_told_in_plain_words(tmp_path: Path) -> None:
+    file = written(tmp_path / "checkout" / "mcc.toml", "[defaults]\nmodel = 'offline'\n")
+    TrustStore.within(tmp_path / "config" / "mcc").keep(KIND, {file: digest_of(file.read_bytes())})
+    assert at(tmp_path, file.parent).trusted == file
+    file.unlink()
+    file.mkdir()
+    said = f"Passed over: {file} (it was trusted and cannot be read: a directory stands in its place)."
+    assert said in at(tmp_path, file.parent).summary
+    (tmp_path / "data" / "mcc.toml").mkdir(parents=True)
+    with pytest.raises(ConfigProblem, match="cannot be read: a directory stands in its place"):
+        at(tmp_path)
 
 
 def test_the_directory_of_the_user_s_own_files_is_no_checkout(tmp_path: Path) -> None:
@@ -56,21 +78,21 @@ def test_a_relative_base_directory_is_ignored(tmp_path: Path) -> None:
 
 def test_a_file_that_everybody_can_write_is_passed_over(tmp_path: Path) -> None:
     written(tmp_path / "data" / "mcc.toml").chmod(0o666)
-    assert at(tmp_path).own is None and "everybody can write it" in at(tmp_path).told
+    assert at(tmp_path).own is None and "everybody can write it" in at(tmp_path).summary
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_file_of_another_user_counts_only_where_it_is_named(tmp_path: Path) -> None:
     file = written(tmp_path / "data" / "mcc.toml")
     os.chown(file, 12_345, -1)
-    assert at(tmp_path).own is None and "belongs to another user" in at(tmp_path).told
+    assert at(tmp_path).own is None and "belongs to another user" in at(tmp_path).summary
     assert at(tmp_path, MCC_CONFIG=str(file)).own == file
 
 
 def test_a_directory_s_name_is_no_part_of_the_command_that_is_told(tmp_path: Path) -> None:
     """It is copied into a shell."""
     file = written(tmp_path / "x; touch evil" / "mcc.toml")
-    assert f"mcc config trust '{file}'" in at(tmp_path, file.parent).told
+    assert f"mcc config trust '{file}'" in at(tmp_path, file.parent).summary
 
 
 def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ import pytest
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import digest
 from mcc.definitions.agents import parse_agent
-from mcc.definitions.errors import DefinitionError
-from mcc.definitions.front_matter import FILE_BYTES, decoded
+from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, decoded
 
 FULL = """---
 name: review

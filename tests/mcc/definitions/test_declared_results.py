@@ -3,7 +3,7 @@
 import pytest
 
 from mcc.definitions.agents import parse_agent
-from mcc.definitions.errors import DefinitionError
+from mcc.definitions.front_matter import DefinitionError
 
 FILE = """---
 name: review

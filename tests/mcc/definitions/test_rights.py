@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Rule
-from mcc.definitions.groups import TOOL_GROUPS, expanded
-from mcc.definitions.rights import narrowed
+from mcc.definitions.rights import TOOL_GROUPS, expanded, narrowed
 
 NAMES = sorted({*TOOL_GROUPS, *expanded(TOOL_GROUPS)})
 some_names = st.lists(st.sampled_from(NAMES), max_size=5, unique=True).map(tuple)

@@ -6,8 +6,7 @@ import pytest
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
-from mcc.definitions.files import AgentFile, Scope
-from mcc.definitions.scopes import Agents, installed, with_workspace
+from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_workspace
 
 
 def file(name: str, *lines: str) -> AgentFile:

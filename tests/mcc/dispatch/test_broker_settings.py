@@ -3,8 +3,7 @@ import ssl
 import pytest
 
 from mcc.dispatch.broker import celery_settings, make_app, queue_keys
-from mcc.dispatch.connection import celery_url, client_url
-from mcc.dispatch.errors import FOREIGN, DispatchUnavailable, translated
+from mcc.dispatch.connection import FOREIGN, DispatchUnavailable, celery_url, client_url, translated
 
 
 @pytest.mark.parametrize(

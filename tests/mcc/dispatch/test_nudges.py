@@ -10,9 +10,10 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.errors import DispatchUnavailable, UnknownQueue
+from mcc.dispatch.connection import DispatchUnavailable, UnknownQueue
 from mcc.dispatch.nudge import Nudger, room_of
-from mcc.testing import MemoryStore
+from mcc.store.store import Store
+from mcc.testing import temporary_store
 from tests.drone.worker.real_redis import RealRedis
 
 
@@ -25,7 +26,7 @@ def nudger(real_redis: RealRedis) -> Iterator[Nudger]:
     made.close()
 
 
-def a_drone(store: MemoryStore, *, slots: int, active: int = 0, queues: tuple[str, ...] = ("default",)) -> None:
+def a_drone(store: Store, *, slots: int, active: int = 0, queues: tuple[str, ...] = ("default",)) -> None:
     incarnation = fresh_id()
     store.leases.register(
         Registration(incarnation=incarnation, name="d", pid=1, host="h", version="0", queues=queues, slots=slots),
@@ -34,7 +35,7 @@ def a_drone(store: MemoryStore, *, slots: int, active: int = 0, queues: tuple[st
     store.leases.renew(incarnation, lease_seconds=60, active=active)
 
 
-def orders(store: MemoryStore, count: int, queue: str = "default") -> list[str]:
+def orders(store: Store, count: int, queue: str = "default") -> list[str]:
     return [store.orders.place(NewOrder(prompt="p", queue=queue), principal="t").order.id for _ in range(count)]
 
 
@@ -54,7 +55,7 @@ def test_an_undeclared_queue_is_refused(nudger: Nudger) -> None:
 
 
 def test_a_round_sends_no_more_than_there_are_free_slots(nudger: Nudger) -> None:
-    store = MemoryStore()
+    store = temporary_store()
     orders(store, 20)
     a_drone(store, slots=10, active=7)
     a_drone(store, slots=2)
@@ -63,7 +64,7 @@ def test_a_round_sends_no_more_than_there_are_free_slots(nudger: Nudger) -> None
 
 
 def test_messages_that_wait_already_count_against_the_free_slots(nudger: Nudger) -> None:
-    store = MemoryStore()
+    store = temporary_store()
     for _ in range(3):
         nudger.nudge(fresh_id())
     orders(store, 20)
@@ -73,7 +74,7 @@ def test_messages_that_wait_already_count_against_the_free_slots(nudger: Nudger)
 
 
 def test_no_drone_no_nudge(nudger: Nudger) -> None:
-    store = MemoryStore()
+    store = temporary_store()
     orders(store, 3)
     a_drone(store, slots=5, queues=("slow",))
     assert nudger.round(store) == 0
@@ -82,7 +83,7 @@ def test_no_drone_no_nudge(nudger: Nudger) -> None:
 def test_the_same_order_is_not_nudged_again_at_once(real_redis: RealRedis) -> None:
     now = [100.0]
     nudger = Nudger(real_redis.url, ["default"], repeat_seconds=2, clock=lambda: now[0])
-    store = MemoryStore()
+    store = temporary_store()
     orders(store, 1)
     a_drone(store, slots=50)
     assert [nudger.round(store), nudger.round(store)] == [1, 0]
@@ -92,7 +93,7 @@ def test_the_same_order_is_not_nudged_again_at_once(real_redis: RealRedis) -> No
 
 
 def test_a_drone_that_drains_or_is_silent_has_no_room() -> None:
-    store = MemoryStore()
+    store = temporary_store()
     a_drone(store, slots=5, active=2, queues=("default", "slow"))
     (drone,) = store.leases.drones()
     assert room_of([drone], {"default": 1}) == {"default": 2, "slow": 3}

@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.errors import DispatchUnavailable
+from mcc.dispatch.connection import DispatchUnavailable
 from mcc.dispatch.nudge import AWAY_SECONDS, Nudger
-from mcc.testing import MemoryStore
+from mcc.testing import temporary_store
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 from tests.faults.disks import small_disk
 
@@ -52,7 +52,7 @@ def is_found_again(nudger: Nudger, clock: Clock) -> bool:
     """As a sweep finds it, which has nothing to send."""
     clock.now += AWAY_SECONDS
     try:
-        nudger.round(MemoryStore())
+        nudger.round(temporary_store())
     except DispatchUnavailable:
         return False
     return not nudger.trouble

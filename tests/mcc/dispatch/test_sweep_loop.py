@@ -8,36 +8,36 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.dispatch.errors import DispatchUnavailable
-from mcc.dispatch.hints import Told
+from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.publisher import Message
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
-from mcc.store.ports import Store
+from mcc.store.store import Store
 from mcc.store.values import Swept
-from mcc.testing import FakeClock, MemoryStore
+from mcc.testing import FakeClock, temporary_store
 
 
 class Scene:
-    """A sweep on a clock that the test moves; it is also the nudger and the teller, and remembers."""
+    """A sweep on a clock that the test moves; it is also the nudger and the publisher, and remembers."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.store = MemoryStore(self.clock)
+        self.store = temporary_store(self.clock)
         self.rounds = 0
-        self.told: list[Told] = []
+        self.published: list[Message] = []
         self.redis = True
         self.rounded = threading.Semaphore(0)
         self.loop = SweepLoop(self.store, self, self, sweeper="mcc", sweep_seconds=0.001, clock=self.clock.uptime)
 
-    def round(self, known: Store) -> int:
+    def round(self, store: Store) -> int:
         self.rounds += 1
         self.rounded.release()
         if not self.redis:
             raise DispatchUnavailable("no Redis")
         return 0
 
-    def tell(self, told: Iterable[Told]) -> bool:
-        self.told.extend(told)
+    def publish(self, messages: Iterable[Message]) -> bool:
+        self.published.extend(messages)
         return True
 
     def a_running_order(self, lease_seconds: float) -> str:
@@ -62,7 +62,7 @@ def test_an_order_of_a_lost_drone_goes_back_is_told_and_nudges_follow() -> None:
     scene.beats(4)
     kept = scene.store.orders.get(order)
     assert kept.status is OrderStatus.QUEUED
-    assert scene.told == [Hint(order_id=order, seq=kept.last_seq, status="queued")]
+    assert scene.published == [Hint(order_id=order, seq=kept.last_seq, status="queued")]
     assert scene.rounds == 8
 
 

@@ -1,29 +1,31 @@
 """Repairs by rule: what is done, what is noted, and what is left alone."""
 
+from collections.abc import Iterator
+
 import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.sweep import STEADY_SECONDS
-from mcc.doctor.chart import Patience
-from mcc.doctor.charting import chart_of
+from mcc.doctor.examination import judge
 from mcc.doctor.finding import Fix
-from mcc.doctor.judgement import judge
-from mcc.doctor.repairs import Means, Repair, repair
-from mcc.store.sql import open_store
-from mcc.store.sql.tables import WORKSPACE_LOCKS
-from mcc.testing import FakeClock, MemoryStore
+from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
+from mcc.doctor.snapshot import Thresholds, take_snapshot
+from mcc.store.tables import WORKSPACE_LOCKS
+from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, called, started
-from tests.mcc.doctor.ward import node
+from tests.mcc.doctor.snapshots import node
 
 EVERYTHING: frozenset[Fix] = frozenset({"sweep", "nudge", "messages", "locks", "receipts"})
 NOWHERE = "unix:///tmp/nobody-listens-here.sock"
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene() -> Iterator[Scene]:
     clock = FakeClock()
-    return Scene(MemoryStore(clock=clock), clock, "memory")
+    scene = Scene(temporary_store(clock), clock, "sqlite")
+    yield scene
+    scene.store.close()
 
 
 class Time:
@@ -42,10 +44,10 @@ class Time:
 
 
 def mended(scene: Scene, *fixes: Fix, redis_url: str = "", time: Time | None = None) -> list[Repair]:
-    chart = chart_of(scene.store, None, Patience(lease_seconds=LEASE_SECONDS), host="here")
+    snapshot = take_snapshot(scene.store, None, Thresholds(lease_seconds=LEASE_SECONDS), host="here")
     going = time or Time(scene)
-    means = Means(scene.store, redis_url, ("default",), seconds=0.2, pause=going.pause, clock=going.now)
-    return repair(fixes or EVERYTHING, chart, means)
+    broker = Broker(redis_url, ("default",), seconds=0.2) if redis_url else None
+    return repair(fixes or EVERYTHING, snapshot, RepairContext(scene.store, broker, going.pause, going.now))
 
 
 def test_a_well_store_needs_no_repair(scene: Scene) -> None:
@@ -113,24 +115,23 @@ def test_a_repair_that_fails_says_so_and_the_others_are_made(scene: Scene) -> No
     assert [note.kind for note in scene.store.audit.list()] == ["doctor.sweep"]
 
 
-def test_stale_locks_are_removed_and_noted() -> None:
-    clock = FakeClock()
-    scene = Scene(open_store("sqlite://", clock=clock), clock, "sqlite")
+def test_stale_locks_are_removed_and_noted(scene: Scene) -> None:
     held = scene.running()
     row = {"workspace_key": "root", "order_id": held.order_id, "epoch": held.epoch - 1, "exclusive": True}
-    scene.store.database.write(lambda link: link.execute(sa.insert(WORKSPACE_LOCKS), row))  # type: ignore[attr-defined]
+    scene.store.database.write(lambda link: link.execute(sa.insert(WORKSPACE_LOCKS), row))
     [done] = mended(scene, "locks")
     assert (done.order_id, done.fix) == (held.order_id, "locks") and "workspace root" in done.detail
     assert [note.kind for note in scene.store.audit.of_order(held.order_id)] == ["doctor.locks"]
     assert scene.store.examiner.look().locks == []
-    scene.store.close()
 
 
-def test_a_chart_of_a_real_store_is_judged_well(scene: Scene) -> None:
+def test_a_snapshot_of_a_real_store_is_judged_well(scene: Scene) -> None:
     held = scene.running()
-    chart = chart_of(scene.store, [node(pid=7)], Patience(), host="elsewhere")
-    [finding] = judge(chart)
-    assert finding.state == "ok" and chart.known == {} and held.order_id in {one.id for one in chart.examined.orders}
+    snapshot = take_snapshot(scene.store, [node(pid=7)], Thresholds(), host="elsewhere")
+    [finding] = judge(snapshot)
+    assert (
+        finding.state == "ok" and snapshot.known == {} and held.order_id in {one.id for one in snapshot.examined.orders}
+    )
 
 
 def test_a_silent_order_of_a_real_store_is_told_with_its_open_call(scene: Scene) -> None:
@@ -139,6 +140,6 @@ def test_a_silent_order_of_a_real_store_is_told_with_its_open_call(scene: Scene)
     held.write(started(), called(held.origin.record_id or ""))
     scene.clock.advance(200)
     scene.store.leases.renew(incarnation, lease_seconds=LEASE_SECONDS, active=1)
-    found = judge(chart_of(scene.store, None, Patience(), host="elsewhere"))
+    found = judge(take_snapshot(scene.store, None, Thresholds(), host="elsewhere"))
     [stuck] = [finding for finding in found if finding.what == "stuck"]
     assert "the tool call read_file of master has been open for 3 min" in stuck.detail

@@ -1,26 +1,27 @@
-"""This room is for what the tests of the feed share: orders in memory, and a store that counts and fails."""
+"""What the tests of the feed share: a running order, and a store that counts and fails."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Feed, Pace
-from mcc.feed.hints import Connect
+from mcc.feed.subscription import Connect
 from mcc.store.errors import StoreUnavailable
-from mcc.store.offload import Offload
-from mcc.testing import MemoryStore
-from mcc.testing.claims import MemoryJournal
+from mcc.store.journal import Journal
+from mcc.store.store import Offload, Store
+from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 NEVER = 3_600.0
 
 
-class WatchedJournal(MemoryJournal):
+class WatchedJournal(Journal):
     """Counts what is read, and fails while `away`."""
 
     reads = 0
@@ -33,15 +34,16 @@ class WatchedJournal(MemoryJournal):
         return super().read(order_id, after=after, limit=limit)
 
 
-class WatchedStore(MemoryStore):
-    def __init__(self) -> None:
-        super().__init__()
-        self.journal: WatchedJournal = WatchedJournal(self.shelf)
+@dataclass(frozen=True)
+class WatchedStore(Store):
+    journal: WatchedJournal
 
 
 @pytest.fixture
-def store() -> WatchedStore:
-    return WatchedStore()
+def store() -> Iterator[WatchedStore]:
+    opened = temporary_store()
+    yield WatchedStore(**{**vars(opened), "journal": WatchedJournal(opened.database)})
+    opened.close()
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def held(store: WatchedStore) -> HeldOrder:
 
 @contextlib.asynccontextmanager
 async def running_feed(
-    store: MemoryStore,
+    store: Store,
     connect: Connect | None = None,
     *,
     poll: float = 0.01,

@@ -1,4 +1,4 @@
-"""This room is for the event stream of one order: every entry once and in order, whatever is lost on the way."""
+"""The event stream of one order: every entry once and in order, whatever is lost on the way."""
 
 import asyncio
 import random
@@ -10,9 +10,8 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import Delta, Hint, order_channel
-from mcc.feed.frames import Frame
-from mcc.feed.tape import PAGE_ENTRIES, PageCache
-from mcc.feed.viewer import PENDING_DELTAS, Viewer
+from mcc.feed.feed import PENDING_DELTAS, Viewer
+from mcc.feed.frames import PAGE_ENTRIES, Frame, PageCache
 
 NEVER = 3_600.0
 
@@ -239,7 +238,7 @@ async def test_viewers_are_let_go_at_once(store: Any, held: Any, feed_of: Any, r
     async with feed_of(store, poll_without_hints=NEVER) as feed:
         readers = [reader_of(feed.stream(held.id, 0)) for _ in range(10)]
         await readers[-1].until(lambda one: one.numbers == [1, 2])
-        feed.let_go()
+        feed.end_streams()
         await asyncio.gather(*(reader.ended() for reader in readers))
         assert feed.viewers == 0
 

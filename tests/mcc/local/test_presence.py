@@ -1,4 +1,4 @@
-"""Who holds a data directory, and small secrets in it."""
+"""Who holds a data directory, and where the holder can be reached."""
 
 import json
 import os
@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.errors import FamilyRunning, UnusableDirectory
-from mcc.local.keepsakes import flower_login, kept_secret
-from mcc.local.presence import Held, Hold, Presence, await_end, find_family, prepare_directory
+from mcc.local.errors import FamilyRunning
+from mcc.local.presence import Held, Hold, Presence, await_end, find_family
 
 HERE = Presence("http://127.0.0.1:8420", 42, "http://127.0.0.1:5555", "2026-11-20T10:00:00Z")
 
@@ -82,32 +81,3 @@ def test_what_a_killed_family_left_behind_counts_for_nothing(tmp_path: Path) -> 
     hold = Hold.take(tmp_path)
     assert not (tmp_path / "family.json").exists()
     hold.release()
-
-
-def test_a_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UnusableDirectory, match="--data-dir"):
-        prepare_directory(tmp_path / "file" / "data")
-
-
-def test_a_new_data_directory_is_its_owners_alone(tmp_path: Path) -> None:
-    prepare_directory(tmp_path / "data")
-    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
-
-
-def test_a_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    made = kept_secret(tmp_path / "token", lambda: "first")
-    assert kept_secret(tmp_path / "token", lambda: "second") == made == "first"
-    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
-
-
-def test_an_empty_secret_is_made_anew(tmp_path: Path) -> None:
-    (tmp_path / "token").touch()
-    assert kept_secret(tmp_path / "token", lambda: "made") == "made"
-    assert list(tmp_path.iterdir()) == [tmp_path / "token"]
-
-
-def test_flower_always_has_a_login(tmp_path: Path) -> None:
-    user, _, password = flower_login(tmp_path).partition(":")
-    assert user == "mcc"
-    assert len(password) >= 32

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from mcc.local.family import Family
-from mcc.local.programs import Household, Staff
+from mcc.local.programs import ChildCommands, Staff
 from mcc.settings import BadSettings, Settings, load
 
 LOGIN = "mcc:a-password-of-flower"
 
 
-def household(tmp_path: Path, environ: Mapping[str, str] | None = None) -> Household:
+def household(tmp_path: Path, environ: Mapping[str, str] | None = None) -> ChildCommands:
     environ = {"MCC_DATA_DIR": str(tmp_path / "data"), "PATH": "/bin", **(environ or {})}
-    return Household.of(settings(tmp_path, environ), environ, tmp_path / "run", "unix:///s")
+    return ChildCommands.of(settings(tmp_path, environ), environ, tmp_path / "run", "unix:///s")
 
 
 def settings(tmp_path: Path, environ: Mapping[str, str]) -> Settings:

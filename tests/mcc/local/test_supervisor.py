@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcc.local.child import Backoff, Command
+from mcc.local.child import Backoff, Command, LogFile
 from mcc.local.errors import StartFailed
-from mcc.local.logfile import LogFile
 from mcc.local.supervisor import Supervisor
 
 QUICK = Backoff(first_seconds=0.01, most_seconds=0.02, steady_seconds=60)

@@ -40,8 +40,22 @@ def in_escaped_lines(text: str) -> str:
     return in_wrapped_base64(text).replace("\n", "\\r\\n")
 
 
+def in_lines(text: str) -> str:
+    return "\n".join(text[at : at + 20] for at in range(0, len(text), 20))
+
+
+def in_an_indented_list(text: str) -> str:
+    return in_lines(text).replace("\n", "\r\n    ")
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": str,
+    "in lines": in_lines,
+    "in an indented list": in_an_indented_list,
+    "in escaped lines": lambda text: json.dumps(in_lines(text))[1:-1] if "\\" not in text else text,
+    "with spaces of no width": "\u200b".join,
+    "with a hyphen that is not seen": lambda text: f"{text[:9]}\u00ad{text[9:]}",
+    "base64 with marks of no width": lambda text: "\ufeff".join(base64.b64encode(text.encode()).decode()),
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64 without padding": lambda text: base64.b64encode(text.encode()).decode().rstrip("="),
     "base64 for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
@@ -58,6 +72,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "HEX": lambda text: text.encode().hex().upper(),
     "hex with spaces": lambda text: text.encode().hex(" "),
     "backwards": lambda text: text[::-1],
+    "backwards in lines": lambda text: in_lines(text[::-1]),
     "JSON": lambda text: json.dumps(text)[1:-1],
     "JSON in JSON": lambda text: json.dumps(json.dumps(text))[3:-3],
     "Python": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()) if text.isascii() else text,
@@ -66,6 +81,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 EDGES = {
     "base64 without padding": 1,
+    "base64 with marks of no width": 5,
     "base64 after one byte": 8,
     "base64 after two bytes": 8,
     "base64 in lines": 100,
@@ -82,7 +98,7 @@ def test_a_secret_is_found_in_every_form(name: str, secret: str) -> None:
     assert said.startswith("the key: ") and said.endswith("; that is all")
     left = said.removeprefix("the key: ").removesuffix("; that is all").split(MARK)
     assert len(left) == 2 or secret is LONG, "a long secret may leave a digit where its pieces meet"
-    assert all(len(one) <= 1 for one in left[1:-1])
+    assert all(len(one.strip(" \r\n\ufeff").removesuffix("\\n")) <= 1 for one in left[1:-1])
     assert len(left[0]) + len(left[-1]) <= EDGES.get(name, 0)
 
 

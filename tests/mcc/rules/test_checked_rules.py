@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcc.contracts.order import Rule
-from mcc.rules.check import check
 from mcc.rules.errors import RuleError
-from mcc.rules.rule import compiled
+from mcc.rules.rule import check, compiled
 
 
 def said(cel: str, message: str = "", **context: Any) -> tuple[str, ...]:

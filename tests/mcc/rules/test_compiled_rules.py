@@ -117,7 +117,7 @@ def test_a_rule_is_compiled_once() -> None:
     assert compiled(rule).message == "Say more."
 
 
-@pytest.mark.parametrize("statement", ["import mcc.rules.check", "import mcc.rules.schema", "import mcc.cli.main"])
+@pytest.mark.parametrize("statement", ["import mcc.rules.rule", "import mcc.rules.schema", "import mcc.cli.main"])
 def test_neither_grammar_nor_library_is_loaded_before_a_rule_or_a_schema_is_read(statement: str) -> None:
     code = f"import sys; {statement}; print(*sorted({{'celpy', 'lark', 'jsonschema'}} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
@@ -127,7 +127,7 @@ def test_compiling_and_checking_print_nothing_and_leave_the_interpreter_as_it_is
     code = """
 import sys
 from mcc.contracts.order import Rule
-from mcc.rules.check import check
+from mcc.rules.rule import check
 from mcc.rules.errors import RuleError
 from mcc.rules.rule import compiled
 for cel in ("result.x / 0 == 1", 'result.matches(task)', "a b", "result.all(x, x > 'a')", "1 +"):

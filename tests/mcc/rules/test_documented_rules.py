@@ -10,9 +10,8 @@ import yaml
 
 from mcc.contracts.order import Rule
 from mcc.contracts.usage import Usage
-from mcc.rules.check import check
 from mcc.rules.report import resolved
-from mcc.rules.rule import compiled
+from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "write-rules.md"

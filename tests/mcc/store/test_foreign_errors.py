@@ -1,15 +1,21 @@
 """What drivers raise is told in the store's words, each sorted by who must act."""
 
+import gc
 import sqlite3
+import weakref
+from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors
 from sqlalchemy import exc
+from sqlalchemy.engine import Connection
 
-from mcc.store.errors import BadEntry, Fenced, StoreFull, StoreUnavailable
-from mcc.store.sql import open_store
-from mcc.store.sql.failures import ConnectionLost, translated
+from mcc.store.engine import Database
+from mcc.store.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable
+from mcc.store.failures import ConnectionLost, translated
+from mcc.store.store import open_store
+from mcc.testing import temporary_store
 
 
 def coded(words: str, code: int) -> sqlite3.OperationalError:
@@ -87,7 +93,7 @@ def test_a_password_is_never_told() -> None:
 
 
 def test_a_full_disk_is_told_and_nothing_is_half_written() -> None:
-    store = open_store("sqlite://")
+    store = temporary_store()
     pages = store.database.read(lambda one: one.exec_driver_sql("PRAGMA page_count").scalar())
     store.database.read(lambda one: one.exec_driver_sql(f"PRAGMA max_page_count={pages}").scalar())
     with pytest.raises(StoreFull, match="free some space"):
@@ -97,3 +103,24 @@ def test_a_full_disk_is_told_and_nothing_is_half_written() -> None:
     digest = store.texts.keep("y" * 100_000)
     assert store.texts.kept(digest) == "y" * 100_000
     store.close()
+
+
+@pytest.mark.parametrize("kind", [Fenced, sqlite3.DatabaseError])
+def test_an_error_goes_with_its_handler_and_waits_for_no_garbage_collector(
+    tmp_path: Path, kind: type[Exception]
+) -> None:
+    def work(_: Connection) -> None:
+        raise kind("as if")
+
+    database = Database(f"sqlite:///{tmp_path / 'mcc.db'}")
+    gc.disable()
+    try:
+        for transaction in (database.read, database.write):
+            try:
+                transaction(work)
+            except StoreError as error:
+                left = weakref.ref(error)
+            assert left() is None
+    finally:
+        gc.enable()
+        database.close()

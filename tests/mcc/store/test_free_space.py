@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcc.store.errors import StoreFull
+from mcc.store.free_space import Reserve, database_directory, free_bytes
 from mcc.store.migrate import upgrade
-from mcc.store.room import Reserve, database_directory, free_bytes
-from mcc.store.sql import open_store
+from mcc.store.store import open_store
 from tests.faults.disks import small_disk
 
 

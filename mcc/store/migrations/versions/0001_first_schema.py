@@ -1,4 +1,4 @@
-"""This room is for the first schema: orders with their state, journal, leases, controls, sessions, records."""
+"""The first schema: orders with their state, journal, leases, controls, sessions, records."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""This room is for what a steer carries beside its message: how it is meant, and the tools that it takes away."""
+"""What a steer carries beside its message: how it is meant, and the tools that it takes away."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""This room is for what lets an order survive: barren takeovers, locks on workspaces, origins of orders, an audit."""
+"""What lets an order survive: barren takeovers, locks on workspaces, origins of orders, an audit."""
 
 import sqlalchemy as sa
 from alembic import op

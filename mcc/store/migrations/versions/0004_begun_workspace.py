@@ -1,4 +1,4 @@
-"""This room is for the workspace that an order has begun in, so that another one in its place is noticed."""
+"""The workspace that an order has begun in, so that another one in its place is noticed."""
 
 import sqlalchemy as sa
 from alembic import op

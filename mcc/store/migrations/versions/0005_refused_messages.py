@@ -1,4 +1,4 @@
-"""This room is for the count of messages that a drone could not use, which it tells with its lease."""
+"""The count of messages that a drone could not use, which it tells with its lease."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drone.agent.journal import DeltaKind
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.ports import Ask, DeltaKind, Reply, WantedCall
+from drone.agent.model import Ask, Reply, WantedCall
 from drone.models.offline import OfflineModel
 from mcc.contracts.record import ToolCall
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.messages import ToolSpec
-from drone.agent.ports import Call, ToolSet
+from drone.agent.toolset import Call, ToolSet
 from drone.tools.catalog import Toolbox
 from mcc.contracts.journal import Origin
 from tests.drone.models.offline.playing import SUBAGENT, Answerer, Failure, play

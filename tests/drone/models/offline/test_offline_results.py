@@ -168,7 +168,7 @@ async def test_what_no_fact_fits_is_left_out_or_called_unknown(schema: dict[str,
 
 
 async def test_little_room_makes_a_short_result() -> None:
-    from drone.agent.ports import Ask
+    from drone.agent.model import Ask
     from drone.models.offline import OfflineModel
     from tests.drone.models.offline.playing import Recorded
 

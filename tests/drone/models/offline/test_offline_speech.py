@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
-from drone.agent.ports import Ask, DeltaKind, Model
+from drone.agent.model import Ask, Model
 from drone.models.offline import OfflineModel
 from drone.models.offline.speech import pieces
 from tests.drone.models.offline.playing import READING, SUBAGENT, Recorded, one

@@ -1,0 +1,235 @@
+"""The way of a control to the right agent of a turn, and of its receipt back."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from drone.agent.controls.agent_control import AgentControl, Mail
+from drone.agent.controls.idle_watch import IdleWatch
+from drone.agent.journal import Journal, JournalError
+from drone.agent.tree import Tree, TreeJournal
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.journal import ORDER, ControlApplied, Fact, Origin
+
+NOBODY = "No agent with this record_id is at work in the order: it has finished, has not begun, or was never there."
+OVER = "The turn is over: none of its agents is at work any more."
+UNREAD = "The agent had ended before it read this."
+ENDING = "The agent is being cancelled already, or one above it is."
+PAUSED = "It is paused already."
+NOT_PAUSED = "It is not paused, and waits for no provider."
+PAUSED_ABOVE = "It is not paused itself: an agent above it is, or the whole order. Resume that."
+NOTHING_ASKED = "A steer needs a message, or tools to remove."
+
+_TAKING = "a control"
+"""The activity that does what is asked: nothing stands still while a pause is being lifted."""
+
+
+class Receipts(Protocol):
+    """Whoever must know what became of what was asked. Neither waits nor raises."""
+
+    def applied(self, control_id: str, seq: int) -> None:
+        """It took effect; entry `seq` tells of it."""
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        """It was taken for this agent, and will never take effect."""
+
+
+class NoReceipts:
+    """Nobody wants to know."""
+
+    def applied(self, control_id: str, seq: int) -> None:
+        pass
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        pass
+
+
+class ControlRouter:
+    """One per turn. Use on one event loop only.
+
+    What is taken is either applied, with an entry, or refused: here and now (the answer of `take`), or, for a message
+    that its agent never read, when that agent ends (`receipts`).
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        receipts: Receipts | None = None,
+        idle: IdleWatch | None = None,
+        tree: Tree | None = None,
+    ) -> None:
+        """`tree`: that of a turn which goes on. What was asked of it under an earlier drone holds for this one, and
+        what is asked of an agent that was at work and is not back yet waits for it. A resume of one that waited for
+        its provider then does not come too late: what it asks for is done now.
+        """
+        self.receipts: Receipts = receipts or NoReceipts()
+        self.idle = idle or IdleWatch()
+        self.tree = tree or Tree()
+        self._journal = TreeJournal(journal, self.tree)
+        self._top = AgentControl(ORDER, None, self.tree.restraints)
+        self._root: AgentControl | None = None
+        self._over = False
+        self._agent_controls: dict[str, AgentControl] = {}
+        self._expected: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
+        self._put_off: set[str | None] = set(self.tree.put_off)
+        self._writing: set[asyncio.Task[int]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    @contextmanager
+    def entered(self, origin: Origin) -> Iterator[AgentControl]:
+        """What is asked of an agent, for as long as it runs. The master reads what is said to the order as a whole.
+
+        Raises ValueError for a second master.
+        """
+        assert origin.record_id is not None
+        if origin.parent_id is None and self._root is not None and self._root.origin.record_id in self._agent_controls:
+            raise ValueError("a turn is for one task at a time; give each run a turn of its own")
+        above = self._agent_controls.get(origin.parent_id or "", self._top)
+        restraints = self.tree.record(origin).restraints
+        agent_control = self._agent_controls[origin.record_id] = AgentControl(origin, above, restraints)
+        if origin.parent_id is None:
+            agent_control.mail = self._top.mail
+            self._root, self._over = agent_control, False
+        try:
+            yield agent_control
+        except JournalError:
+            agent_control.mail.take()  # another holder of the order may find it still open, and deliver it
+            self._expected.pop(origin.record_id, None)
+            raise
+        finally:
+            del self._agent_controls[origin.record_id]
+            self._over = self._over or agent_control is self._root
+            self._return_unread(agent_control)
+            for control in self._expected.pop(origin.record_id, ()):
+                self.receipts.refused(origin, control.id, UNREAD)
+
+    async def arrived(self, record_id: str | None) -> None:
+        """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
+        waiting = self._expected.pop(record_id or "", [])
+        origin = self._agent_controls[record_id or ""].origin
+        try:
+            while waiting:
+                control = waiting.pop(0)
+                if why := await self.take(control):
+                    self.receipts.refused(origin, control.id, why)
+        finally:
+            for control in waiting:  # a cancel among them has ended the agent
+                self.receipts.refused(origin, control.id, ENDING)
+            self._put_off.discard(origin.record_id if origin.parent_id else None)
+
+    def end(self, record_id: str, why: str) -> None:
+        """Cancel an agent with everything below it; nothing happens when it does not run."""
+        if agent_control := self._agent_controls.get(record_id):
+            agent_control.end(why)
+
+    async def take(self, control: Control) -> str | None:
+        """Do what is asked; why not, in a sentence, when it cannot be. Raises `JournalError`.
+
+        A message is journaled when the agent reads it, everything else here and now. Tools are gone at once.
+        """
+        async with self._one_at_a_time:
+            with self.idle.moving(_TAKING):
+                return await self._take(control)
+
+    async def _take(self, control: Control) -> str | None:
+        if not self._over and control.record_id in self._expected:
+            self._expected[control.record_id].append(control)
+            return None
+        agent_control = self._addressed(control.record_id)
+        if isinstance(agent_control, str):
+            return agent_control
+        if why := self._refusal(control, agent_control):
+            return why
+        await self._do(control, agent_control)
+        return None
+
+    async def read(self, agent_control: AgentControl) -> Sequence[Mail]:
+        """The mail that waits for an agent, and is read now: its entries are committed."""
+        mail = agent_control.mail.take()
+        if mail:
+            await self._write(agent_control.origin, *(one.read() for one in mail))
+        return mail
+
+    async def settled(self) -> None:
+        """Return when every entry about a control is written that was begun: an agent's last entry comes after."""
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+    def _addressed(self, record_id: str | None) -> AgentControl | str:
+        """Whose agent_control it is; the root's record stands for the whole turn."""
+        if record_id is None or (self._root is not None and record_id == self._root.origin.record_id):
+            return OVER if self._over else self._top
+        agent_control = self._agent_controls.get(record_id)
+        return NOBODY if agent_control is None or not agent_control.at_work else agent_control
+
+    def _refusal(self, control: Control, agent_control: AgentControl) -> str | None:
+        """Why this cannot be asked of an agent that is there."""
+        if agent_control.ending:
+            return ENDING
+        match control.kind:
+            case ControlKind.STEER if control.message is None and not control.remove_tools:
+                return NOTHING_ASKED
+            case ControlKind.PAUSE if agent_control.held:
+                return PAUSED
+            case ControlKind.RESUME if agent_control.paused and not agent_control.held:
+                return PAUSED_ABOVE
+            case ControlKind.RESUME if not agent_control.held and not self._is_put_off(agent_control):
+                return NOT_PAUSED
+            case _:
+                return None
+
+    def _is_put_off(self, agent_control: AgentControl) -> bool:
+        """Whether somebody there waits for a provider, or did under an earlier drone and this agent is not back yet."""
+        return agent_control.put_off or agent_control.origin.record_id in self._put_off
+
+    async def _do(self, control: Control, agent_control: AgentControl) -> None:
+        match control.kind:
+            case ControlKind.STEER:
+                agent_control.remove(control.remove_tools)
+                if control.message is not None:
+                    agent_control.mail.put(Mail.of(control))
+                    return
+                await self._applied(agent_control, control)
+            case ControlKind.PAUSE:
+                await self._applied(agent_control, control)
+            case ControlKind.RESUME:
+                await self._applied(agent_control, control)
+                agent_control.resume()
+            case ControlKind.CANCEL:
+                self._end(agent_control, f"a person cancelled it{f': {control.reason}' if control.reason else ''}")
+                await self._applied(agent_control, control)
+
+    def _end(self, agent_control: AgentControl, why: str) -> None:
+        agent_control.end(why)
+        if agent_control is self._top and self._root is not None:
+            self._root.end(why)
+
+    async def _applied(self, agent_control: AgentControl, control: Control) -> None:
+        fact = ControlApplied(
+            control_id=control.id,
+            control=control.kind.value,
+            message=control.message,
+            reason=control.reason,
+            tools_removed=control.remove_tools,
+        )
+        await self._write(agent_control.origin, fact)
+
+    async def _write(self, origin: Origin, *facts: Fact) -> None:
+        """Also when whoever waits is cut off: what is begun comes to its end, so that each receipt has one."""
+        writing = asyncio.create_task(self._written(origin, facts))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(writing)
+
+    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
+        last = await self._journal.write(origin, *facts)
+        for seq, fact in enumerate(facts, start=last - len(facts) + 1):
+            if isinstance(fact, ControlApplied):
+                self.receipts.applied(fact.control_id, seq)
+        return last
+
+    def _return_unread(self, agent_control: AgentControl) -> None:
+        for mail in agent_control.mail.take():
+            self.receipts.refused(agent_control.origin, mail.control_id, UNREAD)

@@ -1,0 +1,234 @@
+"""The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
+
+from drone.agent.controls.agent_control import AgentControl
+from drone.agent.gates.gate import Finish, Verdict
+from drone.agent.model import Ask, AskLater, ModelError
+from drone.agent.model_call import ModelCall, ask, cut_short, failed
+from drone.agent.parts import AgentParts
+from drone.agent.record import RecordState
+from drone.agent.report import Cause, NoProgress, Report
+from drone.agent.setup import SetUp
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Reservation, Share
+from drone.agent.tool_calls import ToolCalls
+from drone.agent.turn import Task, Turn, leave_alone, rest, unhindered
+from mcc.contracts.journal import Fact
+from mcc.contracts.record import AgentEnd, RecordStatus, ToolCall
+
+_ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
+"""How a run ended whose accepted result has this status."""
+
+
+class Loop:
+    """The rounds of one run. What it knows is `state`; what it learns, it writes as entries, which change the state.
+
+    `setup` is what the run began with under an earlier drone; None: it begins with what the agent has now.
+    """
+
+    def __init__(
+        self,
+        agent: AgentParts,
+        task: Task,
+        turn: Turn,
+        state: RecordState,
+        agent_control: AgentControl,
+        setup: SetUp | None,
+    ) -> None:
+        self._agent = agent
+        self._task = task
+        self._turn = turn
+        self._state = state
+        self._agent_control = agent_control
+        self._system = setup.system if setup else agent.system
+        gate, limits = agent.gate, turn.budget.limits
+        share = Share.of(limits, agent.definition.limits, task.depth)
+        self.allowance = Allowance(turn.budget, share, state, finish=gate.finish if gate else None)
+        self._finish = Finish(gate, state) if gate else None
+        self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
+        self._tool_calls.recall(task.earlier)
+        if setup is not None:
+            self._tool_calls.set_up(setup)
+
+    async def until_done(self) -> Report:
+        """Whatever is to be done next is what the state says; an agent that goes on begins anywhere in here.
+
+        Raises `Stopped`, `ModelError`, `JournalError`.
+        """
+        state, finish = self._state, self._finish
+        while True:
+            if finish is not None:
+                finish.check_attempts()
+            if state.open is not None:
+                if not state.open.started:  # what had begun goes on with its children, each of which waits for itself
+                    await self._held()
+                await self._tool_calls.act(state.open)
+            elif finish is not None and state.answer is not None:
+                await self._held()
+                await self._write(finish.not_handed_in())
+            elif (accepted := self._to_judge_again()) is not None:
+                await self._judge_again(accepted)
+            elif (report := await self._result()) is not None:
+                return report
+            elif state.stopped is not None and not self._is_spoken_to:
+                raise NoProgress(state.stopped)
+            else:
+                await self._ask()
+
+    @property
+    def _is_spoken_to(self) -> bool:
+        """Whether somebody has written to an agent that has just answered: it reads that first."""
+        return self._state.answer is not None and bool(self._agent_control.mail)
+
+    def _to_judge_again(self) -> ToolCall | None:
+        """The call whose result was accepted under an earlier drone, unless somebody wrote to the agent meanwhile."""
+        accepted = self._state.gate.accepted
+        if (
+            accepted is None
+            or self._finish is None
+            or self._agent_control.mail
+            or self._finish.verdict(accepted) is not None
+        ):
+            return None
+        return accepted
+
+    async def _judge_again(self, accepted: ToolCall) -> None:
+        await self._held()
+        if not self._agent_control.mail and (refused := await self._tool_calls.accept_again(accepted)) is not None:
+            await self._write(refused)
+
+    async def _result(self) -> Report | None:
+        """The report, when what the agent has brought so far is its result."""
+        state = self._state
+        if self._finish is not None:
+            accepted = state.gate.accepted
+            verdict = None if accepted is None else self._finish.verdict(accepted)
+            return None if verdict is None else self._accepted(verdict)
+        if state.answer is None:
+            return None
+        await self._held()
+        if self._is_spoken_to or state.nudge is not None or state.stopped is not None:
+            return None
+        return self.report(RecordStatus.COMPLETED)
+
+    def _accepted(self, verdict: Verdict) -> Report:
+        result = verdict.result
+        claimed = result.get("status") if isinstance(result, dict) else None
+        status = _ENDS.get(claimed, RecordStatus.COMPLETED) if isinstance(claimed, str) else RecordStatus.COMPLETED
+        return self.report(status, text=verdict.text, result=result)
+
+    async def _ask(self) -> None:
+        """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
+        reserved = await self._go_ahead()
+        state, model = self._state, self._agent.model
+        call = ModelCall(self._turn.journal, state.origin, state.rounds + 1, model.name, reserved, state.tries + 1)
+        try:
+            self._say()
+            reply = await ask(model, self._question, call)
+            self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
+            return
+        except AskLater as error:
+            self._fail(error)
+            refusal = error
+        except ModelError as error:
+            self._fail(error)
+            raise
+        finally:
+            self.allowance.settle(reserved)
+        await self._wait_out(refusal, call)
+
+    def _fail(self, error: ModelError) -> None:
+        """What a call without a reply has cost all the same stands in the journal too."""
+        if error.usage is not None:
+            self._note(failed(error, error.usage), *self.allowance.unpriced(error.usage, self._agent.model.name))
+
+    async def _wait_out(self, refusal: AskLater, call: ModelCall) -> None:
+        """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""
+        idle, seconds = self._turn.idle, refusal.seconds
+        if not idle.may_wait(seconds):
+            raise refusal.given_up("longer than its order may wait" if idle.parks else "")
+        await self._write(call.put_off(str(refusal), seconds))
+        await leave_alone(self._turn, self._agent_control, refusal)
+
+    async def _go_ahead(self) -> Reservation:
+        """Wait out pauses, reserve, read what waits: until nothing came in between that holds the agent up again."""
+        while True:
+            if (
+                self._agent_control.paused
+                or self.allowance.must_wait
+                or self._turn.slots.lacks(self._state.origin.record_id or "")
+            ):
+                await self._write()
+            await unhindered(self._turn, self._agent_control)
+            reserved = await self.allowance.reserve()
+            ready = False
+            try:
+                await self._read_mail()
+                self._agent_control.check()
+                ready = not self._agent_control.paused and not self._agent_control.mail
+            finally:
+                if not ready:
+                    self.allowance.settle(reserved)
+            if ready:
+                return reserved
+
+    async def _read_mail(self) -> None:
+        if self._agent_control.mail:
+            await self._write()
+            await self._turn.router.read(self._agent_control)
+
+    def _say(self) -> None:
+        """Tell the model what it must know before it is asked, beside people's mail: a nudge, warnings."""
+        if self._state.nudge is not None:
+            self._note(self._state.nudge)
+        while (warning := self.allowance.warning()) is not None:
+            self._note(warning)
+
+    def _question(self) -> Ask:
+        definition = self._agent.definition
+        return Ask(
+            system=self._system,
+            messages=self._state.transcript.messages,
+            tools=self._tool_calls.specs(),
+            max_output_tokens=self.allowance.output_cap(),
+            temperature=definition.temperature,
+            thinking=definition.thinking,
+            seconds=self.allowance.model_call_seconds(),
+        )
+
+    async def _held(self) -> None:
+        """Wait out a pause; what was noted is committed before. Raises `Ended`."""
+        if self._agent_control.ending or self._agent_control.paused:
+            await self._write()
+            await rest(self._turn, self._agent_control)
+
+    def _note(self, *facts: Fact) -> None:
+        self._turn.journal.note(self._state.origin, *facts)
+
+    async def _write(self, *facts: Fact) -> None:
+        await self._turn.journal.write(self._state.origin, *facts)
+
+    def report(
+        self,
+        status: AgentEnd,
+        error: str | None = None,
+        cause: Cause | None = None,
+        limit: str | None = None,
+        text: str = "",
+        result: object = None,
+    ) -> Report:
+        """How the run ends now."""
+        state = self._state
+        return Report(
+            status=status,
+            text=text or state.text,
+            record_id=state.origin.record_id or "",
+            usage=state.usage,
+            error=error,
+            limit=limit,
+            cause=cause,
+            result=result,
+            agent=self._agent.definition.name,
+            title=self._task.title,
+            rounds=state.rounds,
+            model=self._agent.model.name,
+        )

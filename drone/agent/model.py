@@ -1,0 +1,107 @@
+"""A model as the agent loop asks it: the question, the reply, and what may go wrong."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from drone.agent.journal import DeltaKind
+from drone.agent.messages import Message, ToolSpec
+from mcc.contracts.journal import Thought
+from mcc.contracts.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A tool call as the model wrote it: `arguments` is the JSON object, or the raw text when it is not one."""
+
+    name: str
+    arguments: Mapping[str, object] | str
+    provider_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to a model. The same messages come again with the next call, and more: encode each of them once."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    thinking: str = "inherit"
+    seconds: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply. `finish_reason`: stop | tool_calls | length | content_filter | other; `model`: who answered."""
+
+    text: str
+    tool_calls: tuple[WantedCall, ...] = ()
+    thinking: str = ""
+    thoughts: tuple[Thought, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage = Usage(model_calls=1)
+    first_token_ms: float | None = None
+    model: str = ""
+
+
+class Listener(Protocol):
+    """Whoever listens while a model is asked."""
+
+    def delta(self, kind: DeltaKind, text: str) -> None:
+        """A piece of text arrived; cheap, never waits."""
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        """The try failed; another follows after `wait_seconds`. Committed on return."""
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        """Another model is asked from here on. Committed on return."""
+
+    async def go_ahead(self) -> None:
+        """To be awaited before a try that follows a pause: returns when it may be made."""
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str:
+        """Effective name, `provider/model`."""
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        """Raises `ModelError`; CancelledError passes."""
+
+
+class ModelError(Exception):
+    """The provider did not give a reply; the message is a sentence for people, without secrets.
+
+    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for. `usage`: what the
+    provider said that the failed tries cost, None = nothing.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        status: int | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.status = status
+        self.usage = usage
+
+
+class AskLater(ModelError):
+    """The provider wants to be asked again, but only after `seconds`: longer than a call waits."""
+
+    def __init__(self, message: str, seconds: float, *, status: int | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message, retryable=True, retry_after=seconds, status=status, usage=usage)
+        self.seconds = seconds
+
+    def given_up(self, why: str) -> ModelError:
+        """The same as an error that stands; `why` says in brief what speaks against waiting."""
+        said = f"{self} That is {why}." if why else str(self)
+        return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status, usage=self.usage)

@@ -1,0 +1,129 @@
+"""Asking: one model call with its entries before and after, and the text on its way told."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from drone.agent.journal import DeltaKind, Journal
+from drone.agent.mishap import mishap
+from drone.agent.model import Ask, Model, ModelError, Reply
+from drone.agent.spending.budget import Reservation
+from mcc.contracts.ids import call_id
+from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
+from mcc.contracts.record import ToolCall
+from mcc.contracts.usage import Usage
+
+log = logging.getLogger("drone.agent")
+
+
+class ModelCall:
+    """Listens to one call of a model on behalf of a record."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        origin: Origin,
+        round_number: int,
+        model: str,
+        reserved: Reservation | None = None,
+        attempt: int = 1,
+    ) -> None:
+        self._journal = journal
+        self._origin = origin
+        self._round = round_number
+        self.model = model
+        self.attempt = attempt
+        self._reserved = reserved or Reservation()
+        self._offsets: dict[DeltaKind, int] = {}
+
+    def delta(self, kind: DeltaKind, text: str) -> None:
+        offset = self._offsets.get(kind, 0)
+        self._offsets[kind] = offset + len(text)
+        self._journal.delta(self._origin, kind, self._round, self.attempt, offset, text)
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        await self._again(self.put_off(error, wait_seconds))
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        self.model = target
+        await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
+
+    async def go_ahead(self) -> None:
+        await self._journal.cleared()
+
+    def put_off(self, error: str, seconds: float) -> ModelRetried:
+        """The entry of a try that failed, when the next one comes only so much later."""
+        return ModelRetried(
+            round=self._round, attempt=self.attempt, model=self.model, error=error, wait_seconds=round(seconds, 3)
+        )
+
+    async def begin(self, *before: Fact) -> None:
+        """Commit these facts, and that the call starts."""
+        started = ModelStarted(
+            round=self._round,
+            attempt=self.attempt,
+            model=self.model,
+            reserved_tokens=self._reserved.tokens,
+            reserved_output_tokens=self._reserved.output_tokens,
+            reserved_usd=self._reserved.usd,
+        )
+        await self._journal.write(self._origin, *before, started)
+
+    async def _again(self, why: Fact) -> None:
+        self.attempt += 1
+        self._offsets.clear()
+        await self.begin(why)
+
+    def entry(self, reply: Reply, seconds: float) -> ModelReplied:
+        """The entry of a whole reply; its calls get their ids here."""
+        record_id = self._origin.record_id or ""
+        return ModelReplied(
+            round=self._round,
+            attempt=self.attempt,
+            model=reply.model or self.model,
+            text=reply.text,
+            thinking=reply.thinking,
+            thoughts=reply.thoughts,
+            tool_calls=tuple(
+                ToolCall(
+                    call_id=call_id(record_id, self._round, index),
+                    provider_id=wanted.provider_id,
+                    name=wanted.name,
+                    arguments=wanted.arguments,
+                )
+                for index, wanted in enumerate(reply.tool_calls)
+            ),
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            first_token_ms=reply.first_token_ms,
+            seconds=seconds,
+        )
+
+
+async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> ModelReplied:
+    """Commit that the call starts, then ask; the entry to write. Raises `ModelError`, `JournalError`."""
+    await call.begin()
+    await call.go_ahead()
+    asked = question()
+    asked_at = time.monotonic()
+    try:
+        reply = await model.ask(asked, call)
+        return call.entry(reply, round(time.monotonic() - asked_at, 6))
+    except ModelError:
+        raise
+    except BaseException as error:
+        said = mishap(error)
+        log.exception("a model broke")
+        raise ModelError(f"The model {model.name} broke: {said}") from error
+
+
+def failed(error: ModelError, usage: Usage) -> AgentStep:
+    """The entry of a call that brought no reply, although its tries cost something."""
+    return AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=usage)
+
+
+def cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:
+    """A note for people when the reply ended before the model was done."""
+    if reply.finish_reason not in ("length", "content_filter"):
+        return ()
+    return (AgentStep(name="cut_short", message=f"The model's last reply ended early: {reply.finish_reason}."),)

@@ -1,0 +1,317 @@
+"""The state of one agent's run: what its journal entries say, one applied after the other."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import assert_never, cast
+
+from drone.agent.gates.receipts import Receipt
+from drone.agent.messages import AssistantMessage, ToolResult, ToolResults
+from drone.agent.progress import Progress
+from drone.agent.report import Cause, NoProgress, Report
+from drone.agent.spending.estimate import Estimate
+from drone.agent.transcript import (
+    NUDGE,
+    REPLY,
+    TRY_FIRST,
+    VALIDATE,
+    Transcript,
+    spoken,
+)
+from mcc.contracts.control import SteerMode
+from mcc.contracts.journal import (
+    AgentFinished,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    AnyFact,
+    ApprovalDecided,
+    ApprovalRequested,
+    BudgetWarned,
+    ControlApplied,
+    DocumentChanged,
+    Fact,
+    GateChecked,
+    ModelFellBack,
+    ModelReplied,
+    ModelRetried,
+    ModelStarted,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+    Origin,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+)
+from mcc.contracts.record import ToolCall
+from mcc.contracts.usage import Usage
+from mcc.definitions.rights import TOOL_GROUPS
+
+
+@dataclass(slots=True)
+class OpenReply:
+    """A reply whose calls have not all ended: those that were started, and those that have a result."""
+
+    reply: ModelReplied
+    started: dict[str, ToolStarted] = field(default_factory=dict)
+    finished: dict[str, ToolFinished] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.finished) == len(self.reply.tool_calls)
+
+    def call(self, call_id: str) -> ToolCall | None:
+        return next((call for call in self.reply.tool_calls if call.call_id == call_id), None)
+
+
+@dataclass(slots=True)
+class GateState:
+    """What became of the results that were handed in. `tried` counts them, replies without a tool call included.
+
+    `accepted` is the call whose result was accepted, as long as nothing came after it. `only_replied`: the last try was
+    a reply without a tool call; `errors` are those of the last try.
+    """
+
+    tried: int = 0
+    only_replied: bool = False
+    sent_to_try: bool = False
+    errors: tuple[str, ...] = ()
+    accepted: ToolCall | None = None
+
+    def apply(self, checked: GateChecked) -> None:
+        if checked.tool == VALIDATE:
+            return
+        self.tried, self.errors = checked.attempt, checked.errors
+        self.only_replied = checked.tool == REPLY
+        self.sent_to_try = self.sent_to_try or TRY_FIRST in checked.errors
+        self.accepted = None
+
+
+@dataclass(slots=True)
+class Restraints:
+    """What people asked that holds on: a pause, and tools (names and groups) that were taken away."""
+
+    paused: bool = False
+    tools_removed: frozenset[str] = frozenset()
+
+    def apply(self, asked: ControlApplied) -> None:
+        if asked.control in ("pause", "resume"):
+            self.paused = asked.control == "pause"
+        if asked.tools_removed:
+            self.tools_removed |= {*asked.tools_removed}
+
+
+@dataclass(slots=True)
+class RecordState:
+    """What the journal says of one agent's run. Only `apply` changes it, so that the state of a run that goes on
+    elsewhere is that of the run that was left.
+
+    `rounds` counts replies, `tries` the calls made for the round that has no reply yet. `open` is a reply whose calls
+    have not all ended; `answer` one without calls, as long as nothing came after it. `nudge` is still to be said, and
+    `stopped` says why the run may not go on. `asked` is a model call that brought nothing yet; `put_off`: its provider
+    wants to be asked again later. `calls` counts tool calls that were not denied. `usage` is that of its own model
+    calls, `spent` that part of it which this very order paid. `warned`: limits that the model was warned of, with what
+    they allowed; `warned_before`: those of the conversation that this run goes on with.
+    """
+
+    origin: Origin
+    started: AgentStarted | None = None
+    finished: AgentFinished | None = None
+    task: str = ""
+    transcript: Transcript = field(default_factory=Transcript)
+    rounds: int = 0
+    tries: int = 0
+    text: str = ""
+    open: OpenReply | None = None
+    answer: ModelReplied | None = None
+    asked: ModelStarted | None = None
+    put_off: bool = False
+    receipts: list[Receipt] = field(default_factory=list)
+    child_ids: list[str] = field(default_factory=list)
+    calls: int = 0
+    usage: Usage = Usage()
+    spent: Usage = Usage()
+    estimate: Estimate = field(default_factory=Estimate)
+    gate: GateState = field(default_factory=GateState)
+    progress: Progress = field(default_factory=Progress)
+    nudge: AgentStep | None = None
+    stopped: str | None = None
+    restraints: Restraints = field(default_factory=Restraints)
+    warned: dict[str, float] = field(default_factory=dict)
+    warned_before: dict[str, float] = field(default_factory=dict)
+    rounds_before: int = 0
+    finish_tools: frozenset[str] = frozenset()
+    began_after: float | None = field(default=None, compare=False)
+    """For how many seconds drones had worked on the turn when the run began; None: it began here."""
+    _characters_asked: int = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.started is not None and self.finished is None
+
+    def report(self) -> Report:
+        """How it ended. Raises ValueError while it has not."""
+        started, end = self.started, self.finished
+        if started is None or end is None:
+            raise ValueError(f"the agent {self.origin.record_id} has not ended")
+        return Report(
+            status=end.status,
+            text=end.answer or "",
+            record_id=self.origin.record_id or "",
+            usage=self.usage,
+            error=end.error,
+            limit=end.limit,
+            cause=None if end.cause is None else Cause(end.cause),
+            result=end.result,
+            agent=self.origin.agent or "",
+            title=started.title,
+            rounds=self.rounds,
+            model=started.model.effective,
+        )
+
+    def tokens_of_question(self) -> int:
+        """About what the question that is asked now will take."""
+        return self.estimate.tokens(self.transcript.characters_said, self.transcript.characters_before)
+
+    def begin_anew(self) -> None:
+        """What was copied from another order is remembered, but it was spent and counted there."""
+        self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
+        self.warned, self.warned_before = {}, {}
+        self.progress, self.asked = Progress(), None
+        self.gate.tried, self.gate.only_replied = 0, False
+        self.stopped = None
+
+    def apply(self, fact: Fact) -> None:
+        """Take the next entry in. Every kind is named here, also those that change nothing."""
+        known = cast(AnyFact, fact)
+        match known:
+            case AgentStarted():
+                self.started, self.task = known, known.prompt
+                self.finish_tools = finish_tools(known.tools)
+            case AgentFinished():
+                self.finished, self.asked = known, None
+            case ModelStarted():
+                self.asked, self.put_off, self.tries = known, False, known.attempt
+                self._characters_asked = self.transcript.characters_said
+                self._goes_on()
+            case ModelReplied():
+                self._replied(known)
+            case ModelRetried() | ModelFellBack():
+                self.asked, self.put_off = None, isinstance(known, ModelRetried)
+            case ToolStarted():
+                if self.open is not None:
+                    self.open.started[known.call_id] = known
+            case ToolFinished():
+                self._finished(known)
+            case GateChecked():
+                self.gate.apply(known)
+                self._hear(known)
+            case AgentStep():
+                self._use(known.usage)
+                if known.name == NUDGE:
+                    self.nudge = None
+                    self._hear(known)
+            case BudgetWarned():
+                if known.used is not None:
+                    self.warned[known.limit] = known.allowed
+                    self._hear(known)
+            case ControlApplied():
+                self._steered(known)
+            case (
+                AgentReused()
+                | ApprovalDecided()
+                | ApprovalRequested()
+                | DocumentChanged()
+                | OrderClaimed()
+                | OrderFinished()
+                | OrderHandedBack()
+                | OrderQueued()
+                | OrderRequeued()
+                | OrderResumed()
+                | OrderWaiting()
+                | QuestionAnswered()
+                | QuestionAsked()
+                | TranscriptCompacted()
+            ):
+                pass
+            case _:
+                assert_never(known)
+
+    def _hear(self, fact: Fact) -> None:
+        if (text := spoken(fact)) is not None:
+            self._goes_on()
+            self.transcript.hear(text)
+
+    def _goes_on(self) -> None:
+        """The run was not over with what it had."""
+        self.answer, self.gate.accepted = None, None
+
+    def _use(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage, self.spent = self.usage.plus(usage), self.spent.plus(usage)
+            self.estimate.learn(self._characters_asked, usage)
+
+    def _replied(self, reply: ModelReplied) -> None:
+        self.asked, self.put_off, self.rounds, self.tries = None, False, reply.round, 0
+        self.text = reply.text or self.text
+        self._use(reply.usage)
+        self.transcript.add(AssistantMessage(reply.text, reply.thinking, reply.thoughts, reply.tool_calls))
+        if reply.tool_calls:
+            self.open = OpenReply(reply)
+            return
+        self.answer = reply
+        if not self.finish_tools:
+            self._judge_progress(lambda: self.progress.answered(reply.text))
+
+    def _finished(self, done: ToolFinished) -> None:
+        if self.open is None or (call := self.open.call(done.call_id)) is None:
+            return
+        self.open.finished[call.call_id] = done
+        if call.name not in self.finish_tools:
+            self.receipts.append(Receipt.of(call, done))
+            self.child_ids.extend(done.subagent_ids)
+            self.calls += done.outcome is not Outcome.DENIED
+        elif call.name != VALIDATE and not done.is_error:
+            self.gate.accepted = call
+        if self.open.is_done:
+            self._acted(self.open)
+
+    def _acted(self, whole: OpenReply) -> None:
+        """Every call of the reply has ended."""
+        self.open = None
+        calls = whole.reply.tool_calls
+        done = [whole.finished[call.call_id] for call in calls]
+        results = (ToolResult(one.call_id, one.name, one.content, one.is_error) for one in done)
+        self.transcript.add(ToolResults(tuple(results)))
+        watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
+        self._judge_progress(lambda: self.progress.saw(watched, whole.reply))
+
+    def _judge_progress(self, judge: Callable[[], AgentStep | None]) -> None:
+        try:
+            self.nudge = judge()
+        except NoProgress as circles:
+            self.stopped = str(circles)
+
+    def _steered(self, asked: ControlApplied) -> None:
+        self.restraints.apply(asked)
+        if asked.control != "steer" or asked.message is None:
+            return
+        if self.answer is not None:  # that it was empty does not count: somebody spoke before it was looked at
+            self.nudge, self.stopped = None, None
+            self.progress.spoken_to()
+        if asked.mode == SteerMode.REDIRECT:
+            self.task = asked.message
+        self._hear(asked)
+
+
+def finish_tools(tools: Collection[str]) -> frozenset[str]:
+    """The gate's own tools among these: an agent with a gate has `validate`, and one that hands its result in."""
+    own = frozenset(TOOL_GROUPS["finish"]).intersection(tools)
+    return own if VALIDATE in own and len(own) > 1 else frozenset()

@@ -1,0 +1,297 @@
+"""Acting: the tool calls of one reply, side by side, each with its entries."""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.controls.agent_control import AgentControl
+from drone.agent.gates.gate import Evidence, Finish
+from drone.agent.gates.receipts import Receipt, reading, recalled
+from drone.agent.messages import Message, ToolSpec
+from drone.agent.mishap import mishap_of_tool, no_object
+from drone.agent.parts import AgentParts
+from drone.agent.record import OpenReply, RecordState
+from drone.agent.setup import SetUp
+from drone.agent.side_by_side import side_by_side
+from drone.agent.spending.allowance import Allowance
+from drone.agent.toolset import Call, Output
+from drone.agent.transcript import VALIDATE
+from drone.agent.turn import Turn
+from mcc.contracts.fence import fenced
+from mcc.contracts.journal import Fact, GateChecked, Outcome, ToolFinished, ToolStarted
+from mcc.contracts.record import RecordStatus, ToolCall
+from mcc.definitions.rights import TOOL_GROUPS
+from mcc.rules.errors import alike
+
+OUTCOME_UNKNOWN = (
+    "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
+    "effect. It is not run again by itself. Look whether it had, before you repeat it."
+)
+
+
+class ToolCalls:
+    """Runs the tool calls of one run, at most `parallel_tool_calls` at a time."""
+
+    def __init__(
+        self,
+        agent: AgentParts,
+        turn: Turn,
+        state: RecordState,
+        allowance: Allowance,
+        agent_control: AgentControl,
+        finish: Finish | None,
+    ) -> None:
+        self._tools = agent.tools
+        self._turn = turn
+        self._state = state
+        self._allowance = allowance
+        self._agent_control = agent_control
+        self._finish = finish
+        self._finish_specs = finish.specs() if finish else ()
+        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
+        self._setup: SetUp | None = None
+        self._earlier: tuple[Receipt, ...] = ()
+
+    def recall(self, earlier: Iterable[Message]) -> None:
+        """What the conversation did before this run counts as evidence too."""
+        self._earlier = tuple(receipt for receipt in recalled(earlier) if receipt.tool not in self._state.finish_tools)
+
+    def _outcome_unknown(self, open_reply: OpenReply) -> tuple[ToolFinished, ...]:
+        """The ends of calls that a lost drone had begun and that must not be run again."""
+        return tuple(
+            ToolFinished(
+                call_id=call.call_id,
+                name=call.name,
+                content=OUTCOME_UNKNOWN,
+                is_error=True,
+                outcome=Outcome.OUTCOME_UNKNOWN,
+            )
+            for call in open_reply.started.values()
+            if call.call_id not in open_reply.finished and not (call.idempotent or self._is_resumable(call.name))
+        )
+
+    def _is_resumable(self, name: str) -> bool:
+        """Whether the tool, run again, goes on with what it had begun; a check of the gate begins nothing."""
+        spec = self._specs.get(name)
+        return spec is None or spec.resumable or (self._finish is not None and self._finish.owns(name))
+
+    def set_up(self, setup: SetUp) -> None:
+        """The run was begun elsewhere, with these tools."""
+        self._setup = setup
+        self._specs = {spec.name: spec for spec in setup.specs}
+
+    def may(self, spec: ToolSpec) -> bool:
+        """Whether nobody took the tool away. The finish tools are not taken: without them no run could end."""
+        owned = self._finish is not None and self._finish.owns(spec.name)
+        return owned or self._agent_control.allows(spec.name, spec.group)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that may be called now: a tool set may change between rounds, and people take tools away."""
+        there = (*self._tools.specs(), *self._finish_specs)
+        if self._setup is not None:
+            there = self._setup.now(there)
+        self._specs = {spec.name: spec for spec in there}
+        return tuple(filter(self.may, there)) if self._agent_control.narrowed else there
+
+    def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
+        """The entries to commit before any of the calls runs."""
+        return tuple(
+            ToolStarted(
+                call_id=call.call_id,
+                provider_id=call.provider_id,
+                round=open_reply.reply.round,
+                index=index,
+                name=call.name,
+                arguments=call.arguments,
+                idempotent=self._is_idempotent(call.name),
+            )
+            for index, call in enumerate(open_reply.reply.tool_calls)
+            if call.call_id not in open_reply.started
+        )
+
+    def _is_idempotent(self, name: str) -> bool:
+        spec = self._specs.get(name)
+        return spec is not None and spec.idempotent
+
+    async def act(self, open_reply: OpenReply) -> None:
+        """Bring the calls of a reply to their end, those that an earlier drone had begun included.
+
+        Their start is committed before any of them runs, and each result when it comes, the last ones by whoever writes
+        next. What hands a result in runs after all others, so that its rules see what they brought.
+        """
+        begun, journal = frozenset(open_reply.started), self._turn.journal
+        await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
+        wanted = [call for call in open_reply.reply.tool_calls if call.call_id not in open_reply.finished]
+        last = [call for call in wanted if call.name in self._state.finish_tools]
+        with self._turn.idle.still(self._state.origin.record_id):
+            await self._side_by_side([call for call in wanted if call not in last], begun)
+        if last:
+            await journal.write(self._state.origin)
+        for call in last:
+            journal.note(self._state.origin, *await self._hand_in(call))
+
+    async def _side_by_side(self, calls: list[ToolCall], begun: Collection[str]) -> None:
+        if len(calls) == 1:
+            await self._may_begin(calls[0], begun)
+            self._end(await self._one(calls[0]))
+            return
+        width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
+        going = len(calls)
+
+        async def one(call: ToolCall) -> None:
+            nonlocal going
+            async with width:
+                await self._may_begin(call, begun)
+                done = await self._one(call)
+            going -= 1
+            self._end(done)
+            if going:
+                await self._turn.journal.write(self._state.origin)
+
+        async with side_by_side() as start:
+            for call in calls:
+                start(partial(one, call))
+
+    def _end(self, done: ToolFinished) -> None:
+        self._allowance.tool_call_ended(done.call_id)
+        self._turn.journal.note(self._state.origin, done)
+
+    async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
+        """Wait out a pause; but what only goes on with agents that it had begun lets each of them wait for itself."""
+        if call.call_id in begun and self._is_resumable(call.name):
+            return
+        while (block := self._agent_control.block()) is not None:
+            with self._turn.idle.blocked(call.call_id, block):
+                await self._agent_control.passes()
+        self._agent_control.check()
+
+    async def _one(self, call: ToolCall) -> ToolFinished:
+        """The call's result; whatever the tool does, the model is told and the turn goes on.
+
+        Raises `JournalError` and `Exhausted`.
+        """
+        with self._turn.idle.moving(call.call_id, self._agent_control.block):
+            return await self._done(call)
+
+    async def _done(self, call: ToolCall) -> ToolFinished:
+        started = time.monotonic()
+        try:
+            output = await self._run(call)
+            await self._close_given_up()
+        except BaseException as error:
+            output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
+            await self._close_given_up()
+        return _finished(call, self._marked(call, output), started)
+
+    def _marked(self, call: ToolCall, output: Output) -> Output:
+        """The output with what strangers may have written within a fence; it says so itself, else its tool does."""
+        spec = self._specs.get(call.name)
+        untrusted = spec is None or spec.untrusted if output.untrusted is None else output.untrusted
+        content = fenced(output.content, call.call_id) if untrusted else output.content
+        return replace(output, content=content, untrusted=untrusted)
+
+    async def _close_given_up(self) -> None:
+        """A tool that does not wait for its agent any longer leaves no end of it behind."""
+        given_up = self._turn.given_up
+        while given_up:
+            why = "the call that it worked for did not wait for it any longer"
+            await self._turn.journal.close(RecordStatus.CANCELLED, why, under=given_up.pop())
+
+    async def _run(self, call: ToolCall) -> Output:
+        refused = self._refused(call)
+        if refused is not None:
+            return refused
+        assert isinstance(call.arguments, Mapping)
+        wanted = Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn)
+        await self._turn.journal.cleared()
+        output = await self._tools.call(wanted)
+        readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
+        content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable)
+        return output if artifact is None else replace(output, content=content, artifact=artifact)
+
+    def _refused(self, call: ToolCall) -> Output | None:
+        """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
+        spec = self._specs.get(call.name)
+        if spec is None:
+            return _error(self._unknown(call.name))
+        if not self.may(spec):
+            return _error(f"A person took the tool {call.name} away from you. {self._have()}", Outcome.DENIED)
+        if not isinstance(call.arguments, Mapping):
+            return _error(no_object(call.name, call.arguments))
+        if not self._allowance.take_tool_call(call.call_id):
+            reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
+            return _error(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)
+        return None
+
+    def _still(self) -> str:
+        """What an agent can do that has no tool call left."""
+        if not self._finish_specs:
+            return "no tool runs any more. Answer"
+        return f"no tool but {' and '.join(spec.name for spec in self._finish_specs)} runs any more. Finish"
+
+    def _unknown(self, name: str) -> str:
+        if name in _FINISH_TOOLS and self._finish is None:
+            return f"You need no tool to finish: your reply without a tool call is your result. {self._have()}"
+        near = alike(name[:_NAME], [spec.name for spec in self.specs()], n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"There is no tool {name[:_NAME]!r} here.{hint} {self._have()}"
+
+    def _have(self) -> str:
+        names = ", ".join(spec.name for spec in self.specs())
+        return f"You have: {names}." if names else "You have no tools."
+
+    async def accept_again(self, call: ToolCall) -> GateChecked | None:
+        """Let the gate judge what it accepted under another drone; if it does not any more, the entry that says so."""
+        assert self._finish is not None
+        return await self._finish.accept_again(call, self._evidence())
+
+    async def _hand_in(self, call: ToolCall) -> tuple[Fact, ...]:
+        """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""
+        assert self._finish is not None
+        started = time.monotonic()
+        if self._agent_control.mail and call.name != VALIDATE:
+            return (_finished(call, _error(_READ_FIRST), started),)
+        checked, output = await self._finish.call(call, self._evidence())
+        done = _finished(call, output, started)
+        return (done,) if checked is None else (checked, done)
+
+    def _evidence(self) -> Evidence:
+        state = self._state
+        return Evidence(
+            task=state.task,
+            receipts=(*self._earlier, *state.receipts),
+            children=tuple(self._turn.tree.reports_of(state.child_ids)),
+            usage=state.spent,
+            reading=reading(self.specs()),
+            threads=self._turn.threads,
+        )
+
+
+_FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
+
+_NAME = 200
+"""Characters of a tool's name, as a model wrote it, that are looked at and told."""
+
+_READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."
+
+
+def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
+    """In the runtime's own words."""
+    return Output(said, is_error=True, outcome=outcome, untrusted=False)
+
+
+def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
+    return ToolFinished(
+        call_id=call.call_id,
+        name=call.name,
+        content=output.content,
+        is_error=output.is_error,
+        outcome=output.outcome,
+        seconds=round(time.monotonic() - started, 6),
+        subagent_ids=output.subagent_ids,
+        artifact=output.artifact,
+        untrusted=bool(output.untrusted),
+    )

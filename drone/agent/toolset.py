@@ -1,0 +1,50 @@
+"""A tool set as the agent loop acts with it: what it offers, a call, and what that brings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from drone.agent.messages import ToolSpec
+from drone.agent.report import Report
+from drone.agent.turn import Turn
+from mcc.contracts.journal import Origin, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that the loop has journaled and now runs. `arguments` is a JSON object.
+
+    `turn` is the one that the caller works in, None outside of a run; a tool that runs agents hangs them in there.
+    """
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, object]
+    origin: Origin
+    turn: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a tool call brought: `content` is what the model is told.
+
+    `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
+    whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
+    it, None = as its tool says of all that it brings.
+    """
+
+    content: str
+    is_error: bool = False
+    outcome: Outcome = Outcome.OK
+    subagent_ids: tuple[str, ...] = ()
+    children: tuple[Report, ...] = ()
+    artifact: str | None = None
+    untrusted: bool | None = None
+
+
+class ToolSet(Protocol):
+    def specs(self) -> Sequence[ToolSpec]:
+        """What is there, in a stable order."""
+
+    async def call(self, call: Call) -> Output:
+        """Run one tool. Whatever is wrong with the call is an `Output` with `is_error`, in words a model can act on."""

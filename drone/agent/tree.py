@@ -1,0 +1,281 @@
+"""The state of a tree of agents: what the journal of its turn says, one entry applied after the other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from drone.agent.journal import DeltaKind, Journal
+from drone.agent.messages import Message, UserMessage
+from drone.agent.record import RecordState, Restraints
+from drone.agent.report import Report
+from mcc.contracts.journal import (
+    AgentStarted,
+    AgentStep,
+    BudgetWarned,
+    ControlApplied,
+    Draft,
+    Entry,
+    Fact,
+    ModelReplied,
+    ModelStarted,
+    OrderClaimed,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderWaiting,
+    Origin,
+    Outcome,
+    ToolFinished,
+)
+from mcc.contracts.record import AgentEnd
+from mcc.contracts.usage import Usage
+
+
+@dataclass(slots=True)
+class Tree:
+    """All agents of one turn. Only entries change it: those of an earlier drone (`of`), then those that are written
+    here (`TreeJournal`).
+
+    What was copied from another order was spent there: `spent` (of which `usd` at known prices, for `priced_tokens`),
+    `spawned` subagents and `calls` (tool calls that were not denied) are this order's own. `seconds` is how long drones
+    have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_told`: people know that the
+    limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `succeeded` are tools of
+    which a call came to a good end, by any agent.
+    """
+
+    records: dict[str, RecordState] = field(default_factory=dict)
+    restraints: Restraints = field(default_factory=Restraints)
+    spent: Usage = Usage()
+    usd: float = 0.0
+    priced_tokens: int = 0
+    spawned: int = 0
+    calls: int = 0
+    unpriced_told: bool = False
+    artifacts: list[str] = field(default_factory=list)
+    succeeded: set[str] = field(default_factory=set)
+    seconds: float = field(default=0.0, compare=False)
+    _claimed_at: datetime | None = field(default=None, compare=False)
+    _last_at: datetime | None = field(default=None, compare=False)
+    _copied_until: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> "Tree":
+        """The tree that a drone goes on with. Entries must come in their order, from the first on."""
+        tree = cls()
+        for entry in entries:
+            tree.add(entry)
+        tree.take_over()
+        return tree
+
+    def add(self, entry: Entry) -> None:
+        """Take in an entry that another drone wrote."""
+        fact = entry.data
+        if isinstance(fact, OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting):
+            self._end_span()
+            self._claimed_at = entry.at if isinstance(fact, OrderClaimed) else None
+        self._last_at = entry.at
+        if isinstance(fact, OrderQueued):
+            self._copied_until = fact.forked.until if fact.forked else 0
+        self._apply(entry.origin, fact, copied=entry.seq <= self._copied_until)
+        if isinstance(fact, AgentStarted):
+            self.record(entry.origin).began_after = self._worked_until(entry.at)
+        if entry.seq == self._copied_until:
+            for record in self.records.values():
+                record.begin_anew()
+
+    def take_over(self) -> None:
+        """Nothing more comes from elsewhere: model calls that are open were lost with their drone.
+
+        Texts of agents that nobody can go on with are let go.
+        """
+        self._end_span()
+        self._claimed_at = None
+        for record in self.records.values():
+            if record.asked is not None:
+                self._charge_lost(record.asked)
+                record.asked = None
+            above = self.records.get(record.origin.parent_id or "")
+            if record.finished is not None and above is not None and above.finished is not None:
+                record.transcript.let_go()
+
+    def apply(self, origin: Origin, *facts: Fact) -> None:
+        """Take in entries that are written here, in their order."""
+        for fact in facts:
+            self._apply(origin, fact, copied=False)
+
+    def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
+        if isinstance(fact, ControlApplied) and self._is_whole(origin):
+            self.restraints.apply(fact)
+        if origin.record_id is None:
+            return
+        record = self.record(origin)
+        if isinstance(fact, AgentStarted) and fact.continues in self.records:
+            before = self.records[fact.continues or ""]
+            record.warned_before = {**before.warned_before, **before.warned}
+        if not copied:
+            self._count(record, fact)
+        if isinstance(fact, ToolFinished):
+            self._finished(fact)
+        record.apply(fact)
+
+    def _is_whole(self, origin: Origin) -> bool:
+        """Whether what is asked there is asked of the order: what is asked of its master is."""
+        return origin.record_id is None or origin.parent_id is None
+
+    def _count(self, record: RecordState, fact: Fact) -> None:
+        match fact:
+            case AgentStarted():
+                self.spawned += record.origin.parent_id is not None and fact.continues is None
+            case ModelStarted() if record.asked is not None:
+                self._charge_lost(record.asked)
+            case ModelReplied(usage=usage):
+                self.charge(usage)
+            case AgentStep(usage=usage) if usage is not None:
+                self.charge(usage)
+            case ToolFinished(outcome=outcome, name=name):
+                self.calls += outcome is not Outcome.DENIED and name not in record.finish_tools
+            case BudgetWarned(used=None):
+                self.unpriced_told = True
+            case _:
+                pass
+
+    def _finished(self, done: ToolFinished) -> None:
+        if done.artifact is not None:
+            self.artifacts.append(done.artifact)
+        if not done.is_error:
+            self.succeeded.add(done.name)
+
+    def charge(self, usage: Usage) -> None:
+        self.spent = self.spent.plus(usage)
+        if usage.cost_usd is not None:
+            self.usd += usage.cost_usd
+            self.priced_tokens += usage.total_tokens
+
+    def _charge_lost(self, call: ModelStarted) -> None:
+        """A model call whose reply no drone will ever see costs what was reserved for it."""
+        output = call.reserved_output_tokens
+        asked = max(0, call.reserved_tokens - output)
+        self.charge(Usage(input_tokens=asked, output_tokens=output, cost_usd=call.reserved_usd))
+
+    def record(self, origin: Origin) -> RecordState:
+        """The state of this agent's run, also before its first entry."""
+        record_id = origin.record_id or ""
+        if record_id not in self.records:
+            self.records[record_id] = RecordState(origin)
+        return self.records[record_id]
+
+    def begun(self, record_id: str | None) -> RecordState | None:
+        """The state of a run that has begun."""
+        record = self.records.get(record_id or "")
+        return record if record is not None and record.started is not None else None
+
+    @property
+    def root(self) -> str | None:
+        """The record of the agent that the turn began with; None before it began."""
+        return next((record_id for record_id, record in self._begun() if record.origin.parent_id is None), None)
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Records of agents below the root that were at work."""
+        return [
+            record_id
+            for record_id, record in self._begun()
+            if record.finished is None and record.origin.parent_id is not None
+        ]
+
+    @property
+    def put_off(self) -> frozenset[str | None]:
+        """Records of agents that waited until their provider wanted to be asked again, of all above them, and None."""
+        waiting = (record for _, record in self._begun() if record.put_off and record.finished is None)
+        return frozenset(above for record in waiting for above in self._upwards(record.origin.record_id))
+
+    def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
+        """How those of these agents ended that have."""
+        records = (self.records.get(record_id) for record_id in record_ids)
+        return [record.report() for record in records if record is not None and record.finished is not None]
+
+    @property
+    def reports(self) -> list[Report]:
+        """Those of all subagents that have ended; of a copy also the one that its parent was told of."""
+        ended = [record for _, record in self._begun() if record.finished and record.origin.parent_id]
+        sources = ((record, record.started.forked_from) for record in ended if record.started is not None)
+        copied = [replace(record.report(), record_id=source) for record, source in sources if source]
+        return [record.report() for record in ended] + copied
+
+    def conversation(self, record_id: str) -> tuple[Message, ...]:
+        """All that was said in a run, and in those that it goes on with, its prompt included; not of a session."""
+        record = self.records[record_id]
+        started = record.started
+        if started is None:
+            return ()
+        before = self.conversation(started.continues) if started.continues in self.records else ()
+        return (*before, UserMessage(started.prompt), *record.transcript.said)
+
+    def is_under(self, record_id: str | None, above: str | None) -> bool:
+        """Whether this record is `above`, or hangs below it. Everything hangs below None."""
+        return above in self._upwards(record_id)
+
+    def _begun(self) -> Iterator[tuple[str, RecordState]]:
+        return ((record_id, record) for record_id, record in self.records.items() if record.started is not None)
+
+    def _upwards(self, record_id: str | None) -> Iterator[str | None]:
+        while record_id is not None:
+            yield record_id
+            record = self.records.get(record_id)
+            record_id = record.origin.parent_id if record is not None else None
+        yield None
+
+    def _end_span(self) -> None:
+        if self._last_at is not None:
+            self.seconds = self._worked_until(self._last_at)
+
+    def _worked_until(self, at: datetime) -> float:
+        """`seconds` as they were then, under the claim that is read."""
+        if self._claimed_at is None:
+            return self.seconds
+        return self.seconds + max(0.0, (at - self._claimed_at).total_seconds())
+
+
+class TreeJournal:
+    """A journal whose entries are applied to the state of the tree, in the order in which they are committed."""
+
+    def __init__(self, journal: Journal, tree: Tree) -> None:
+        self.journal = journal
+        self.tree = tree
+        self._noted: dict[str | None, tuple[Origin, list[Fact]]] = {}
+
+    def note(self, origin: Origin, *facts: Fact) -> None:
+        """Take these facts in now; they are committed with the next that the record writes.
+
+        For what needs no commit of its own, because no effect follows from it before that.
+        """
+        self.tree.apply(origin, *facts)
+        if facts:
+            self._noted.setdefault(origin.record_id, (origin, []))[1].extend(facts)
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        """Commit what was noted for the record, then these facts. Nothing is written where there is nothing."""
+        self.tree.apply(origin, *facts)
+        noted = self._noted.pop(origin.record_id, (origin, []))[1]
+        return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+        for origin, _ in [*self._noted.values()]:
+            if self.tree.is_under(origin.record_id, under):
+                await self.write(origin)
+        drafts = await self.journal.close(status, error, under)
+        for draft in drafts:
+            self.tree.apply(draft.origin, draft.data)
+        return drafts
+
+    async def keep(self, text: str) -> str:
+        return await self.journal.keep(text)
+
+    async def kept(self, digest: str) -> str | None:
+        return await self.journal.kept(digest)
+
+    async def cleared(self) -> None:
+        await self.journal.cleared()
+
+    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
+        self.journal.delta(origin, kind, round_number, attempt, offset, text)

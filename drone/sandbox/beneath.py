@@ -1,0 +1,176 @@
+"""Opens that stay beneath a directory: by Linux's openat2 or, where that is missing, one component at a time."""
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+
+NUMBER = 437
+"""The system call's number, the same on every architecture that has it (arch/*/entry/syscalls, Linux 5.6)."""
+
+NO_MAGICLINKS = 0x02
+NO_SYMLINKS = 0x04
+BENEATH = 0x08
+
+_MACHINES = frozenset({"x86_64", "aarch64"})
+_TRIES = 128
+
+MAX_DEPTH = 200
+"""Directories below the root that a walk goes down; each keeps a descriptor open until it ends."""
+
+_LINKS = 40
+_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_SYMLINK_SAYS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
+Look = Callable[[int], None]
+"""Is shown the descriptor of every directory on the way; what it raises ends the walk."""
+
+
+class _How(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+@cache
+def _syscall() -> Callable[..., int]:
+    return ctypes.CDLL(None, use_errno=True).syscall
+
+
+def openat2(directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool) -> int:
+    """A new descriptor for `path` beneath the descriptor `directory`. Raises OSError: EXDEV when it would leave it.
+
+    A rename elsewhere can make the kernel unsure whether `..` stayed beneath (EAGAIN); then it is asked again.
+    """
+    resolve = BENEATH | NO_MAGICLINKS | (0 if symlinks else NO_SYMLINKS)
+    how = _How(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
+    syscall = _syscall()
+    for _ in range(_TRIES):
+        fd = int(syscall(NUMBER, directory, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how)))
+        if fd >= 0:
+            return fd
+        if (code := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(code, os.strerror(code))
+
+
+def works(directory: int) -> bool:
+    """Whether the system call is there and allowed (old kernels and some seccomp filters lack it)."""
+    if sys.platform != "linux" or platform.machine() not in _MACHINES:
+        return False
+    try:
+        os.close(openat2(directory, b".", os.O_RDONLY | os.O_DIRECTORY, 0, symlinks=True))
+    except OSError:
+        return False
+    return True
+
+
+def _unseen(fd: int) -> None:
+    pass
+
+
+def open_by_components(
+    directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool, look: Look = _unseen
+) -> int:
+    """Like `openat2`: a new descriptor for `path` beneath `directory`. Raises OSError: EXDEV when it would leave it.
+
+    Each component is opened without following it; a symbolic link is read, and its target walked like any other path.
+    More than `MAX_DEPTH` directories are ENAMETOOLONG.
+    """
+    return _Walk(directory, symlinks, look).open(path, flags, mode)
+
+
+def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
+    """The same directory beneath `directory` by its own names, without links and `..`; empty for itself.
+
+    Raises OSError as `open_by_components` does.
+    """
+    walk = _Walk(directory, True, look)
+    fd = walk.open(path + b"/.", _STEP, 0)
+    try:
+        look(fd)
+    finally:
+        os.close(fd)
+    return b"/".join(walk.names)
+
+
+class _Walk:
+    """The descriptors from the root down to where the walk stands, and their `names`; `..` goes back along them."""
+
+    def __init__(self, root: int, symlinks: bool, look: Look) -> None:
+        self.names: list[bytes] = []
+        self._below: list[int] = []
+        self._root = root
+        self._look = look
+        self._symlinks = symlinks
+        self._links_left = _LINKS
+        self._pending: deque[bytes] = deque()
+
+    @property
+    def _here(self) -> int:
+        return self._below[-1] if self._below else self._root
+
+    def open(self, path: bytes, flags: int, mode: int) -> int:
+        self._push(path)
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_DIRECTORY if path.endswith((b"/", b"/.")) else 0)
+        try:
+            while self._pending:
+                name = self._pending.popleft()
+                if name == b"..":
+                    self._up()
+                elif self._pending:
+                    self._down(name)
+                elif (fd := self._last(name, flags, mode)) is not None:
+                    return fd
+            return os.open(b".", flags & ~os.O_CREAT & ~os.O_EXCL, dir_fd=self._here)
+        finally:
+            for fd in self._below:
+                os.close(fd)
+
+    def _push(self, path: bytes) -> None:
+        if path.startswith(b"/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        self._pending.extendleft(reversed([part for part in path.split(b"/") if part not in (b"", b".")]))
+
+    def _up(self) -> None:
+        if not self._below:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        os.close(self._below.pop())
+        self.names.pop()
+
+    def _down(self, name: bytes) -> None:
+        if len(self._below) == MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        try:
+            self._below.append(os.open(name, _STEP, dir_fd=self._here))
+        except OSError as error:
+            if not self._follow(name, error.errno):
+                raise
+        else:
+            self.names.append(name)
+            self._look(self._here)
+
+    def _last(self, name: bytes, flags: int, mode: int) -> int | None:
+        try:
+            fd = os.open(name, flags, mode, dir_fd=self._here)
+        except OSError as error:
+            if not self._follow(name, error.errno):
+                raise
+            return None
+        self.names.append(name)
+        return fd
+
+    def _follow(self, name: bytes, failure: int | None) -> bool:
+        """Put a symbolic link's target before what is pending; False when it is no link that failed to open."""
+        if failure not in _SYMLINK_SAYS:
+            return False
+        try:
+            target = os.readlink(name, dir_fd=self._here)
+        except OSError:
+            return False
+        self._links_left -= 1
+        if not self._symlinks or self._links_left < 0:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        self._push(target)
+        return True

@@ -1,0 +1,78 @@
+"""Publishing to viewers: hints at once, text gathered for a moment, nothing kept while Redis is away."""
+
+import asyncio
+
+import structlog
+
+from mcc.contracts.wire import Delta, Hint
+from mcc.dispatch.publisher import AsyncPublisher, Message
+
+log = structlog.get_logger("drone.broadcaster")
+
+GATHER_SECONDS = 0.04
+MOST_CHARACTERS = 1_000_000
+"""The most text that waits to be published. More is dropped: the journal has the whole reply in the end."""
+
+
+class Broadcaster:
+    """Collects hints and text of all orders and publishes them in pipelines, one pipeline at a time."""
+
+    def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
+        self._publisher = publisher
+        self._gather_seconds = gather_seconds
+        self._hints: dict[str, Hint] = {}
+        self._deltas: dict[tuple[str, str, str, int, int], list[Delta]] = {}
+        self._characters = 0
+        self._urgent = asyncio.Event()
+        self._gathering: asyncio.TimerHandle | None = None
+
+    def hint(self, hint: Hint) -> None:
+        """Publish soon. A newer hint of an order replaces an older one that still waits, and keeps its status."""
+        older = self._hints.get(hint.order_id)
+        if older is not None and hint.status is None and older.status is not None:
+            hint = hint.model_copy(update={"status": older.status})
+        self._hints[hint.order_id] = hint
+        self._urgent.set()
+
+    def delta(self, delta: Delta) -> None:
+        """Publish within `gather_seconds`, joined with the text before it of the same attempt at a reply."""
+        if self._characters + len(delta.text) > MOST_CHARACTERS:
+            return
+        self._characters += len(delta.text)
+        key = (delta.order_id, delta.record_id, delta.kind, delta.round, delta.attempt)
+        self._deltas.setdefault(key, []).append(delta)
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._urgent.wait()
+            try:
+                await self.flush()
+            except Exception:
+                log.exception("hints could not be published")
+
+    async def flush(self) -> None:
+        """Publish what waits: text first, so that no viewer sees it after the entry that ends it."""
+        self._urgent.clear()
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        messages: list[Message] = [joined for pieces in self._deltas.values() for joined in joined_up(pieces)]
+        messages.extend(self._hints.values())
+        self._deltas, self._hints, self._characters = {}, {}, 0
+        if messages:
+            await self._publisher.publish(messages)
+
+
+def joined_up(pieces: list[Delta]) -> list[Delta]:
+    """The same text in fewer messages: pieces that follow each other without a gap become one."""
+    runs: list[list[Delta]] = []
+    end = -1
+    for piece in pieces:
+        if piece.offset != end:
+            runs.append([])
+        runs[-1].append(piece)
+        end = piece.offset + len(piece.text)
+    return [run[0].model_copy(update={"text": "".join(piece.text for piece in run)}) for run in runs]

@@ -1,0 +1,128 @@
+"""The control listener: what people ask of running orders, announced by Redis, found by asking the database."""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+from redis.asyncio.client import PubSub
+
+from drone.agent.journal import JournalError
+from drone.worker.async_store import AsyncStore
+from drone.worker.executions import Executions
+from drone.worker.keeper import Keeper
+from mcc.contracts.control import Control
+from mcc.contracts.wire import control_channel
+from mcc.dispatch.connection import FOREIGN, connect_async
+from mcc.dispatch.sweep import boot_seconds
+from mcc.store.errors import StoreUnavailable
+
+log = structlog.get_logger("drone.control_listener")
+
+POLL_SECONDS = 1.0
+PING_SECONDS = 5.0
+SILENT_SECONDS = 12.0
+"""A subscription that answers no ping for so long is made anew."""
+
+
+class ControlListener:
+    """Brings controls to the executions that they are for. `connected` tells whether Redis is there."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        redis_url: str,
+        lease: Keeper,
+        executions: Executions,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        self._store = store
+        self._redis = connect_async(redis_url)
+        self._lease = lease
+        self._executions = executions
+        self._poll_seconds = poll_seconds
+        self._poked = asyncio.Event()
+        self.connected = False
+
+    def poke(self) -> None:
+        """Ask the database now."""
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Listen and ask until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen())
+                group.create_task(self._ask())
+        finally:
+            self.connected = False
+            await self._redis.aclose()
+
+    async def once(self) -> None:
+        """Ask the database for what is new, and pass it on. Raises `StoreUnavailable`."""
+        listening = self._executions.listening()
+        if not listening:
+            return
+        found: dict[str, list[Control]] = {}
+        for control in await self._store.once(lambda store: store.controls.pending(listening)):
+            found.setdefault(control.order_id, []).append(control)
+        await asyncio.gather(*(self._pass_on(order_id, asked) for order_id, asked in found.items()))
+
+    async def _pass_on(self, order_id: str, asked: Sequence[Control]) -> None:
+        execution = self._executions.get(order_id)
+        if execution is None:
+            return
+        try:
+            await execution.take(asked)
+        except JournalError as problem:
+            log.info("controls come too late", order_id=order_id, problem=str(problem))
+        else:
+            log.info("controls arrived", order_id=order_id, controls=[control.kind.value for control in asked])
+
+    async def _ask(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._poll_seconds):
+                    await self._poked.wait()
+            except TimeoutError:
+                pass
+            self._poked.clear()
+            try:
+                await self.once()
+            except StoreUnavailable as problem:
+                log.debug("controls wait for the database", problem=str(problem))
+            except Exception:
+                log.exception("controls could not be read")
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._redis.pubsub() as pubsub:
+                    await self._receive(pubsub)
+            except FOREIGN as problem:
+                if self.connected:
+                    log.warning("Redis is away; controls are found by asking the database", problem=str(problem))
+            except Exception:
+                log.exception("controls could not be listened for; they are found by asking the database")
+            self.connected = False
+            await asyncio.sleep(1.0)
+
+    async def _receive(self, pubsub: PubSub) -> None:
+        """Poke at every message, until the subscription breaks, falls silent or the incarnation changes."""
+        incarnation = self._lease.incarnation
+        if incarnation is None:
+            return
+        await pubsub.subscribe(control_channel(incarnation))
+        heard = pinged = boot_seconds()
+        while self._lease.incarnation == incarnation:
+            message = await pubsub.get_message(timeout=1.0)
+            now = boot_seconds()
+            if message is not None:
+                heard, self.connected = now, True
+                if message["type"] != "pong":
+                    self.poke()
+            if now - heard > SILENT_SECONDS:
+                raise TimeoutError("Redis answers no ping")
+            if now - pinged > PING_SECONDS:
+                pinged = now
+                await pubsub.ping()

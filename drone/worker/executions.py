@@ -1,0 +1,283 @@
+"""The executions of a drone: the orders that it works on right now, what is asked of them, why one must stop."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import structlog
+
+from drone.agent.controls.control_router import ControlRouter
+from drone.agent.controls.idle_watch import Block, IdleWatch
+from drone.agent.tree import Tree
+from drone.sandbox.paths import Workspace
+from drone.worker.async_store import AsyncStore
+from drone.worker.journal import OrderJournal
+from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.journal import Origin
+from mcc.contracts.order import Outcome
+from mcc.redaction import Redactor
+from mcc.store.values import Claim, WorkspaceHold
+
+log = structlog.get_logger("drone.executions")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionTimes:
+    """`park_after_seconds`: an order is parked once its whole tree has waited for so long. `unwind_seconds`: agents
+    that were told to stop have so long to unwind; what they do after that is no longer waited for."""
+
+    park_after_seconds: float = 20.0
+    unwind_seconds: float = 5.0
+
+
+def is_cancel(control: Control) -> bool:
+    """Whether this asks to stop the whole order."""
+    return control.kind is ControlKind.CANCEL and control.record_id is None
+
+
+class Stop(Enum):
+    """Why an execution ends before its agents do."""
+
+    CANCEL = auto()  # someone asked; the order ends as cancelled
+    HAND_BACK = auto()  # the process ends; the order goes back to the queue
+    PARK = auto()  # the whole tree waits for a person, a clock or room; the order waits without a drone
+    END = auto()  # the order cannot go on anywhere; it ends with `Execution.outcome`
+    FENCED = auto()  # the lease is lost; nothing may be written
+
+
+class Refusals:
+    """Closes the receipts of controls of which nothing comes, in the background, while the order goes on.
+
+    `epoch` is the one under which the order is held: the store ignores refusals of a former holder. Use on one event
+    loop only.
+    """
+
+    def __init__(self, store: AsyncStore, epoch: int | None = None) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._storing: set[asyncio.Task[None]] = set()
+
+    def refuse(self, control_id: str, why: str) -> None:
+        """Close the receipt of this control with the sentence `why`; one that is closed already stays as it is."""
+        task = asyncio.create_task(self._refuse(control_id, why))
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    async def stored(self) -> None:
+        """Return when all refusals are in the database."""
+        while self._storing:
+            await asyncio.wait(self._storing)
+
+    async def _refuse(self, control_id: str, why: str) -> None:
+        try:
+            await self._store.patiently(lambda store: store.controls.refuse(control_id, why, epoch=self._epoch))
+        except Exception:
+            log.exception("a receipt stays open until its order ends", control_id=control_id)
+
+
+class RefusedReceipts:
+    """Refuses, for the router, controls that an agent took and never applied. Applied ones are told by their entries.
+
+    Those for the order as a whole stay open: another attempt may still apply them, and the order's end closes them. So
+    does every control once the execution must stop, or another drone may hold the order.
+    """
+
+    def __init__(self, journal: OrderJournal, refusals: Refusals) -> None:
+        self._journal = journal
+        self._refusals = refusals
+
+    def applied(self, control_id: str, seq: int) -> None:
+        pass
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        if whose.parent_id is not None and not self._journal.sealed:
+            self._refusals.refuse(control_id, why)
+
+
+class IdleTimer:
+    """Parks an execution whose tree has stood still for `seconds` without a break. Use on one event loop only."""
+
+    def __init__(self, execution: "Execution", idle: IdleWatch, seconds: float) -> None:
+        self._execution = execution
+        self._idle = idle
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self, stands: bool) -> None:
+        """Whether the tree stands still, told by its `IdleWatch` whenever that changes."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if stands:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._over)
+
+    def _over(self) -> None:
+        if self._execution.goes_on and self._idle.stands:
+            self._execution.halt(Stop.PARK)
+
+
+class Execution:
+    """One order in this drone, from before its claim to after its end. Use on one event loop only."""
+
+    def __init__(self, order_id: str, redactor: Redactor, times: ExecutionTimes) -> None:
+        self.order_id = order_id
+        self.redactor = redactor
+        self.times = times
+        self.incarnation = ""
+        """The one under which the order was claimed."""
+        self.seen = 0
+        """The highest number of the controls that were read."""
+        self.stop: Stop | None = None
+        self.cancel: Control | None = None
+        """The control that asked to cancel the order."""
+        self.router: ControlRouter | None = None
+        self.workspace: WorkspaceHold | None = None
+        self.directory: Workspace | None = None
+        """The workspace, opened for this claim and for all of its tools."""
+        self.invalid: str | None = None
+        """Why the order cannot have its workspace, which ends it."""
+        self.waits_for: Sequence[Block] | None = None
+        """What the tree of a parked order waits for."""
+        self.outcome: Outcome | None = None
+        """How the order ends, if `stop` is `Stop.END`."""
+        self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held: tuple[Claim, OrderJournal] | None = None
+        self._refusals: Refusals | None = None
+
+    @property
+    def held(self) -> tuple[Claim, OrderJournal] | None:
+        """The claim with its journal; None before."""
+        return self._held
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the order is held here, and nothing has stopped it."""
+        return self.stop is None and self._held is not None and not self._held[1].sealed
+
+    @property
+    def weight(self) -> int:
+        """About as many bytes as the order's entries so far take in memory."""
+        return self._held[1].weight if self._held is not None else 0
+
+    def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals, tree: Tree) -> None:
+        """The order was claimed: from here on controls reach its agents."""
+        self._held = (claim, journal)
+        self._refusals = refusals
+        idle = IdleWatch(parks=True, expires_at=claim.order.expires_at)
+        self.router = ControlRouter(journal, RefusedReceipts(journal, refusals), idle, tree)
+        self.seen = claim.control_seq
+        if self.stop is not None:
+            journal.seal()
+
+    @contextmanager
+    def parks_when_idle(self) -> Iterator[None]:
+        """Halt the held order inside, to park it, once its whole tree has waited for `park_after_seconds`."""
+        assert self.router is not None
+        idle = self.router.idle
+        # Watched no longer than the agents run: an execution that its own idle holds would wait for the garbage
+        # collector, and thousands of them make memory jump.
+        with idle.watched(IdleTimer(self, idle, self.times.park_after_seconds)):
+            yield
+
+    async def take(self, controls: Sequence[Control]) -> None:
+        """Do what is asked of this order, each control once and cancels first; refuse what cannot be done.
+
+        Raises `JournalError`; what is open then is for the next holder.
+        """
+        unseen = [control for control in controls if control.number > self.seen and self.stop is None]
+        new = list(map(self.redactor.model, unseen))
+        if not new:
+            return
+        self.seen = max(control.number for control in new)
+        if cancel := next(filter(is_cancel, new), None):
+            self.halt(Stop.CANCEL, cancel)
+            return
+        assert self.router is not None and self._refusals is not None
+        for control in sorted(new, key=lambda one: (one.kind is not ControlKind.CANCEL, one.number)):
+            if refused := await self.router.take(control):
+                self._refusals.refuse(control.id, refused)
+
+    def wait_for(self, block: Block) -> None:
+        """Park the order for a reason of this drone, whatever its tree does; its open calls stay open."""
+        if self.stop is None:
+            self.halt(Stop.PARK)
+            self.waits_for = (block,)
+
+    def end(self, outcome: Outcome) -> None:
+        """End the order, which can go on nowhere, whatever its tree does."""
+        if self.stop is None:
+            self.outcome = outcome
+            self.halt(Stop.END)
+
+    def halt(self, stop: Stop, cancel: Control | None = None) -> None:
+        """Start nothing more. The first reason counts, except that a lost lease beats all."""
+        if self.stop is None or stop is Stop.FENCED:
+            self.stop, self.cancel = stop, cancel
+        if stop is Stop.PARK and self.router is not None:
+            self.waits_for = self.router.idle.blocks
+        if self._held is not None:
+            self._held[1].seal()
+        if not self.stopping.done():
+            self.stopping.set_result(None)
+
+
+class Executions:
+    """All executions of a drone by order; refuses new ones once closed. Use on one event loop only."""
+
+    def __init__(self, redactor: Callable[[], Redactor] = Redactor, times: ExecutionTimes = ExecutionTimes()) -> None:
+        self._redactor = redactor
+        self._times = times
+        self._executions: dict[str, Execution] = {}
+        self._closed = False
+        self.left = 0
+        """How many have left so far."""
+        self._changed = asyncio.Event()
+        self._handed_back: list[tuple[str, int]] = []
+
+    def __iter__(self) -> Iterator[Execution]:
+        return iter(list(self._executions.values()))
+
+    def __len__(self) -> int:
+        return len(self._executions)
+
+    def enter(self, order_id: str) -> Execution | None:
+        """A new execution; None when this drone works on the order already, or takes no more."""
+        if self._closed or order_id in self._executions:
+            return None
+        execution = self._executions[order_id] = Execution(order_id, self._redactor(), self._times)
+        return execution
+
+    def leave(self, execution: Execution) -> None:
+        if execution.stop is Stop.HAND_BACK and execution.held is not None:
+            self._handed_back.append((execution.order_id, execution.held[0].epoch))
+        del self._executions[execution.order_id]
+        self.left += 1
+        self._changed.set()
+
+    def get(self, order_id: str) -> Execution | None:
+        return self._executions.get(order_id)
+
+    def listening(self) -> dict[str, int]:
+        """Order and highest control number seen, of the executions that still take controls."""
+        return {one.order_id: one.seen for one in self if one.held is not None and one.stop is None}
+
+    def close(self) -> None:
+        self._closed = True
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until no execution is left, at most `seconds`; whether that came true."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._executions:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def to_hand_back(self) -> list[tuple[str, int]]:
+        """Order and epoch of all that this drone still holds, or stopped to hand back."""
+        still = [(one.order_id, one.held[0].epoch) for one in self if one.held is not None]
+        return [*self._handed_back, *still]

@@ -1,0 +1,171 @@
+"""What tells that a drone cannot do its work: a loop or threads that hang, messages to itself that never arrive."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from kombu.entity import Queue
+
+from drone.agent.threads import Pools
+from drone.worker.slots import Slots
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.wire import CANARY_TASK
+from mcc.dispatch.broker import make_app
+from mcc.dispatch.connection import FOREIGN, DispatchUnavailable, connect, translated
+from mcc.dispatch.sweep import boot_seconds
+from mcc.store.store import Offload
+
+log = structlog.get_logger("drone.liveness")
+
+LOOK_SECONDS = 1.0
+MOST_LEFT_BEHIND = 16
+"""Threads that go on with calls which nobody waits for: twice what one order can leave behind of its tools."""
+
+QUEUE_SECONDS = 300
+"""Redis forgets a canary's queue this long after its drone was last heard of."""
+
+
+class Stall:
+    """For how long a loop has not turned, as seen by a caller that looks again and again.
+
+    A process that was suspended has not looked either: of a gap between two looks only `gap_seconds` are counted.
+    """
+
+    def __init__(self, gap_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
+        self._gap_seconds = gap_seconds
+        self._clock = clock
+        self._looked_at = self._ticked_at = clock()
+        self.seconds = 0.0
+
+    def look(self, ticked_at: float) -> float:
+        """Note when the loop last turned. Answers for how many seconds it has not."""
+        now = self._clock()
+        turned = ticked_at != self._ticked_at
+        self.seconds = 0.0 if turned else self.seconds + min(now - self._looked_at, self._gap_seconds)
+        self._looked_at, self._ticked_at = now, ticked_at
+        return self.seconds
+
+
+class ThreadHealth:
+    """The state of a drone's threads, as seen by a caller that looks once a second."""
+
+    def __init__(self, pools: Pools, wedged_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
+        self._pools = pools
+        self._wedged_seconds = wedged_seconds
+        self._clock = clock
+        self._stall = Stall(2 * LOOK_SECONDS, clock)
+
+    def trouble(self) -> str | None:
+        """Why this drone should make room for another one, as a part of a sentence; None while it should not.
+
+        It is wedged when work has waited for so long without any other having ended. An order that holds up only itself
+        does not count.
+        """
+        waits = self._pools.keep_waiting()
+        stuck_seconds = self._stall.look(self._pools.ended if waits else -self._clock())
+        left_behind = self._pools.left_behind()
+        if left_behind >= MOST_LEFT_BEHIND:
+            return f"{left_behind} of its threads go on with calls that were given up"
+        if stuck_seconds > self._wedged_seconds:
+            return f"it is wedged: work waits for a thread, and none has ended any for {stuck_seconds:.0f} s"
+        return None
+
+
+def canary_queue(name: str) -> Queue:
+    """The queue of one process alone."""
+    return Queue(name, routing_key=name, expires=QUEUE_SECONDS)  # type: ignore[no-untyped-call]
+
+
+class CanarySender:
+    """Sends canaries to a queue of Redis, and tells whether Redis is there at all."""
+
+    def __init__(self, redis_url: str, queue: str) -> None:
+        self._app = make_app(redis_url, [canary_queue(queue)], name="drone.canary", seconds=1.0)
+        self._redis_url = redis_url
+        self._queue = queue
+
+    def send(self, token: str) -> None:
+        """Raises `DispatchUnavailable`."""
+        with translated():
+            self._app.send_task(CANARY_TASK, args=[token], queue=self._queue, priority=0, retry=False)
+
+    def answers(self) -> bool:
+        """Whether a fresh connection gets an answer to a ping."""
+        client = connect(self._redis_url)
+        try:
+            return bool(client.ping())
+        except FOREIGN:
+            return False
+        finally:
+            client.close()
+
+
+class Canary:
+    """Sends one every `every_seconds` while a slot is free; one that is not back in `patience_seconds` is a failure.
+
+    The first failure calls `restart`, a second one in a row calls `give_up`.
+    """
+
+    def __init__(
+        self,
+        sender: CanarySender,
+        slots: Slots,
+        *,
+        every_seconds: float,
+        patience_seconds: float,
+        restart: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._sender = sender
+        self._slots = slots
+        self._every_seconds = every_seconds
+        self._patience_seconds = patience_seconds
+        self._restart = restart
+        self._give_up = give_up
+        self._offload = Offload(1, "canary")
+        self._token = ""
+        self._back = asyncio.Event()
+        self._failures = 0
+
+    def seen(self, token: str) -> None:
+        """A canary came back; call on the loop."""
+        if token == self._token:
+            self._back.set()
+
+    async def run(self) -> None:
+        """Send canaries until cancelled."""
+        while True:
+            await asyncio.sleep(self._every_seconds)
+            try:
+                await self.once()
+            except DispatchUnavailable as problem:
+                log.debug("no canary while Redis is away", problem=str(problem))
+            except Exception:
+                log.exception("the canary failed")
+
+    async def once(self) -> bool | None:
+        """Whether a canary came back; None when that could not be found out. Raises `DispatchUnavailable`."""
+        if self._slots.free <= 0:
+            return None
+        fillings = self._slots.fillings
+        self._token, self._back = fresh_id(), asyncio.Event()
+        await self._offload(self._sender.send, self._token)
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                await self._back.wait()
+        except TimeoutError:
+            if self._slots.fillings != fillings or not await self._offload(self._sender.answers):
+                return None
+            self._fail()
+            return False
+        self._failures = 0
+        return True
+
+    def _fail(self) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            log.error("this drone does not consume, although Redis answers: the consumer is restarted")
+            self._restart()
+        else:
+            log.error("this drone still does not consume: it drains and ends")
+            self._give_up()

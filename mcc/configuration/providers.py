@@ -1,0 +1,134 @@
+"""The table of providers known by name, and the hosts that their keys may be sent to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+Form = Literal["openai", "anthropic"]
+"""Wire forms: the requests and replies of OpenAI's chat completions, of Anthropic's messages."""
+
+OPENAI_FORM: Final = "openai"
+ANTHROPIC_FORM: Final = "anthropic"
+
+OFFLINE: Final = "offline"
+SCRIPTED: Final = "scripted"
+WITHOUT_NETWORK = (OFFLINE, SCRIPTED)
+"""Models of ours, where a provider may be named: rules in place of a language model, and replies from a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`key_name`: the variable with its key; empty where none is needed. `first_model`: asked where nobody names one.
+
+    `version_path` ends every address of it, whether or not the address that is set for it says so.
+    """
+
+    name: str
+    form: Form
+    base_url: str
+    key_name: str = ""
+    first_model: str = ""
+    version_path: str = ""
+
+    @property
+    def address_setting(self) -> str:
+        """The setting of drones that names another address, and in capitals the environment variable."""
+        return f"{self.name}_base_url"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base_url).hostname or ""
+
+    def at(self, address: str) -> "Provider":
+        """This provider behind another address."""
+        address = address.rstrip("/").removesuffix(self.version_path) + self.version_path
+        return Provider(self.name, self.form, address, self.key_name, self.first_model, self.version_path)
+
+
+OLLAMA = Provider("ollama", "openai", "http://127.0.0.1:11434/v1", version_path="/v1")
+
+OPENAI = Provider("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1")
+
+PROVIDERS = (
+    Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-4-6"),
+    OPENAI,
+    Provider("openrouter", "openai", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
+    OLLAMA,
+)
+"""In the order in which a default is looked for. A model of theirs is named `provider/model`."""
+
+KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name)
+
+_OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
+    "AZURE_OPENAI_API_KEY": ("openai.azure.com", "services.ai.azure.com"),
+    "DEEPSEEK_API_KEY": ("api.deepseek.com",),
+    "GEMINI_API_KEY": ("generativelanguage.googleapis.com",),
+    "GOOGLE_API_KEY": ("generativelanguage.googleapis.com",),
+    "GROQ_API_KEY": ("api.groq.com",),
+    "MISTRAL_API_KEY": ("api.mistral.ai",),
+    "TOGETHER_API_KEY": ("api.together.xyz", "api.together.ai"),
+    "XAI_API_KEY": ("api.x.ai",),
+}
+"""Of providers that have no row: their keys may be named in [models.ALIAS]."""
+
+HOSTS: Mapping[str, tuple[str, ...]] = {
+    **{one.key_name: (one.host,) for one in PROVIDERS if one.key_name},
+    **_OTHER_HOSTS,
+}
+"""Variable with a key to the provider's own hosts; those below one of them count as well."""
+
+PORTS = {"http": 80, "https": 443}
+
+
+class _Peer(NamedTuple):
+    """Where an address leads; `host` is empty where it leads nowhere."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+def provider(name: str) -> Provider | None:
+    """The row of this name."""
+    return next((one for one in PROVIDERS if one.name == name), None)
+
+
+def any_key(names: Iterable[str] = KEY_NAMES) -> str:
+    """The names of keys for a sentence: `A, B or C`."""
+    *before, last = names
+    return f"{', '.join(before)} or {last}" if before else last
+
+
+def address_variable(key_name: str) -> str:
+    """The variable that names another address beside a key: `X_BASE_URL` beside `X_API_KEY`."""
+    return f"{key_name.removesuffix('_API_KEY')}_BASE_URL"
+
+
+def refusal(key_name: str, base_url: str, beside: str | None) -> str | None:
+    """Why the key in this variable is not sent to `base_url`; None when it may be.
+
+    `beside` is the address that the environment names beside the key. A variable of no known provider may go anywhere:
+    it was named for that address.
+    """
+    hosts, there = HOSTS.get(key_name), _peer(base_url)
+    if hosts is None or _is_one_of(there.host, hosts) or (there.host and beside and there == _peer(beside)):
+        return None
+    return (
+        f"the key in {key_name} is for {hosts[0]} and is not sent to {there.host or base_url!r}; name the variable of "
+        f"that server's key in api_key_env, or set {address_variable(key_name)} in the environment to that address, "
+        "or write send_key_to_other_host = true into its table [models.…] of your own mcc.toml"
+    )
+
+
+def _is_one_of(host: str, hosts: tuple[str, ...]) -> bool:
+    return any(host == own or host.endswith(f".{own}") for own in hosts)
+
+
+def _peer(address: str) -> _Peer:
+    """Without a host for what is no address."""
+    try:
+        parts = urlsplit(address)
+        return _Peer(parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0))
+    except ValueError:
+        return _Peer("", "", 0)

@@ -1,0 +1,210 @@
+"""Settings that service and drones share: their fields, where each is looked for, what is said of a wrong one."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from mcc.configuration.file import ConfigProblem, Configuration, configuration
+from mcc.configuration.places import default_data_dir, own_directories, paths_in
+from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
+from mcc.rules.errors import alike, nearest
+from mcc.rules.patterns import Pattern
+
+PREFIX = "MCC_"
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+socket")
+
+_QUEUE = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+
+
+class BadSettings(ValueError):
+    """A setting that cannot be used; the message is a sentence that says which one and what it may be."""
+
+
+def absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path.expanduser()))
+
+
+def _listed(value: Any) -> Any:
+    """Lists are written with commas in the environment."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _paths(value: Any) -> Any:
+    return paths_in(value) if isinstance(value, str) else value
+
+
+def own_database(settings: Mapping[str, Any]) -> str:
+    return f"sqlite:///{settings['data_dir'] / 'mcc.db'}"
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Roots = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
+Seconds = Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)]
+
+
+class SharedSettings(BaseModel):
+    """What an MCC process and a drone must agree on. Paths are absolute; `redis_url` None = no Redis was named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+    prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
+    """How the variables begin, the first one for every setting, the others for the shared ones."""
+    other_variables: ClassVar[tuple[str, ...]] = ()
+    """Variables with the first prefix that are no settings."""
+    without_variable: ClassVar[frozenset[str]] = frozenset()
+    """Fields that no variable sets."""
+
+    data_dir: Path
+    database_url: str = Field(default_factory=own_database)
+    redis_url: str | None = None
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    prompts_dir: Path | None = None
+    queues: Annotated[Names, Field(min_length=1)] = ("default",)
+    workspace_roots: Roots = ()
+    lease_seconds: Annotated[float, Field(ge=1, le=3_600, allow_inf_nan=False)] = 12.0
+    renew_seconds: Seconds = 1.0
+    sweep_seconds: Seconds = 0.5
+    disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
+
+    _configuration: Configuration = PrivateAttr(default=Configuration())
+
+    @field_validator("data_dir", "token_file", "prompts_dir")
+    @classmethod
+    def _whole_path(cls, path: Path | None) -> Path | None:
+        return None if path is None else absolute(path)
+
+    @field_validator("workspace_roots")
+    @classmethod
+    def _whole_paths(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(absolute(path) for path in paths)
+
+    @field_validator("queues")
+    @classmethod
+    def _queue_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not _QUEUE.fullmatch(name):
+                raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
+        return names
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_address(cls, url: str | None) -> str | None:
+        if url is not None and url.partition("://")[0] not in REDIS_SCHEMES:
+            raise ValueError(f"a Redis address begins with one of {', '.join(f'{one}://' for one in REDIS_SCHEMES)}")
+        return url
+
+    @model_validator(mode="after")
+    def _lease_outlives_its_renewals(self) -> "SharedSettings":
+        if self.renew_seconds * 2 > self.lease_seconds:
+            raise ValueError("lease_seconds must be at least twice renew_seconds, or every lease would run out")
+        return self
+
+    @property
+    def configuration(self) -> Configuration:
+        """The files that were read for these settings."""
+        return self._configuration
+
+    @property
+    def secret_files(self) -> tuple[Path, Path]:
+        """The files of the operator's token and of Flower's login, which may not be there yet."""
+        return self.token_file or self.data_dir / TOKEN_FILE, self.data_dir / FLOWER_FILE
+
+    def secrets_here(
+        self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
+    ) -> frozenset[str]:
+        """`keys`, the operator's token, Flower's login, passwords in addresses, and what in `environ` looks secret."""
+        token, login = map(text_of, self.secret_files)
+        given = self.token.get_secret_value() if self.token else None
+        return secrets_among(environ, (*keys, token, given), (self.database_url, self.redis_url, *addresses), (login,))
+
+    def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+        """Directories of MCC's own, data, configuration and secrets, in which no order may work."""
+        return own_directories(environ, self.data_dir)
+
+    @classmethod
+    def found(
+        cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Configuration]:
+        """The values that count: those of `given`, else of `environ`, else of mcc.toml; and the files that were read.
+
+        `directory` is where a trusted mcc.toml may lie. Raises `BadSettings`.
+        """
+        cls._refuse_misspelt(environ)
+        named = dict(cls.in_environment(environ)) | dict(given)
+        data_dir = Path(str(named.get("data_dir") or default_data_dir(environ)))
+        try:
+            files = configuration(environ, directory, data_dir)
+        except ConfigProblem as problem:
+            raise BadSettings(str(problem)) from problem
+        return {"data_dir": data_dir, **cls.in_files(files), **named}, files
+
+    @classmethod
+    def variables(cls, name: str) -> tuple[str, ...]:
+        """The variables that a setting is read from, the first that is set and not empty."""
+        shared = name in SharedSettings.model_fields
+        return tuple(f"{prefix}{name.upper()}" for prefix in (cls.prefixes if shared else cls.prefixes[:1]))
+
+    @classmethod
+    def in_environment(cls, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Settings and values; an empty variable counts as unset."""
+        for name in cls.model_fields.keys() - cls.without_variable:
+            if value := next((environ[one] for one in cls.variables(name) if environ.get(one)), None):
+                yield name, value
+
+    @classmethod
+    def in_files(cls, files: Configuration) -> Mapping[str, Any]:
+        """The table [mcc]. Raises `BadSettings` for a setting that it cannot have."""
+        table = files.table("mcc")
+        for name in table:
+            if name not in cls.model_fields:
+                raise BadSettings(f"{files.own}: [mcc] has no setting {name!r}{nearest(name, cls.model_fields)}.")
+        return table
+
+    @classmethod
+    def _refuse_misspelt(cls, environ: Mapping[str, str]) -> None:
+        """A near miss of a known name is an error; other names with the prefix belong to someone else."""
+        prefix = cls.prefixes[0]
+        names = (*(cls.model_fields.keys() - cls.without_variable), *cls.other_variables)
+        known = {f"{prefix}{name.upper()}" for name in names}
+        for name in environ:
+            if name.startswith(prefix) and name not in known and (close := alike(name, known, cutoff=0.85)):
+                raise BadSettings(f"{name} is not known: did you mean {close[0]}?")
+
+    @classmethod
+    @contextmanager
+    def plain_errors(cls, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Iterator[None]:
+        """Raises `BadSettings` for the first mistake of a `ValidationError`, with the name under which it was set."""
+        try:
+            yield
+        except ValidationError as error:
+            raise BadSettings(cls._sentence(error, given, environ, file)) from None
+
+    @classmethod
+    def _sentence(
+        cls, error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None
+    ) -> str:
+        first = error.errors(include_url=False, include_input=False)[0]
+        message = f"{first['msg'].removeprefix('Value error, ')}."
+        if not first["loc"]:
+            return message
+        name, place = str(first["loc"][0]), ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden" and name == place:
+            return f"There is no setting {name!r}{nearest(name, cls.model_fields)}."
+        variable = next((one for one in cls.variables(name) if environ.get(one)), None)
+        where = place if name in given else variable or f"{place} in {file}"
+        return f"{where}: {message}"

@@ -1,0 +1,156 @@
+"""Findings about the database: schema, health, drones and leases, clock, and what orders left behind."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from mcc.contracts.drones import Drone, Registration
+from mcc.doctor.finding import FIX_COMMAND, Finding, duration
+from mcc.doctor.installation import START_DRONES, Installation
+from mcc.doctor.snapshot import Snapshot
+from mcc.store.clock import moment
+from mcc.store.errors import StoreError
+from mcc.store.store import Store, open_store
+from mcc.store.values import Health, IdleTransaction
+
+IDLE_SECONDS = 5.0
+"""The server cuts off our own idle connections after this long."""
+
+UNSWEPT_SECONDS = 10.0
+"""Every MCC and every drone sweeps twice a second."""
+
+TOLERATED_SKEW_SECONDS = 2.0
+
+
+def check_database(installation: Installation) -> Iterator[Finding]:
+    """The database's schema and health, the drones and leases that it knows, and its clock."""
+    settings = installation.settings
+    if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
+        yield Finding(
+            "database", "warning", f"there is none in {settings.data_dir} yet", "mcc up makes it, or mcc db upgrade"
+        )
+        return
+    try:
+        if installation.unreachable:
+            yield _unreachable(installation.unreachable)
+            return
+        store = open_store(settings.database_url)
+    except ValueError as error:
+        yield Finding("database", "broken", str(error), "correct MCC_DATABASE_URL")
+        return
+    try:
+        problem = store.schema_problem()
+        yield _schema(problem, store)
+        if problem is None:
+            yield from health_findings(store.examiner.health(seconds=installation.seconds))
+            yield from _drones(store)
+            yield _clock(store)
+    except StoreError as error:
+        yield _unreachable(str(error))
+    finally:
+        store.close()
+
+
+def _unreachable(problem: str) -> Finding:
+    return Finding("database", "broken", problem, "start it, correct MCC_DATABASE_URL, or end what holds it locked")
+
+
+def _schema(problem: str | None, store: Store) -> Finding:
+    if problem is None:
+        return Finding("database", "ok", f"{store.database.dialect}, schema of this version")
+    detail, _, advice = problem.partition(": ")
+    return Finding("database", "broken", detail, advice)
+
+
+def _drones(store: Store) -> Iterator[Finding]:
+    found = store.leases.drones()
+    yield _up([one for one in found if one.status != "silent"])
+    yield _leases(found)
+    yield from _problems(store.leases.registrations())
+
+
+def _up(drones: Sequence[Drone]) -> Finding:
+    if not drones:
+        return Finding("drones", "warning", "none is up: orders are kept and wait", START_DRONES)
+    slots, active = sum(one.slots for one in drones), sum(one.active for one in drones)
+    names = ", ".join(one.name for one in drones)
+    if active >= slots:
+        return Finding("drones", "warning", f"all {slots} slots are taken ({names})", "add drones, or wait")
+    return Finding("drones", "ok", f"{len(drones)} up with {slots} slots, {active} of them taken ({names})")
+
+
+def _leases(found: Sequence[Drone]) -> Finding:
+    """Silent drones; a process that lost its lease and registered again is not silent."""
+    there = {(one.host, one.pid) for one in found if one.status != "silent"}
+    silent = [one for one in found if one.status == "silent" and (one.host, one.pid) not in there]
+    if not silent:
+        return Finding("leases", "ok", "every drone of the last day renews its lease or left in good order")
+    names = ", ".join(one.name for one in silent)
+    held = sum(one.active for one in silent)
+    detail = f"{len(silent)} silent ({names}), with {held} orders when last heard of; a sweep gives those to others"
+    return Finding("leases", "warning", detail, "see their logs if you did not stop them")
+
+
+def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
+    """The problems that drones registered with their models, agents and tools, each once."""
+    for what in ("models", "agents", "tools"):
+        offered = [one for drone in registrations for one in getattr(drone, what)]
+        for problem in sorted({f"{one.name}: {one.problem}" for one in offered if one.problem}):
+            yield Finding(what, "warning", problem, "as it says; the drone reads its configuration when it starts")
+
+
+def _clock(store: Store) -> Finding:
+    if store.database.dialect == "sqlite":
+        return Finding("clock", "ok", "the database uses this machine's clock")
+    before = datetime.now(UTC)
+    there = moment(store.database.read(lambda link: link.execute(sa.select(store.database.time.now)).scalar_one()))
+    after = datetime.now(UTC)
+    skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    if skew > TOLERATED_SKEW_SECONDS:
+        detail = f"this machine and the database differ by {skew:.1f} s"
+        return Finding("clock", "warning", detail, "set both by NTP; leases are safe, times shown are not")
+    return Finding("clock", "ok", f"this machine and the database differ by less than {TOLERATED_SKEW_SECONDS:g} s")
+
+
+def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Locks and open receipts of orders that are over."""
+    for stale in snapshot.examined.locks:
+        taken = f"order {stale.order_id}, which does not run under epoch {stale.epoch}"
+        detail = f"workspace {stale.workspace_key} is locked by {taken}"
+        advice = f"the lock counts for nobody; {FIX_COMMAND} removes it"
+        yield Finding("lock", "warning", detail, advice, stale.order_id, fix="locks")
+    late = Counter(receipt.order_id for receipt in snapshot.examined.receipts)
+    for order_id, count in late.items():
+        detail = f"order {order_id} is final, and controls of it are still open: {count}"
+        yield Finding("receipt", "warning", detail, f"{FIX_COMMAND} settles them", order_id, fix="receipts")
+
+
+def unswept(snapshot: Snapshot) -> Iterator[Finding]:
+    """Whether there are unfinished orders, and no MCC and no drone sweeps any more."""
+    swept = snapshot.examined.swept_at
+    if swept is not None and snapshot.examined.orders and snapshot.age(swept) > UNSWEPT_SECONDS:
+        late = duration(snapshot.age(swept))
+        detail = f"nobody has swept for {late}: lost drones and times that come are noticed by nobody"
+        yield Finding("sweep", "warning", detail, "start an MCC or a drone: mcc up, mcc serve, or drone work")
+
+
+def health_findings(health: Health) -> Iterator[Finding]:
+    """No finding when the database is well."""
+    for problem in health.problems:
+        advice = "stop everything, keep a copy, and restore a backup (sqlite3 mcc.db .recover saves what can be read)"
+        yield Finding("database", "broken", f"the file is damaged: {problem}", advice)
+    if not health.checked:
+        detail = "the check of the file took too long and was given up"
+        yield Finding("database", "warning", detail, "mcc doctor --seconds 60 gives it longer")
+    yield from (_idle(idle) for idle in health.idle if idle.seconds > IDLE_SECONDS)
+
+
+def _idle(idle: IdleTransaction) -> Finding:
+    name = f"connection {idle.pid} ({idle.program or 'without a name'})"
+    detail = f"{name} has been idle in a transaction for {duration(idle.seconds)}"
+    if idle.blocks:
+        detail += f"; {idle.blocks} others wait for it"
+    advice = f"end it: SELECT pg_terminate_backend({idle.pid})"
+    return Finding("database", "broken" if idle.blocks else "warning", detail, advice)

@@ -1,0 +1,208 @@
+"""The examination of an installation: every check in its order, after the repairs that were asked for."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from mcc.dispatch.connection import DispatchUnavailable
+from mcc.doctor.database import check_database, leftovers, unswept
+from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
+from mcc.doctor.finding import SEVERITY, Finding, bounded
+from mcc.doctor.installation import START_DRONES, Installation
+from mcc.doctor.machine import (
+    check_data_dir,
+    check_disk,
+    check_git,
+    check_keys,
+    check_prices,
+    check_sandbox,
+    check_search,
+)
+from mcc.doctor.orders import ghosts, stuck
+from mcc.doctor.redis import RedisSeen
+from mcc.doctor.redis_findings import abandoned, canary_findings, redis_findings
+from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
+from mcc.doctor.snapshot import Snapshot, take_snapshot
+from mcc.local.errors import NoRedis, UnusableDirectory
+from mcc.local.presence import Presence, find_family
+from mcc.local.redis import RedisBinary, find_redis
+from mcc.settings import Settings
+from mcc.store.errors import StoreError
+from mcc.store.store import Store
+
+Check = Callable[[Installation], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """`repairs` were made before the checks; `unrepaired` says why none could be tried."""
+
+    findings: Sequence[Finding]
+    repairs: Sequence[Repair] = ()
+    unrepaired: str = ""
+
+    @property
+    def ok(self) -> bool:
+        failed = any(not repair.done for repair in self.repairs)
+        return not (failed or self.unrepaired or any(finding.state == "broken" for finding in self.findings))
+
+    def as_dict(self) -> dict[str, object]:
+        findings = [finding.as_dict() for finding in self.findings]
+        repairs = [repair.as_dict() for repair in self.repairs]
+        return {"ok": self.ok, "findings": findings, "repairs": repairs, "unrepaired": self.unrepaired}
+
+
+def examine(
+    settings: Settings,
+    environment: Mapping[str, str],
+    seconds: float,
+    *,
+    stuck_seconds: float | None = None,
+    fix: bool = False,
+) -> Examination:
+    """All findings, check by check; with `fix` after the repairs by rule."""
+    installation = Installation(settings, environment, _redis_url(settings), seconds, stuck_seconds)
+    repairs: Sequence[Repair] = ()
+    unrepaired = ""
+    try:
+        repairs = _repaired(installation) if fix else ()
+    except (StoreError, ValueError) as error:
+        unrepaired = str(error)
+    if repairs:
+        installation = replace(installation)
+    findings = [finding for what, check in CHECKS.items() for finding in findings_of(what, check, installation)]
+    return Examination(findings, repairs, unrepaired)
+
+
+def findings_of(what: str, check: Check, installation: Installation) -> list[Finding]:
+    """The findings of a check; a check that itself fails is a finding, so that the others are still made."""
+    try:
+        return list(check(installation))
+    except Exception as error:
+        return [Finding(what, "broken", f"could not be looked at: {type(error).__name__}: {error}", "report this")]
+
+
+def _redis_url(settings: Settings) -> str:
+    if settings.redis_url:
+        return settings.redis_url
+    try:
+        found = find_family(settings.data_dir)
+    except UnusableDirectory:
+        return ""
+    return found.redis_url if isinstance(found, Presence) else ""
+
+
+def _repaired(installation: Installation) -> Sequence[Repair]:
+    """Raises `StoreError`, and ValueError for an address of no database."""
+    with installation.store() as store:
+        snapshot = _snapshot(installation, store)
+        fixes = {finding.fix for finding in (*judge(snapshot), *check_redis(installation)) if finding.fix}
+        broker = None
+        if isinstance(installation.redis, RedisSeen):
+            queues, canaries = installation.settings.queues, _abandoned(installation)
+            broker = Broker(installation.redis_url, queues, canaries, installation.seconds)
+        return repair(fixes, snapshot, RepairContext(store, broker))
+
+
+def _snapshot(installation: Installation, store: Store) -> Snapshot:
+    return take_snapshot(store, installation.answering, installation.thresholds)
+
+
+def _abandoned(installation: Installation) -> Sequence[str]:
+    seen = installation.redis
+    return abandoned(seen.canaries, installation.answering) if isinstance(seen, RedisSeen) and seen.canaries else ()
+
+
+def check_redis(installation: Installation) -> Iterable[Finding]:
+    """Whether Redis answers, can be written and keeps its messages, and what lies in the queues."""
+    match installation.redis:
+        case None:
+            return [_redis_program()]
+        case DispatchUnavailable() as problem:
+            return [Finding("redis", "broken", str(problem), "orders still run, seconds later; start Redis")]
+        case seen:
+            found = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
+            well = not any(finding.what == "redis" for finding in found)
+            address = _without_password(installation.redis_url)
+            return [Finding("redis", "ok", f"answers at {address}, and can be written"), *found] if well else found
+
+
+def _redis_program() -> Finding:
+    try:
+        found = find_redis(None)
+    except NoRedis as error:
+        return Finding("redis", "broken", "none was found", str(error))
+    assert isinstance(found, RedisBinary)
+    return Finding("redis", "ok", f"{found.path} ({found.origin}) is there for mcc up; it does not run now")
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}").geturl() if parts.password else url
+
+
+def check_celery(installation: Installation) -> Iterable[Finding]:
+    """Which workers answer over the broker."""
+    match installation.nodes:
+        case None:
+            return [Finding("celery", "warning", "not asked: no Redis runs", "mcc up")]
+        case DispatchUnavailable() as problem:
+            return [Finding("celery", "broken", str(problem), "see redis above")]
+        case []:
+            detail = "no worker answers; drones that are up find orders in the database, seconds later"
+            return [Finding("celery", "warning", detail, START_DRONES)]
+        case nodes:
+            names = ", ".join(node.name for node in nodes)
+            tasks = sum(len(node.tasks) for node in nodes)
+            detail = f"{len(nodes)} answer on queues {', '.join(installation.settings.queues)}, {tasks} tasks: {names}"
+            return [Finding("celery", "ok", detail)]
+
+
+def check_orders(installation: Installation) -> Iterable[Finding]:
+    """What database, Celery and processes say of the same orders and drones, compared."""
+    try:
+        with installation.store() as store:
+            return judge(_snapshot(installation, store))
+    except (StoreError, ValueError) as error:
+        return [Finding("orders", "warning", f"not compared: {error}", "see database above")]
+
+
+def judge(snapshot: Snapshot) -> list[Finding]:
+    """One finding that counts the orders, then whatever does not agree, the worst first."""
+    found = [
+        *zombies(snapshot),
+        *ghosts(snapshot),
+        *unknown_workers(snapshot),
+        *unswept(snapshot),
+        *stuck(snapshot),
+        *silent(snapshot),
+        *refused_messages(snapshot),
+        *leftovers(snapshot),
+    ]
+    found.sort(key=lambda finding: -SEVERITY.index(finding.state))
+    return [_counted(snapshot, well=not found), *bounded(found)]
+
+
+def _counted(snapshot: Snapshot, *, well: bool) -> Finding:
+    counts = Counter(order.status.value for order in snapshot.examined.orders)
+    counted = ", ".join(f"{number} {status}" for status, number in counts.most_common()) or "none is unfinished"
+    more = "" if snapshot.examined.whole else "; there are more, these were looked at"
+    agreed = "; database, Celery and processes agree" if well and snapshot.nodes is not None else ""
+    return Finding("orders", "ok", f"{counted}{more}{agreed}")
+
+
+CHECKS: Mapping[str, Check] = {
+    "data dir": check_data_dir,
+    "disk": check_disk,
+    "database": check_database,
+    "redis": check_redis,
+    "celery": check_celery,
+    "orders": check_orders,
+    "sandbox": check_sandbox,
+    "git": check_git,
+    "search": check_search,
+    "keys": check_keys,
+    "prices": check_prices,
+}
+"""In the order in which their findings are shown."""

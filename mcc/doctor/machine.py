@@ -1,0 +1,171 @@
+"""Findings about this machine: data directory, disk, sandbox, git, search, keys of providers, prices."""
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mcc.configuration.private import NotPrivate, refuse_others
+from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
+from mcc.doctor.finding import Finding, State
+from mcc.doctor.installation import Installation
+from mcc.view import figures
+
+LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
+GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where the sandbox of a drone finds programs."""
+SANDBOX_TRIAL = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--", "true")
+
+
+def check_data_dir(installation: Installation) -> Iterable[Finding]:
+    directory = installation.settings.data_dir
+    if not directory.exists():
+        return [Finding("data dir", "ok", f"{directory} is not there yet; mcc up makes it")]
+    if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+        return [
+            Finding(
+                "data dir", "broken", f"{directory} cannot be written", "correct its permissions, or set MCC_DATA_DIR"
+            )
+        ]
+    try:
+        refuse_others(directory.stat(), directory)
+    except NotPrivate as problem:
+        detail = f"no client believes what is said of a service there: {problem}"
+        return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
+    open_ones = [
+        name for name in ("token", "family.json", "flower.auth", "mcc.db") if _others_may_read(directory / name)
+    ]
+    if open_ones and _others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
+        detail = f"others on this machine can read {', '.join(open_ones)} in {directory}"
+        return [Finding("data dir", "warning", detail, f"chmod 700 {directory}")]
+    return [Finding("data dir", "ok", f"{directory} can be written, and its secrets are yours alone")]
+
+
+def check_disk(installation: Installation) -> Iterable[Finding]:
+    """Free space of the data directory's disk, and of the disk of an SQLite file that lies elsewhere."""
+    wanted = [installation.settings.data_dir]
+    if (file := database_file(installation.settings.database_url)) is not None:
+        wanted.append(file.parent)
+    disks = {place.stat().st_dev: place for place in map(_existing, reversed(wanted))}
+    reserve = round(installation.settings.disk_reserve_mb * 1_000_000)
+    return [_space(place, shutil.disk_usage(place).free, reserve) for place in reversed(disks.values())]
+
+
+def database_file(url: str) -> Path | None:
+    """The file of an SQLite database; None for another one."""
+    path = url.partition("?")[0].removeprefix("sqlite:///")
+    return Path(path) if path != url.partition("?")[0] else None
+
+
+def _existing(place: Path) -> Path:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
+
+
+def _space(place: Path, free: int, reserve: int) -> Finding:
+    state: State = "ok"
+    advice = ""
+    if free < reserve:
+        state, advice = "broken", "make room: no order is taken, and those that run wait, until there is more than that"
+        return Finding("disk", state, f"{figures.bytes_(free)} free under {place}, less than the reserve", advice)
+    if free < TOO_LITTLE_BYTES:
+        state, advice = "broken", "make room: journals cannot be written without it"
+    elif free < LITTLE_BYTES:
+        state, advice = "warning", "make room soon"
+    return Finding("disk", state, f"{figures.bytes_(free)} free under {place}", advice)
+
+
+def check_sandbox(installation: Installation) -> Iterable[Finding]:
+    """Whether bubblewrap is installed and can make namespaces."""
+    program = shutil.which("bwrap")
+    if program is None:
+        detail = "bubblewrap is not installed: tools that run commands are off"
+        return [Finding("sandbox", "warning", detail, "install it (Debian and Ubuntu: apt-get install bubblewrap)")]
+    try:
+        tried = subprocess.run(
+            [program, *SANDBOX_TRIAL], capture_output=True, text=True, timeout=installation.seconds, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [Finding("sandbox", "warning", f"{program} does not work: {error}", "allow user namespaces")]
+    if tried.returncode:
+        detail = f"{program} cannot make a sandbox here: {tried.stderr.strip()}"
+        return [
+            Finding("sandbox", "warning", detail, "allow user namespaces; until then tools that run commands are off")
+        ]
+    return [Finding("sandbox", "ok", f"{program} works")]
+
+
+def check_git(installation: Installation, path: str = GIT_PATH) -> Iterable[Finding]:
+    if program := shutil.which("git", path=path):
+        return [Finding("git", "ok", f"{program} is there for the git tools, which run it in the sandbox")]
+    advice = "install it (Debian and Ubuntu: apt-get install git)"
+    return [Finding("git", "warning", f"git is not installed in {path}: the git tools are off", advice)]
+
+
+def check_search(installation: Installation) -> Iterable[Finding]:
+    if program := shutil.which("rg"):
+        return [Finding("search", "ok", f"{program} searches")]
+    advice = "install ripgrep (Debian and Ubuntu: apt-get install ripgrep)"
+    return [
+        Finding("search", "warning", "ripgrep is not installed: Python searches, with the same results, slower", advice)
+    ]
+
+
+def check_keys(installation: Installation) -> Iterator[Finding]:
+    """The names of missing keys; of a key's value only the presence is looked at."""
+    models, environment = _models(installation), installation.environment
+    wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
+    for name, key in wanted.items():
+        if not environment.get(key):
+            yield Finding(
+                "keys", "warning", f"model {name} needs {key}, which is not set", f"set {key} where the drone runs"
+            )
+    for name, key in wanted.items():
+        address = str(models[name].get("base_url", ""))
+        beside = environment.get(address_variable(key))
+        refused = not models[name].get("send_key_to_other_host") and address and refusal(key, address, beside)
+        if refused and environment.get(key):
+            yield Finding("keys", "warning", f"model {name} cannot be used: {refused}", "")
+    there = [key for key in dict.fromkeys((*KEY_NAMES, *wanted.values())) if environment.get(key)]
+    if there:
+        yield Finding("keys", "ok", f"set here: {', '.join(there)}")
+    elif not models:
+        detail = (
+            f"none of {', '.join(KEY_NAMES)} is set: a local Ollama is used when there is one, else the offline model"
+        )
+        yield Finding("keys", "ok", detail)
+
+
+def check_prices(installation: Installation) -> Iterator[Finding]:
+    """The configured models whose price is unknown."""
+    listed = find_spec("genai_prices") is not None
+    unknown = [name for name, model in _models(installation).items() if not _has_price(model, listed)]
+    for name in unknown:
+        advice = f"write [models.{name}.price] with input and output, in dollars per million tokens, into mcc.toml"
+        yield Finding(
+            "prices", "warning", f"the price of model {name} is not known: its cost is shown as unknown", advice
+        )
+    if not unknown:
+        source = "the list of genai-prices" if listed else "mcc.toml alone (the extra `cost` adds a list)"
+        yield Finding("prices", "ok", f"every configured model has one; prices come from {source}")
+
+
+def _has_price(model: Mapping[str, Any], listed: bool) -> bool:
+    """As drones price a model: the list of genai-prices counts only for a provider's own address."""
+    return (
+        bool(model.get("price")) or model.get("provider") in WITHOUT_NETWORK or (listed and not model.get("base_url"))
+    )
+
+
+def _models(installation: Installation) -> Mapping[str, Mapping[str, Any]]:
+    models = installation.settings.configuration.table("models")
+    return {name: model for name, model in models.items() if isinstance(model, dict)}
+
+
+def _others_may_read(path: Path, bits: int = stat.S_IRGRP | stat.S_IROTH) -> bool:
+    return path.exists() and bool(path.stat().st_mode & bits)

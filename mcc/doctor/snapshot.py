@@ -1,0 +1,196 @@
+"""The snapshot: what store, Celery and this machine's processes say at one moment, before any of it is judged."""
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import ControlApplied, Entry
+from mcc.contracts.open_calls import OpenCall, OpenCallTracker
+from mcc.contracts.status import OrderStatus
+from mcc.store.journal import Journal
+from mcc.store.store import Store
+from mcc.store.values import Examined, SeenDrone, SeenOrder
+
+ENTRIES = 2_000
+"""How many of an order's newest entries are read to find its open calls."""
+
+QUIET_ORDERS, QUIET_SECONDS = 50, 20.0
+"""Open calls are looked for in at most so many orders, the most silent first, each silent for at least so long."""
+
+PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
+EARLIER_SECONDS = 5.0
+"""A process starts before its drone registers; a process that started this much later has the pid by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Durations from which something counts as wrong.
+
+    `grace_seconds` allows for a sweep and two queries that never happen at one moment. `stuck_seconds` None: as long
+    as the order's own limits allow a call to take.
+    """
+
+    lease_seconds: float = 12.0
+    renew_seconds: float = 1.0
+    grace_seconds: float = 5.0
+    queued_seconds: float = 30.0
+    stuck_seconds: float | None = None
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """A heartbeat that is older is late."""
+        return max(4 * self.renew_seconds, 3.0)
+
+    @property
+    def lost_seconds(self) -> float:
+        """A drone that was last heard of longer ago should have been declared lost."""
+        return self.lease_seconds + self.grace_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """A message that a worker works on, since `seconds`; `order_id` None: its argument is not the id of an order."""
+
+    order_id: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Celery worker that answered. `pid` None: the answer did not say."""
+
+    name: str
+    pid: int | None
+    tasks: Sequence[RunningTask] = ()
+    queues: Sequence[str] = ()
+
+
+class ProcessState(StrEnum):
+    """What this machine knows of the process of a drone."""
+
+    RUNS = "runs"
+    STOPPED = "stopped"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """The open calls of a running order, oldest first, and whether the whole order is paused."""
+
+    calls: Sequence[OpenCall] = ()
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`nodes` None: Celery could not be asked. `known`: the orders that tasks name, by id. `open_calls`: by order id.
+
+    `processes`: the state of each incarnation's process, for incarnations of this host.
+    """
+
+    examined: Examined
+    thresholds: Thresholds = Thresholds()
+    nodes: Sequence[Node] | None = None
+    known: Mapping[str, SeenOrder] = field(default_factory=dict)
+    open_calls: Mapping[str, OpenCalls] = field(default_factory=dict)
+    processes: Mapping[str, ProcessState] = field(default_factory=dict)
+
+    def age(self, moment: datetime) -> float:
+        """Seconds from `moment` to the snapshot, by the store's clock."""
+        return (self.examined.now - moment).total_seconds()
+
+    def drone(self, incarnation: str | None) -> SeenDrone | None:
+        return next((one for one in self.examined.drones if one.incarnation == incarnation), None)
+
+    def process(self, drone: SeenDrone) -> ProcessState:
+        return self.processes.get(drone.incarnation, ProcessState.UNKNOWN)
+
+    def incarnations(self, node: Node) -> Sequence[SeenDrone]:
+        """The drones that the process behind `node` registered as."""
+        near = [drone for drone in self.examined.drones if _same_pid(node, drone) and _same_name(node, drone)]
+        return near or [drone for drone in self.examined.drones if node.pid is not None and node.pid == drone.pid]
+
+    def answers(self, drone: SeenDrone) -> bool:
+        """Whether the drone's process answered Celery."""
+        return any(drone in self.incarnations(node) for node in self.nodes or ())
+
+
+def _same_pid(node: Node, drone: SeenDrone) -> bool:
+    return node.pid is None or node.pid == drone.pid
+
+
+def _same_name(node: Node, drone: SeenDrone) -> bool:
+    """`drone work` calls its node NAME@drone, Celery's own command celery@HOST."""
+    name, _, host = node.name.partition("@")
+    return name == drone.name or (node.pid is not None and host.partition(".")[0] == drone.host.partition(".")[0])
+
+
+def take_snapshot(store: Store, nodes: Sequence[Node] | None, thresholds: Thresholds, *, host: str = "") -> Snapshot:
+    """`nodes` are asked before the store, so that the store's word is the newer one. `host` "": this machine.
+
+    Raises `StoreUnavailable`.
+    """
+    examined = store.examiner.look()
+    named = [task.order_id for node in nodes or () for task in node.tasks if task.order_id is not None]
+    least = min(thresholds.stuck_seconds or QUIET_SECONDS, QUIET_SECONDS)
+    return Snapshot(
+        examined=examined,
+        thresholds=thresholds,
+        nodes=nodes,
+        known=store.examiner.orders(named) if named else {},
+        open_calls={order.id: _open_calls(store.journal, order) for order in _quiet(examined, least)},
+        processes=processes_of(examined.drones, host or socket.gethostname()),
+    )
+
+
+def _quiet(examined: Examined, seconds: float) -> Sequence[SeenOrder]:
+    """The running orders without an entry for longer than `seconds`, the most silent first."""
+    running = [order for order in examined.orders if order.status is OrderStatus.RUNNING]
+    quiet = [order for order in running if (examined.now - order.last_entry_at).total_seconds() > seconds]
+    return sorted(quiet, key=lambda order: order.last_entry_at)[:QUIET_ORDERS]
+
+
+def _open_calls(journal: Journal, order: SeenOrder) -> OpenCalls:
+    return open_calls(journal.read(order.id, after=max(order.last_seq - ENTRIES, 0), limit=2 * ENTRIES))
+
+
+def open_calls(entries: Iterable[Entry]) -> OpenCalls:
+    """What is open after `entries`, which may begin in the middle of a journal."""
+    tracker, paused = OpenCallTracker(), False
+    for entry in entries:
+        tracker.add(entry)
+        fact, whole = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
+        if whole and isinstance(fact, ControlApplied) and fact.control in ("pause", "resume"):
+            paused = fact.control == "pause"
+    begun = (call for call in tracker.calls if call.begun)
+    return OpenCalls(tuple(sorted(begun, key=lambda call: call.since)), paused)
+
+
+def processes_of(drones: Iterable[SeenDrone], host: str, proc: Path = PROC) -> Mapping[str, ProcessState]:
+    """The state of each incarnation's process, for the drones of `host`."""
+    return {drone.incarnation: process_state(drone, proc) for drone in drones if drone.host == host}
+
+
+def process_state(drone: SeenDrone, proc: Path = PROC) -> ProcessState:
+    """By pid and start time; UNKNOWN where there is no /proc."""
+    if not (proc / "uptime").exists():
+        return ProcessState.UNKNOWN
+    try:
+        fields = (proc / str(drone.pid) / "stat").read_text().rpartition(")")[2].split()
+        uptime = float((proc / "uptime").read_text().split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        return ProcessState.GONE
+    except (OSError, ValueError, IndexError):
+        return ProcessState.UNKNOWN
+    started = time.time() - uptime + int(fields[19]) / TICKS
+    if fields[0] in ("Z", "X") or started > drone.started_at.timestamp() + EARLIER_SECONDS:
+        return ProcessState.GONE
+    return ProcessState.STOPPED if fields[0] in ("T", "t") else ProcessState.RUNS

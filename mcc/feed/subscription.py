@@ -1,0 +1,155 @@
+"""The subscription to Redis: one connection per process, whatever is watched, made again when it breaks."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, order_channel
+from mcc.dispatch.connection import client_url
+
+SILENT_SECONDS = 12.0
+LONGEST_WAIT_SECONDS = 2.0
+
+Connect = Callable[[], "Redis"]
+
+log = logging.getLogger(__name__)
+
+
+def connector(url: str) -> Connect:
+    """Clients for `url` that give up within 2 s; no retries, since a broken connection is made anew as a whole."""
+    address = client_url(url)
+    over_tcp = {} if address.startswith("unix:") else {"socket_keepalive": True}
+
+    def connect() -> "Redis":
+        return Redis.from_url(
+            address, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0), **over_tcp
+        )
+
+    return connect
+
+
+class Subscription:
+    """`connected` says whether hints can be heard at this moment. None of the callbacks may block.
+
+    `subscribed` is called with an order's id when its hints come from now on; earlier ones may have been missed.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        hint: Callable[[Hint], None],
+        delta: Callable[[Delta], None],
+        subscribed: Callable[[str], None],
+        *,
+        ping_seconds: float = 5.0,
+    ) -> None:
+        self.connected = False
+        self._connect = connect
+        self._hint = hint
+        self._delta = delta
+        self._subscribed = subscribed
+        self._ping_seconds = ping_seconds
+        self._watched: set[str] = set()
+        self._pubsub: PubSub | None = None
+        self._changes: set[asyncio.Task[None]] = set()
+
+    def watch(self, order_id: str) -> None:
+        self._watched.add(order_id)
+        if self.connected:
+            self._change(order_id, subscribe=True)
+
+    def leave(self, order_id: str) -> None:
+        self._watched.discard(order_id)
+        if self.connected:
+            self._change(order_id, subscribe=False)
+
+    async def run(self) -> None:
+        """Listen until cancelled; a broken or absent Redis is tried again, at first at once, later every 2 s."""
+        wait = 0.05
+        while True:
+            try:
+                await self._session()
+            except (RedisError, OSError, TimeoutError) as error:
+                if self.connected or wait < 0.1:
+                    log.warning("no hints from Redis (%s); the database is asked instead", error)
+            except Exception:
+                log.exception("listening to Redis broke; the database is asked until it is tried again")
+            wait = 0.05 if self.connected else min(wait * 2, LONGEST_WAIT_SECONDS)
+            self.connected = False
+            await asyncio.sleep(wait)
+
+    async def _session(self) -> None:
+        client = self._connect()
+        try:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe(STATUS_CHANNEL, *map(order_channel, self._watched))
+                self._pubsub = pubsub
+                await self._listen(pubsub)
+        finally:
+            self._pubsub = None
+            await client.aclose()
+
+    async def _listen(self, pubsub: PubSub) -> None:
+        heard = pinged = time.monotonic()
+        while True:
+            message = await pubsub.get_message(timeout=self._ping_seconds)
+            now = time.monotonic()
+            if message is not None:
+                heard = now
+                self._take(message)
+            if now - heard > SILENT_SECONDS:
+                raise TimeoutError(f"nothing heard for {SILENT_SECONDS:g} s")
+            if now - pinged >= self._ping_seconds:
+                pinged = now
+                await pubsub.ping()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        channel = _text(message["channel"])
+        match message["type"]:
+            case "subscribe" if channel == STATUS_CHANNEL:
+                self.connected = True
+                for order_id in self._watched:
+                    self._change(order_id, subscribe=True)
+            case "subscribe":
+                self._subscribed(channel.rpartition(":")[2])
+            case "message":
+                self._read(message["data"])
+
+    def _read(self, data: bytes) -> None:
+        """Pass a hint or a delta on; anything else is logged and dropped."""
+        try:
+            message = json.loads(data)
+            if message.get("type") == "delta":
+                self._delta(Delta.model_validate(message))
+            else:
+                self._hint(Hint.model_validate(message))
+        except (ValueError, AttributeError, ValidationError, RecursionError) as error:
+            log.warning("a message on Redis was not understood: %s", type(error).__name__)
+
+    def _change(self, order_id: str, *, subscribe: bool) -> None:
+        if self._pubsub is None:
+            return
+        change = self._pubsub.subscribe if subscribe else self._pubsub.unsubscribe
+        task = asyncio.create_task(self._send(change(order_channel(order_id))))
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+
+    async def _send(self, sending: Any) -> None:
+        try:
+            await sending
+        except (RedisError, OSError, TimeoutError):
+            log.debug("a subscription could not be sent; it is made again with the next connection")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")

@@ -1,0 +1,152 @@
+"""The data directory: made for its owner alone, closed to others where it was open, and Flower's login in it."""
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcc.configuration.private import make_private_directory
+from mcc.local.errors import UnusableDirectory
+from mcc.redaction import FLOWER_FILE
+
+FILES = (
+    "token",
+    "flower.auth",
+    "family.json",
+    "family.lock",
+    "mcc.toml",
+    "mcc.db",
+    "mcc.db-wal",
+    "mcc.db-shm",
+    "mcc.db-journal",
+)
+DIRECTORIES = ("logs", "run", "redis")
+"""What MCC makes in a data directory; anything else there is left alone."""
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+DEEPEST = 6
+FLOWER_USER = "mcc"
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
+    try:
+        make_private_directory(directory)
+        probe = directory / f".probe-{os.getpid()}"
+        probe.touch(0o600)
+        probe.unlink()
+    except OSError as error:
+        raise UnusableDirectory(
+            f"The data directory {directory} cannot be written ({error.strerror}): "
+            "correct its permissions, or name another one with --data-dir or MCC_DATA_DIR."
+        ) from error
+
+
+def make_private(data_dir: Path) -> Sequence[str]:
+    """Take the rights of others away from `data_dir` and from MCC's files in it.
+
+    Answers sentences about what was open and what stays open: symlinks are not followed, files of another user are
+    left alone.
+    """
+    notes: list[str] = []
+    with _directory(None, data_dir) as descriptor:
+        if _closed(descriptor, ".", data_dir, notes):
+            notes.append(f"{data_dir} was open to others; now it is yours alone.")
+        for name in (*FILES, *DIRECTORIES):
+            _close_below(descriptor, name, data_dir / name, notes, DEEPEST if name in DIRECTORIES else 0)
+    return notes
+
+
+def _close_below(parent: int, name: str, path: Path, notes: list[str], depth: int) -> None:
+    _closed(parent, name, path, notes)
+    if not depth or not stat.S_ISDIR(_found(parent, name)):
+        return
+    try:
+        with _directory(parent, path) as directory:
+            for inside in os.listdir(directory):
+                _close_below(directory, inside, path / inside, notes, depth - 1)
+    except OSError as error:
+        notes.append(f"{path} could not be looked into: {error.strerror}.")
+
+
+def _found(parent: int, name: str) -> int:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except OSError:
+        return 0
+
+
+def _closed(parent: int, name: str, path: Path, notes: list[str]) -> bool:
+    """Close `path` to others; whether it was open."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            notes.append(f"{path} is a symlink, so what it leads to is left as it is.")
+        elif found.st_mode & OTHERS and found.st_uid != os.geteuid():
+            notes.append(f"{path} is open to others and belongs to another user (uid {found.st_uid}): left as it is.")
+        elif found.st_mode & OTHERS:
+            _close(parent, name, found)
+            return True
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        notes.append(f"{path} is open to others, and that cannot be changed: {error.strerror}.")
+    return False
+
+
+def _close(parent: int, name: str, found: os.stat_result) -> None:
+    """Change the mode of the very file that was `found`; by name, a symlink could be followed.
+
+    O_PATH, because closing any other descriptor of an SQLite file would give up this process's locks on that file.
+    """
+    if sys.platform != "linux":
+        os.chmod(name, stat.S_IMODE(found.st_mode) & ~OTHERS, dir_fd=parent, follow_symlinks=False)
+        return
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        now = os.fstat(descriptor)
+        if (now.st_dev, now.st_ino) == (found.st_dev, found.st_ino):
+            os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(now.st_mode) & ~OTHERS)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _directory(parent: int | None, path: Path) -> Iterator[int]:
+    """The descriptor of a directory; below a `parent`, a symlink is not followed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    opened = os.open(path, flags) if parent is None else os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def flower_login(data_dir: Path) -> str:
+    """`user:password` of Flower; made (0600) when there is none. Two processes that make one end with the same."""
+    path = data_dir / FLOWER_FILE
+    if found := _text_of(path):
+        return found
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{FLOWER_USER}:{secrets.token_urlsafe(24)}\n")
+    try:
+        if path.exists():
+            path.unlink()
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+    return _text_of(path)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,84 @@
+"""The audit: notes of what was done about orders beside their journals."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.audit import AuditNote
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.shape import JsonObject, to_json
+from mcc.store.clock import micros, moment
+from mcc.store.engine import Database
+from mcc.store.errors import BadEntry
+from mcc.store.tables import AUDIT
+from mcc.store.texts import parsed
+
+_ADD = sa.insert(AUDIT)
+_OF_ORDER = sa.select(AUDIT).where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)
+_NEWEST = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"))
+
+
+class Audit:
+    """What was done about orders beside their journals. Notes are added, never changed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, kind: str, *, principal: str, order_id: str | None = None, detail: JsonObject) -> str:
+        """Answers the note's id. Raises `BadEntry` for a detail that is not JSON."""
+        at = self._database.clock.now()
+        return self._database.write(
+            lambda connection: add_note(connection, at, kind, principal=principal, order_id=order_id, detail=detail)
+        )
+
+    def of_order(self, order_id: str) -> Sequence[AuditNote]:
+        """Oldest first."""
+        if "\0" in order_id:
+            return ()
+        return self._database.read(
+            lambda connection: [_note(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id})]
+        )
+
+    def list(self, limit: int = 50) -> Sequence[AuditNote]:
+        """Newest first."""
+        return self._database.read(
+            lambda connection: [_note(row) for row in connection.execute(_NEWEST, {"most": limit})]
+        )
+
+
+def add_note(
+    connection: Connection, at: datetime, kind: str, *, principal: str, order_id: str | None, detail: JsonObject
+) -> str:
+    """Add a note in the transaction of what the note is about; answers the id of the note."""
+    note_id = fresh_id()
+    row = {
+        "id": note_id,
+        "at": micros(at),
+        "principal": principal,
+        "kind": kind,
+        "order_id": order_id,
+        "detail_json": _document(kind, detail),
+    }
+    connection.execute(_ADD, row)
+    return note_id
+
+
+def _document(kind: str, detail: JsonObject) -> str:
+    try:
+        return to_json(detail).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"the detail of this {kind} cannot be written as JSON: {error}") from error
+
+
+def _note(row: sa.Row[tuple[object, ...]]) -> AuditNote:
+    known = row._mapping
+    return AuditNote(
+        id=known["id"],
+        at=moment(known["at"]),
+        principal=known["principal"],
+        kind=known["kind"],
+        order_id=known["order_id"],
+        detail=parsed(known["detail_json"]),
+    )

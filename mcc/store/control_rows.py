@@ -1,0 +1,106 @@
+"""The rows of controls: read, added and settled inside a transaction."""
+
+import json
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, ControlKind, SteerMode
+from mcc.contracts.journal import ControlApplied, Draft, Entry
+from mcc.store.clock import micros, moment, moment_or_none
+from mcc.store.rows import State, text_json, text_of
+from mcc.store.tables import CONTROLS, STATE
+
+IS_OPEN = sa.and_(CONTROLS.c.applied_seq.is_(None), CONTROLS.c.refused_json.is_(None))
+_OF_ORDER = sa.select(CONTROLS).where(CONTROLS.c.order_id == sa.bindparam("wanted")).order_by(CONTROLS.c.number)
+_APPLIED = (
+    sa.update(CONTROLS)
+    .where(CONTROLS.c.order_id == sa.bindparam("of"), IS_OPEN)
+    .values(
+        applied_at=sa.bindparam("at"),
+        applied_seq=sa.bindparam("seq"),
+        delivered_at=sa.func.coalesce(CONTROLS.c.delivered_at, sa.bindparam("at")),
+    )
+)
+_APPLY = _APPLIED.where(CONTROLS.c.id == sa.bindparam("wanted"))
+_CANCEL = _APPLIED.where(CONTROLS.c.kind == ControlKind.CANCEL.value, CONTROLS.c.record_id.is_(None))
+_REFUSE = (
+    sa.update(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"), IS_OPEN).values(refused_json=sa.bindparam("why"))
+)
+_REFUSE_ALL = (
+    sa.update(CONTROLS)
+    .where(CONTROLS.c.order_id == sa.bindparam("wanted"), IS_OPEN)
+    .values(refused_json=sa.bindparam("why"))
+)
+_NUMBER = sa.update(STATE).where(STATE.c.order_id == sa.bindparam("wanted")).values(control_seq=sa.bindparam("number"))
+_ADD = sa.insert(CONTROLS)
+
+
+def control_of(row: sa.RowMapping) -> Control:
+    return Control(
+        id=row["id"],
+        order_id=row["order_id"],
+        number=row["number"],
+        kind=ControlKind(row["kind"]),
+        record_id=row["record_id"],
+        message=text_of(row["message_json"]),
+        reason=text_of(row["reason_json"]),
+        mode=SteerMode(row["mode"] or SteerMode.INJECT) if row["kind"] == ControlKind.STEER else None,
+        remove_tools=tuple(json.loads(row["remove_tools_json"] or "[]")),
+        requested_at=moment(row["requested_at"]),
+        delivered_at=moment_or_none(row["delivered_at"]),
+        applied_at=moment_or_none(row["applied_at"]),
+        applied_seq=row["applied_seq"],
+        refused=text_of(row["refused_json"]),
+    )
+
+
+def controls_of(connection: Connection, order_id: str) -> list[Control]:
+    return [control_of(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id}).mappings()]
+
+
+def add_control(connection: Connection, state: State, control: Control, principal: str) -> None:
+    """Under the order's lock: the row, and the order's `control_seq` is its number."""
+    row = {
+        "id": control.id,
+        "order_id": state.order_id,
+        "number": control.number,
+        "kind": control.kind.value,
+        "record_id": control.record_id,
+        "message_json": text_json(control.message),
+        "reason_json": text_json(control.reason),
+        "mode": control.mode.value if control.mode else None,
+        "remove_tools_json": json.dumps(control.remove_tools) if control.remove_tools else None,
+        "principal": principal,
+        "requested_at": micros(control.requested_at),
+        "refused_json": text_json(control.refused),
+    }
+    connection.execute(_ADD, row)
+    connection.execute(_NUMBER, {"wanted": state.order_id, "number": control.number})
+
+
+def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+    """Settle the receipts of the controls that these entries (with their numbers) apply."""
+    rows = [
+        {"wanted": entry.data.control_id, "of": order_id, "at": micros(entry.at), "seq": seq}
+        for seq, entry in numbered
+        if isinstance(entry.data, ControlApplied)
+    ]
+    if rows:
+        connection.execute(_APPLY, rows)
+
+
+def settle_refused(connection: Connection, control_id: str, why: str) -> bool:
+    """Refuse a control; False when the control was not open (any more)."""
+    return connection.execute(_REFUSE, {"wanted": control_id, "why": text_json(why)}).rowcount == 1
+
+
+def settle_all(connection: Connection, order_id: str, why: str) -> None:
+    """Refuse every control of the order that is still open."""
+    connection.execute(_REFUSE_ALL, {"wanted": order_id, "why": text_json(why)})
+
+
+def settle_cancels(connection: Connection, order_id: str, at: int, seq: int) -> None:
+    """The order was cancelled at entry `seq`, so every open cancel of the whole order has been applied."""
+    connection.execute(_CANCEL, {"of": order_id, "at": at, "seq": seq})

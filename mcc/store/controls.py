@@ -1,0 +1,141 @@
+"""Controls: requested under the lock of their order, delivered, refused."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.status import FINAL, sources_of
+from mcc.store.claims import resume
+from mcc.store.clock import micros
+from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, settle_refused
+from mcc.store.endings import end_by_store, may_end
+from mcc.store.engine import Database
+from mcc.store.errors import OrderIsFinal
+from mcc.store.lists import among
+from mcc.store.orders import known, unknown_order
+from mcc.store.rows import State, entries_after, is_held, lock
+from mcc.store.tables import CONTROLS
+from mcc.store.transitions import (
+    Effect,
+    accepted_by,
+    cancelled_by,
+    effect_of,
+    final_sentence,
+    new_control,
+    said_by,
+    why_refused,
+)
+
+_OPEN = (
+    sa.select(CONTROLS)
+    .where(among(CONTROLS.c.order_id, "ids"), IS_OPEN)
+    .order_by(CONTROLS.c.order_id, CONTROLS.c.number)
+)
+_DELIVER = (
+    sa.update(CONTROLS)
+    .where(among(CONTROLS.c.id, "ids"), CONTROLS.c.delivered_at.is_(None))
+    .values(delivered_at=sa.bindparam("at"))
+)
+_ONE = sa.select(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"))
+_NOT_RUN = sources_of("cancel_queued", "cancel_waiting")
+
+
+class Controls:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def request(self, order_id: str, kind: ControlKind, asked: NewControl, *, principal: str) -> Control:
+        """A row and `control_seq` + 1 under the order's lock.
+
+        Of an order that no drone runs: a cancel ends it at once, a resume or the cancel of one agent lets a waiting one
+        go on, and what only its agents can do stays open for the next holder (of one that was never claimed, what is
+        asked of a single agent is refused). Raises `UnknownOrder`, `OrderIsFinal`.
+        """
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+        return self._database.write(lambda connection: _request(connection, order_id, kind, asked, principal, at))
+
+    def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
+        """Open controls of these orders (id -> highest control number seen); marks them delivered."""
+        if not held:
+            return []
+        found = self._database.read(lambda connection: _open(connection, held))
+        new = [control.id for control in found if control.delivered_at is None]
+        if not new:
+            return found
+        at = self._database.clock.now()
+        marked = {"ids": new, "at": micros(at)}
+        self._database.write(lambda connection: connection.execute(_DELIVER, marked), repeatable=True)
+        return [one.model_copy(update={"delivered_at": one.delivered_at or at}) for one in found]
+
+    def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
+        """Close an open receipt with why; answers whether it was open.
+
+        `epoch`: only while its order runs under this epoch, so that no former holder speaks for the present one.
+        """
+        if not is_identifier(control_id):
+            return False
+        return self._database.write(partial(_refuse, control_id=control_id, why=why, epoch=epoch), repeatable=True)
+
+    def of_order(self, order_id: str) -> Sequence[Control]:
+        """Raises `UnknownOrder`."""
+
+        def controls(connection: Connection) -> Sequence[Control]:
+            known(connection, order_id)
+            return controls_of(connection, order_id)
+
+        return self._database.read(controls)
+
+
+def _open(connection: Connection, held: Mapping[str, int]) -> list[Control]:
+    rows = connection.execute(_OPEN, {"ids": list(held)}).mappings()
+    return [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
+
+
+def _request(
+    connection: Connection, order_id: str, kind: ControlKind, asked: NewControl, principal: str, at: datetime
+) -> Control:
+    state = lock(connection, order_id)
+    if state is None:
+        raise unknown_order(order_id)
+    if state.status in FINAL:
+        raise OrderIsFinal(final_sentence(order_id, state.status))
+    control = new_control(order_id, state.control_seq + 1, kind, asked, at)
+    effect = _effect(connection, state, control)
+    add_control(connection, state, control.model_copy(update={"refused": why_refused(effect)}), principal)
+    if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
+        _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
+    row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
+    return control_of(row)
+
+
+def _effect(connection: Connection, state: State, control: Control) -> Effect:
+    if state.status not in _NOT_RUN:
+        return Effect.STAYS
+    before = controls_of(connection, state.order_id) if state.control_seq else []
+    endable = may_end(connection, state)
+    return effect_of(control, state.status, state.reason, attempt=state.attempt, before=before, endable=endable)
+
+
+def _act_at_once(connection: Connection, state: State, control: Control, effect: Effect, at: datetime) -> None:
+    if effect is Effect.ENDS:
+        end_by_store(connection, state, cancelled_by(control), at)
+    else:
+        done = control if effect is Effect.RESUMES else None
+        (last,) = entries_after(connection, state.order_id, state.last_seq - 1)
+        resume(connection, state, at, said_by(control), done, workspace_key=accepted_by(control, last.data))
+
+
+def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None) -> bool:
+    if epoch is not None:
+        order_id = connection.execute(_ONE, {"wanted": control_id}).mappings().one_or_none()
+        state = lock(connection, order_id["order_id"]) if order_id else None
+        if state is None or not is_held(state, epoch):
+            return False
+    return settle_refused(connection, control_id, why)

@@ -1,0 +1,125 @@
+"""The end of an order inside a transaction: outcome, record tree and last entries."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Draft
+from mcc.contracts.order import Outcome
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.shape import to_json
+from mcc.contracts.status import OrderStatus
+from mcc.store.clock import micros
+from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
+from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, spent_so_far, write
+from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
+from mcc.store.texts import cut, digests, whole
+from mcc.store.transitions import ENDED, Verdict, ended_by_store, ended_unread
+
+_OUTCOME = (
+    sa.update(ORDERS)
+    .where(ORDERS.c.id == sa.bindparam("wanted"))
+    .values(outcome_json=sa.bindparam("outcome"), finished_at=sa.bindparam("finished"))
+)
+IS_ENDABLE = sa.or_(
+    STATE.c.journal_version.in_(READABLE_VERSIONS),
+    ~sa.select(JOURNAL.c.seq).where(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.record_id.is_not(None)).exists(),
+)
+"""The journal of the order can be read by this version, or no agent has written in it: nothing open is overlooked."""
+
+_MAY_END = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"), IS_ENDABLE)
+_STORED = sa.select(RECORDS).where(RECORDS.c.order_id == sa.bindparam("wanted")).order_by(RECORDS.c.position)
+_ADD_RECORD = sa.insert(RECORDS)
+
+
+def may_end(connection: Connection, state: State) -> bool:
+    """Whether the store may end this order; if not, a service or drone of a later version does. See `IS_ENDABLE`."""
+    if state.journal_version in READABLE_VERSIONS:
+        return True
+    return connection.execute(_MAY_END, {"wanted": state.order_id}).first() is not None
+
+
+def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
+    """End an order that no drone runs: close what is open, raise the epoch, keep what there is of its record."""
+    fold = folded(connection, state)
+    if fold is None:
+        drafts, outcome = ended_unread(verdict, spent_so_far(connection, state.order_id), at)
+        return end(connection, state, drafts, outcome, None, epoch=state.epoch + 1)
+    drafts, outcome = ended_by_store(fold, state.last_seq, verdict, at)
+    return end(connection, state, drafts, outcome, fold.record(), epoch=state.epoch + 1)
+
+
+def end(
+    connection: Connection,
+    state: State,
+    drafts: Sequence[Draft],
+    outcome: Outcome,
+    record: ChatRecord | None,
+    *,
+    epoch: int,
+) -> State:
+    """`drafts` may close what agents left open, in the shapes of today."""
+    at = drafts[-1].at
+    ended = write(
+        connection,
+        state,
+        drafts,
+        status=outcome.status,
+        reason=reason_of(outcome.reason),
+        epoch=epoch,
+        journal_version=max(state.journal_version, JOURNAL_VERSION),
+        claim_token=None,
+        waits_until=None,
+    )
+    finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
+    connection.execute(_OUTCOME, finished)
+    if record is not None:
+        _keep_record(connection, record, micros(at))
+    if state.control_seq:
+        settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
+        if outcome.status is OrderStatus.CANCELLED:
+            settle_cancels(connection, state.order_id, micros(at), ended.last_seq)
+        settle_all(connection, state.order_id, ENDED)
+    return ended
+
+
+def _keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
+    blobs: dict[str, str] = {}
+    rows = []
+    for position, node in enumerate(_tree(record)):
+        document, large = cut(to_json(node.model_copy(update={"subagent_history": ()})), blobs)
+        rows.append(
+            {
+                "order_id": record.order_id,
+                "position": position,
+                "record_id": node.id,
+                "parent_id": node.parent_id,
+                "record_json": document,
+                "large_json": large,
+            }
+        )
+    keep_blobs(connection, blobs, at)
+    connection.execute(_ADD_RECORD, rows)
+
+
+def _tree(record: ChatRecord) -> Iterator[ChatRecord]:
+    yield record
+    for child in record.subagent_history:
+        yield from _tree(child)
+
+
+def stored_record(connection: Connection, order_id: str) -> ChatRecord | None:
+    """The tree again, from one row per record: children stand after their parent, in their order."""
+    rows = connection.execute(_STORED, {"wanted": order_id}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    children: dict[str, list[ChatRecord]] = {}
+    made: ChatRecord | None = None
+    for row in reversed(rows):
+        node = ChatRecord.model_validate(whole(row.record_json, row.large_json, blobs))
+        below = tuple(reversed(children.get(row.record_id, [])))
+        made = node.model_copy(update={"subagent_history": below})
+        if row.position > 0:
+            children.setdefault(row.parent_id, []).append(made)
+    return made

@@ -1,0 +1,275 @@
+"""Looking a database over: rows joined into facts, and the two small repairs of what was left behind."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.drones import Registration
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.limits import Limits
+from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
+from mcc.store.clock import moment, moment_or_none
+from mcc.store.control_rows import IS_OPEN, settle_all
+from mcc.store.engine import Database, DatabaseTime
+from mcc.store.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
+from mcc.store.lists import among
+from mcc.store.rows import lock
+from mcc.store.tables import CONTROLS, DRONES, JOURNAL, ORDERS, STATE, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.texts import parsed
+from mcc.store.transitions import ENDED
+from mcc.store.values import DOCTOR, Examined, Health, IdleTransaction, LateReceipt, SeenDrone, SeenOrder, StaleLock
+from mcc.store.views import HELD, has_status, is_claimable
+
+AT_ONCE = 500
+"""Ids in one query."""
+
+LEFTOVERS = 1_000
+"""Stale locks, and late receipts, that one look tells of."""
+
+CHECK_STEPS = 10_000
+"""SQLite is asked to go on with its check after so many steps of its machine."""
+
+_HELD_NOW = sa.and_(
+    STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
+    STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
+    STATE.c.status == OrderStatus.RUNNING.value,
+)
+_STALE = ~sa.select(STATE.c.order_id).where(_HELD_NOW).exists()
+_LOCKS = sa.select(WORKSPACE_LOCKS).where(_STALE).order_by(WORKSPACE_LOCKS.c.order_id).limit(LEFTOVERS)
+_UNLOCK = sa.delete(WORKSPACE_LOCKS).where(
+    WORKSPACE_LOCKS.c.workspace_key == sa.bindparam("key"),
+    WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"),
+    WORKSPACE_LOCKS.c.epoch == sa.bindparam("under"),
+    _STALE,
+)
+_RECEIPTS = (
+    sa.select(CONTROLS.c.id, CONTROLS.c.order_id, CONTROLS.c.kind)
+    .join(STATE, STATE.c.order_id == CONTROLS.c.order_id)
+    .where(IS_OPEN, has_status(STATE.c.status, FINAL))
+    .order_by(CONTROLS.c.order_id, CONTROLS.c.number)
+    .limit(LEFTOVERS)
+)
+_OPEN = sa.select(CONTROLS.c.id).where(CONTROLS.c.order_id == sa.bindparam("of"), IS_OPEN)
+_UNFINISHED = (
+    sa.select(STATE.c.order_id)
+    .where(has_status(STATE.c.status, UNFINISHED))
+    .order_by(sa.case((has_status(STATE.c.status, HELD), 0), else_=1), STATE.c.order_id)
+    .limit(sa.bindparam("most"))
+)
+_BEATEN = sa.select(sa.func.max(SWEEPERS.c.beat_at)).where(SWEEPERS.c.name != DOCTOR)
+_IDLE = sa.text(
+    "SELECT pid, application_name AS program, extract(epoch FROM clock_timestamp() - state_change) AS seconds,"
+    " (SELECT count(*) FROM pg_stat_activity waiting"
+    "  WHERE waiting.wait_event_type = 'Lock' AND holder.pid = ANY(pg_blocking_pids(waiting.pid))) AS blocks"
+    " FROM pg_stat_activity holder WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " AND state LIKE 'idle in transaction%' ORDER BY seconds DESC LIMIT 100"
+)
+
+
+class Examiner:
+    """Looks the store over and changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        time = database.time
+        self._now = sa.select(time.now)
+        self._orders = _orders(time)
+        named = sa.select(STATE.c.incarnation).where(
+            has_status(STATE.c.status, UNFINISHED), STATE.c.incarnation.is_not(None)
+        )
+        self._drones = (
+            sa.select(DRONES, in_time(time).label("in_time"))
+            .where(
+                sa.or_(
+                    DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+                    DRONES.c.state == LIVE,
+                    DRONES.c.incarnation.in_(named),
+                )
+            )
+            .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+        )
+
+    def look(self, *, limit: int = 1_000) -> Examined:
+        """Drones, at most `limit` unfinished orders, and what was left behind; each statement sees its own moment."""
+        return self._database.read(lambda connection: self._look(connection, limit))
+
+    def orders(self, order_ids: Sequence[str]) -> Mapping[str, SeenOrder]:
+        """The known ones of these, final ones as well."""
+        asked = [order_id for order_id in dict.fromkeys(order_ids) if is_identifier(order_id)]
+        return self._database.read(lambda connection: {one.id: one for one in self._seen(connection, asked)})
+
+    def health(self, *, seconds: float) -> Health:
+        """The database itself; its own check of a file is given up after `seconds`."""
+        if self._database.dialect == "sqlite":
+            return self._database.read(lambda connection: _quick_check(connection, seconds))
+        rows = self._database.read(lambda connection: connection.execute(_IDLE).all())
+        return Health(idle=[IdleTransaction(row.pid, row.program, float(row.seconds), row.blocks) for row in rows])
+
+    def _look(self, connection: Connection, limit: int) -> Examined:
+        ids = connection.execute(_UNFINISHED, {"most": limit + 1}).scalars().all()
+        orders = [one for one in self._seen(connection, ids[:limit]) if one.status in UNFINISHED]
+        drones = [_drone(row) for row in connection.execute(self._drones).mappings()]
+        locks = [
+            StaleLock(row.workspace_key, row.order_id, row.epoch, row.exclusive) for row in connection.execute(_LOCKS)
+        ]
+        receipts = [LateReceipt(row.id, row.order_id, row.kind) for row in connection.execute(_RECEIPTS)]
+        beaten = connection.execute(_BEATEN).scalar()
+        return Examined(
+            now=moment(connection.execute(self._now).scalar_one()),
+            drones=drones,
+            orders=orders,
+            whole=len(ids) <= limit,
+            locks=locks,
+            receipts=receipts,
+            swept_at=None if beaten is None else moment(beaten),
+        )
+
+    def _seen(self, connection: Connection, order_ids: Sequence[str]) -> Iterator[SeenOrder]:
+        """In the order of `order_ids`."""
+        for start in range(0, len(order_ids), AT_ONCE):
+            asked = order_ids[start : start + AT_ONCE]
+            rows = {row["order_id"]: row for row in connection.execute(self._orders, {"ids": asked}).mappings()}
+            yield from (_order(rows[order_id]) for order_id in asked if order_id in rows)
+
+
+class Mender:
+    """Clears away what was left behind; what an order uses that runs is never touched."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def unlock(self, stale: StaleLock) -> bool:
+        """False: there was nothing to do any more."""
+        row = {"key": stale.workspace_key, "of": stale.order_id, "under": stale.epoch}
+
+        def work(connection: Connection) -> bool:
+            lock(connection, stale.order_id)
+            return connection.execute(_UNLOCK, row).rowcount == 1
+
+        return self._database.write(work)
+
+    def settle(self, order_id: str) -> int:
+        """Refuse the controls that are open although the order is final; answers how many."""
+
+        def work(connection: Connection) -> int:
+            state = lock(connection, order_id)
+            if state is None or state.status not in FINAL:
+                return 0
+            late = connection.execute(_OPEN, {"of": order_id}).all()
+            settle_all(connection, order_id, ENDED)
+            return len(late)
+
+        return self._database.write(work) if is_identifier(order_id) else 0
+
+
+def _orders(time: DatabaseTime) -> sa.Select[Any]:
+    """What is seen of the orders `ids`."""
+    newest = JOURNAL.alias("newest")
+    moved, earlier = JOURNAL.alias("moved"), STATE.alias("before")
+    moved_at = (
+        sa.select(moved.c.at)
+        .where(moved.c.order_id == STATE.c.order_id, moved.c.kind.like("order.%"))
+        .order_by(moved.c.seq.desc())
+        .limit(1)
+        .correlate(STATE)
+        .scalar_subquery()
+    )
+    blocking = (
+        sa.select(earlier.c.order_id)
+        .where(
+            earlier.c.session_id == STATE.c.session_id,
+            earlier.c.session_seq < STATE.c.session_seq,
+            has_status(earlier.c.status, UNFINISHED),
+        )
+        .order_by(earlier.c.session_seq)
+        .limit(1)
+        .correlate(STATE)
+        .scalar_subquery()
+    )
+    last = sa.and_(newest.c.order_id == STATE.c.order_id, newest.c.seq == STATE.c.last_seq)
+    return (
+        sa.select(
+            STATE,
+            ORDERS.c.spec_json,
+            ORDERS.c.created_at,
+            newest.c.at.label("last_at"),
+            moved_at.label("moved_at"),
+            blocking.label("blocked_by"),
+            is_claimable(time).label("claimable"),
+        )
+        .select_from(STATE.join(ORDERS, ORDERS.c.id == STATE.c.order_id).outerjoin(newest, last))
+        .where(among(STATE.c.order_id, "ids"))
+    )
+
+
+def _order(row: sa.RowMapping) -> SeenOrder:
+    status = OrderStatus(row["status"])
+    return SeenOrder(
+        id=row["order_id"],
+        session_id=row["session_id"],
+        queue=row["queue"],
+        priority=row["priority"],
+        status=status,
+        reason=row["reason"],
+        epoch=row["epoch"],
+        incarnation=row["incarnation"] if status is OrderStatus.RUNNING else None,
+        last_seq=row["last_seq"],
+        not_before=moment_or_none(row["not_before"]),
+        expires_at=moment_or_none(row["expires_at"]) if row["attempt"] == 0 else None,
+        waits_until=moment_or_none(row["waits_until"]),
+        moved_at=moment(row["moved_at"] or row["created_at"]),
+        last_entry_at=moment(row["last_at"] or row["created_at"]),
+        claimable=bool(row["claimable"]),
+        blocked_by=row["blocked_by"] if status is OrderStatus.QUEUED else None,
+        limits=Limits.model_validate(parsed(row["spec_json"]).get("limits") or {}),
+    )
+
+
+def _drone(row: sa.RowMapping) -> SeenDrone:
+    said = Registration.model_validate(parsed(row["registration_json"]))
+    return SeenDrone(
+        incarnation=said.incarnation,
+        name=said.name,
+        host=said.host,
+        pid=said.pid,
+        queues=said.queues,
+        slots=said.slots,
+        active=row["active"],
+        draining=bool(row["draining"]),
+        state=row["state"],
+        in_time=bool(row["in_time"]),
+        started_at=moment(row["started_at"]),
+        heartbeat_at=moment(row["heartbeat_at"]),
+        counters=counters_of(row),
+    )
+
+
+def _quick_check(connection: Connection, seconds: float) -> Health:
+    with _hurried(connection, seconds) as raw:
+        try:
+            told = [str(row[0]) for row in raw.execute("PRAGMA quick_check(20)")]
+        except sqlite3.OperationalError as error:
+            if "interrupted" in str(error):
+                return Health(checked=False)
+            raise
+        except sqlite3.DatabaseError as error:
+            return Health(problems=[str(error)])
+    return Health(problems=[line for line in told if line != "ok"])
+
+
+@contextmanager
+def _hurried(connection: Connection, seconds: float) -> Iterator[sqlite3.Connection]:
+    """The connection below, which gives up what takes longer than `seconds`."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    until = time.monotonic() + seconds
+    raw.set_progress_handler(lambda: time.monotonic() > until, CHECK_STEPS)
+    try:
+        yield raw
+    finally:
+        raw.set_progress_handler(None, 0)

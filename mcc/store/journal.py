@@ -1,0 +1,233 @@
+"""The journal: batches of many orders in one transaction, each fenced by the row of its order."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import Entry
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.usage import Usage
+from mcc.store.clock import micros
+from mcc.store.control_rows import settle_applied
+from mcc.store.engine import Database
+from mcc.store.errors import BadEntry
+from mcc.store.lists import among
+from mcc.store.orders import known, unknown_order
+from mcc.store.rows import (
+    ENTRY_COLUMNS,
+    USAGE,
+    entries_after,
+    entry_row,
+    keep_blobs,
+    kept_blobs,
+    outlined_after,
+    spent_in,
+    texts_at,
+)
+from mcc.store.tables import STATE
+from mcc.store.texts import Outline, TextPlace, text_digest
+from mcc.store.values import Appended, Batch, Reached
+
+_BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"}
+_BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
+_ENTRY = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
+
+
+def _postgres_rows(columns: Mapping[str, str]) -> str:
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"SELECT * FROM json_to_recordset(%s::json) AS t({typed})"
+
+
+def _sqlite_rows(columns: Mapping[str, str]) -> str:
+    named = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
+    return f"SELECT {named} FROM json_each(?)"
+
+
+_SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
+_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
+ADVANCE = {
+    # PostgreSQL locks rows in the order of their ids first, so that two writers never wait for each other.
+    "postgresql": f"""
+        WITH b AS MATERIALIZED ({_postgres_rows(_BATCH)}), held AS MATERIALIZED (
+            SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
+        )
+        UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
+        FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
+    "sqlite": f"""
+        UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
+        FROM ({_sqlite_rows(_BATCH)}) AS b WHERE {_HELD} RETURNING order_id""",
+}
+"""Every batch of a group at once; its parameter is a JSON list, because arrays cost psycopg more than all the rest."""
+
+_COLUMNS = ", ".join(ENTRY_COLUMNS)
+INSERT = {
+    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {_postgres_rows(_ENTRY)}",
+    "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
+}
+_REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
+    among(STATE.c.order_id, "ids")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch ready for the database: rows encoded once, however often they are sent."""
+
+    batch: Batch
+    rows: list[tuple[Any, ...]]
+    blobs: Mapping[str, str]
+    spent: Usage
+
+    @property
+    def new_seq(self) -> int:
+        return self.batch.last_seq + len(self.rows)
+
+    @property
+    def figures(self) -> tuple[Any, ...]:
+        """The values of `_BATCH`."""
+        batch, spent = self.batch, self.spent.__dict__
+        return (batch.order_id, batch.epoch, batch.last_seq, self.new_seq, *(spent[name] for name in USAGE))
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Written":
+        """ValueError when the entries are not numbered on from `last_seq`."""
+        blobs: dict[str, str] = {}
+        rows = [entry_row(entry, batch.epoch, blobs) for entry in batch.entries]
+        numbers = [entry.seq for entry in batch.entries]
+        if numbers != list(range(batch.last_seq + 1, batch.last_seq + 1 + len(rows))):
+            raise ValueError(f"entries of order {batch.order_id} must be numbered on from {batch.last_seq + 1}")
+        return cls(batch, rows, blobs, spent_in(batch.entries))
+
+
+@dataclass(slots=True)
+class _Tally:
+    written: list[Written] = field(default_factory=list)
+    fenced: set[str] = field(default_factory=set)
+    culprits: dict[str, str] = field(default_factory=dict)
+
+    def encode(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            try:
+                self.written.append(Written.of(batch))
+            except (BadEntry, TypeError, ValueError, OverflowError) as error:
+                self.culprits[batch.order_id] = str(error)
+
+
+class Journal:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._advance = ADVANCE[database.dialect]
+        self._insert = INSERT[database.dialect]
+
+    def append(self, batches: Sequence[Batch]) -> Appended:
+        """All batches in one transaction, each fenced by its order's row; unknown outcomes are settled by rereading."""
+        if len({batch.order_id for batch in batches}) != len(batches):
+            raise ValueError("one append holds at most one batch of an order")
+        tally = _Tally()
+        tally.encode(batches)
+        try:
+            tally.fenced |= self._append(tally.written)
+        except BadEntry:
+            self._append_apart(tally)
+        return Appended(frozenset(tally.fenced), tally.culprits)
+
+    def _append(self, written: Sequence[Written]) -> set[str]:
+        return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
+
+    def _append_apart(self, tally: _Tally) -> None:
+        for one in tally.written:
+            try:
+                tally.fenced |= self._append([one])
+            except BadEntry as error:
+                tally.culprits[one.batch.order_id] = str(error)
+
+    def _together(self, connection: Connection, written: Sequence[Written]) -> set[str]:
+        """All of them in this transaction; answers the orders that are fenced."""
+        if not written:
+            return set()
+        asked = (_listed(tuple(_BATCH), [one.figures for one in written]),)
+        held = set(connection.exec_driver_sql(self._advance, asked).scalars())
+        accepted = [one for one in written if one.batch.order_id in held]
+        self._insert_all(connection, accepted)
+        missed = [one for one in written if one.batch.order_id not in held]
+        return _fenced(connection, missed) if missed else set()
+
+    def _insert_all(self, connection: Connection, accepted: Sequence[Written]) -> None:
+        blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
+        keep_blobs(connection, blobs, micros(self._database.clock.now()))
+        rows = [row for one in accepted for row in one.rows]
+        if rows and self._database.dialect == "sqlite":
+            connection.exec_driver_sql(self._insert, rows)
+        elif rows:
+            connection.exec_driver_sql(self._insert, (_listed(ENTRY_COLUMNS, rows),))
+        for one in accepted:
+            settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
+
+    def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`."""
+        return self._read(order_id, lambda connection: entries_after(connection, order_id, after, limit))
+
+    def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """As `read`, with marks of `outline` in the place of long texts, which are not read. Raises `UnknownOrder`."""
+        return self._read(order_id, lambda connection: outlined_after(connection, order_id, outline, after, limit))
+
+    def texts(self, order_id: str, places: Sequence[TextPlace]) -> Sequence[bytes]:
+        """The texts of these places of an outline, each as JSON has it between its quotes."""
+        return self._database.read(lambda connection: texts_at(connection, order_id, places))
+
+    def _read(self, order_id: str, find: Callable[[Connection], Sequence[Entry]]) -> Sequence[Entry]:
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+
+        def entries(connection: Connection) -> Sequence[Entry]:
+            found = find(connection)
+            if not found:
+                known(connection, order_id)
+            return found
+
+        return self._database.read(entries)
+
+    def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
+        """For the known ones among `order_ids`, in one query."""
+        asked = [order_id for order_id in order_ids if is_identifier(order_id)]
+        rows = (
+            self._database.read(lambda connection: connection.execute(_REACHED, {"ids": asked}).all()) if asked else []
+        )
+        return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
+
+
+def _listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:
+    """Those that did not advance, except when they had before: a commit of unknown outcome that was one."""
+    rows = connection.execute(_REACHED, {"ids": [one.batch.order_id for one in missed]})
+    reached = {row.order_id: (row.epoch, row.last_seq, row.status) for row in rows}
+    return {
+        one.batch.order_id
+        for one in missed
+        if reached.get(one.batch.order_id) != (one.batch.epoch, one.new_seq, OrderStatus.RUNNING.value)
+    }
+
+
+class Texts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, text: str) -> str:
+        """Store `text` once under its SHA-256, which is answered (hex)."""
+        digest, at = text_digest(text), micros(self._database.clock.now())
+        self._database.write(lambda connection: keep_blobs(connection, {digest: text}, at), repeatable=True)
+        return digest
+
+    def kept(self, digest: str) -> str:
+        """Raises `KeyError`."""
+        if not digest.isalnum():
+            raise KeyError(digest)
+        return self._database.read(lambda connection: kept_blobs(connection, {digest}))[digest]

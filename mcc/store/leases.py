@@ -1,0 +1,161 @@
+"""Leases: one row per drone process, renewed by a thread of its own, on the clock of the database."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from mcc.contracts.drones import NOTHING_COUNTED, Drone, DroneCounters, DroneStatus, Registration
+from mcc.contracts.shape import to_json
+from mcc.store.clock import moment
+from mcc.store.engine import Database, DatabaseTime
+from mcc.store.errors import BadEntry
+from mcc.store.tables import DRONES
+from mcc.store.texts import parsed
+from mcc.store.transitions import LeaseState
+
+LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
+SHOWN_SECONDS = 86_400
+"""A drone that was not heard of for so long is not shown any more."""
+
+
+def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
+    """The lease has not run out; uptimes of another boot mean nothing, so such a lease has."""
+    return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
+
+
+def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """This incarnation may hold orders now."""
+    holder = sa.select(DRONES.c.incarnation)
+    return holder.where(DRONES.c.incarnation == incarnation, DRONES.c.state == LIVE, in_time(time)).exists()
+
+
+class Leases:
+    """`database` should have connections of its own: nothing else may keep a renewal waiting."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        time = database.time
+        until = time.uptime + sa.bindparam("lease", type_=sa.BigInteger)
+        self._register = sa.insert(DRONES).values(
+            lease_until=until, boot=time.boot, started_at=time.now, heartbeat_at=time.now
+        )
+        self._renew = (
+            sa.update(DRONES)
+            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+            .values(
+                lease_until=until,
+                boot=time.boot,
+                heartbeat_at=time.now,
+                active=sa.bindparam("busy"),
+                draining=sa.bindparam("leaving"),
+                **{counter: sa.bindparam(f"counted_{counter}") for counter in DroneCounters.model_fields},
+            )
+        )
+        self._leave = (
+            sa.update(DRONES)
+            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+            .values(state=LEFT)
+        )
+        later = DRONES.alias()
+        succeeded = sa.select(later.c.incarnation).where(
+            later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
+        )
+        self._seen = (
+            sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
+            .where(
+                DRONES.c.state != LEFT,
+                DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+                sa.or_(DRONES.c.state == LIVE, ~succeeded.exists()),
+            )
+            .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+        )
+
+    def register(self, registration: Registration, *, lease_seconds: float) -> None:
+        """A new incarnation with a lease. Raises ValueError when the incarnation exists."""
+        row = {
+            "incarnation": registration.incarnation,
+            "name": registration.name,
+            "registration_json": to_json(registration).decode(),
+            "state": LIVE,
+            "lease": _micros(lease_seconds),
+        }
+        try:
+            self._database.write(lambda connection: connection.execute(self._register, row))
+        except BadEntry as error:
+            raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
+
+    def renew(
+        self,
+        incarnation: str,
+        *,
+        lease_seconds: float,
+        active: int,
+        draining: bool = False,
+        counters: DroneCounters = NOTHING_COUNTED,
+    ) -> bool:
+        """A new term for the lease, and the figures of the drone. False: the incarnation was declared lost for good."""
+        row = {
+            "wanted": incarnation,
+            "lease": _micros(lease_seconds),
+            "busy": active,
+            "leaving": draining,
+            **{f"counted_{counter}": number for counter, number in counters},
+        }
+        renewed = self._database.write(
+            lambda connection: connection.execute(self._renew, row).rowcount, repeatable=True
+        )
+        return renewed == 1
+
+    def leave(self, incarnation: str) -> None:
+        """The process ends in good order."""
+        self._database.write(
+            lambda connection: connection.execute(self._leave, {"wanted": incarnation}), repeatable=True
+        )
+
+    def drones(self) -> Sequence[Drone]:
+        """All whose heartbeat is younger than a day and that did not leave.
+
+        One that was declared lost holds nothing, and is left out once a later one of its name is live.
+        """
+        return [_drone(row) for row in self._rows()]
+
+    def registrations(self) -> Sequence[Registration]:
+        """Of the drones that are up or draining."""
+        return [_registration(row) for row in self._rows() if row["up"]]
+
+    def _rows(self) -> Sequence[sa.RowMapping]:
+        return self._database.read(lambda connection: connection.execute(self._seen).mappings().all())
+
+
+def counters_of(row: sa.RowMapping) -> DroneCounters:
+    """The counters in a row of the table of drones."""
+    return DroneCounters.model_validate({counter: row[counter] for counter in DroneCounters.model_fields})
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _registration(row: sa.RowMapping) -> Registration:
+    return Registration.model_validate(parsed(row["registration_json"]))
+
+
+def _drone(row: sa.RowMapping) -> Drone:
+    registration = _registration(row)
+    up = DroneStatus.DRAINING if row["draining"] else DroneStatus.UP
+    return Drone(
+        name=registration.name,
+        pid=registration.pid,
+        host=registration.host,
+        version=registration.version,
+        queues=registration.queues,
+        slots=registration.slots,
+        active=row["active"] if row["state"] == LIVE else 0,
+        **counters_of(row).model_dump(),
+        status=up if row["up"] else DroneStatus.SILENT,
+        sandbox=registration.sandbox,
+        started_at=moment(row["started_at"]),
+        last_heartbeat_at=moment(row["heartbeat_at"]),
+        incarnation=registration.incarnation,
+    )

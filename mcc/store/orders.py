@@ -1,0 +1,217 @@
+"""Orders: placing them, finding them, and the records that they left."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, Receipt
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import Entry
+from mcc.contracts.order import NewFork, NewOrder, WorkOrder
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.store.endings import stored_record
+from mcc.store.engine import Database
+from mcc.store.errors import BadCursor, BadEntry, OrderIsUnfinished, UnknownOrder
+from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.placing import Accepted, Placing, QueueBound, leave_out
+from mcc.store.rows import entries_after, lock
+from mcc.store.tables import LABELS, ORDERS, STATE
+from mcc.store.texts import parsed
+from mcc.store.values import Page, Placed
+from mcc.store.views import ORDER, Views, has_status
+
+
+def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """How many orders are so, counted no further than `most`."""
+    found: sa.Select[Any] = (
+        sa.select(sa.literal_column("1")).select_from(STATE).where(*conditions).limit(sa.bindparam("most"))
+    )
+    return sa.select(sa.func.count()).select_from(found.subquery())
+
+
+_ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
+_EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
+_COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
+_SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
+_VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
+_QUEUED = _up_to(STATE.c.status.in_([sa.literal_column(f"'{OrderStatus.QUEUED.value}'")]))
+"""In the very words of the index `queued_orders`, so that SQLite looks at nothing else."""
+_DELAYED = _up_to(
+    has_status(STATE.c.status, frozenset({OrderStatus.WAITING})), STATE.c.reason == WaitingReason.NOT_BEFORE.value
+)
+RACES = 3
+"""Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
+
+
+def unknown_order(order_id: str) -> UnknownOrder:
+    return UnknownOrder(f"there is no order {order_id!r}")
+
+
+def known(connection: Connection, order_id: str) -> None:
+    """Raises `UnknownOrder`."""
+    if not is_identifier(order_id) or connection.execute(_EXISTS, {"wanted": order_id}).first() is None:
+        raise unknown_order(order_id)
+
+
+def count_queued(connection: Connection, most: int) -> int:
+    """Orders that are queued, or wait for the time before which they may not begin; no more than `most` of each."""
+    return sum(int(connection.scalar(count, {"most": most}) or 0) for count in (_QUEUED, _DELAYED))
+
+
+def receipt_of(control: Control) -> Receipt:
+    return Receipt(id=control.id, requested_at=control.requested_at, order_id=control.order_id)
+
+
+class Orders:
+    def __init__(self, database: Database, bound: QueueBound) -> None:
+        self._database = database
+        self._bound = bound
+        self._views = Views(database.time)
+
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
+
+        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `QueueFull`.
+        """
+        database = self._database
+        return self._placed(Placing(new, principal, idempotency_key, database.clock.now(), database.time))
+
+    def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `IdempotencyConflict`, `QueueFull`.
+        """
+        at, source = self._database.clock.now(), self.get(order_id)
+        made = retry_of(source, self._version(order_id), lambda count: self._first(order_id, count), at)
+        return self._place_made(made, principal, idempotency_key, at)
+
+    def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order in a new session that goes on from entry `asked.after`, rounded down to where no call is open.
+
+        Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
+        """
+        # What is taken over is committed and never changes, so it is read before the transaction begins.
+        at, source = self._database.clock.now(), self.get(order_id)
+        made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), asked, at)
+        return self._place_made(made, principal, idempotency_key, at)
+
+    def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
+        """Leave a finished turn out of its session's context from here on; again changes nothing.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`.
+        """
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+
+        def left_out(connection: Connection) -> None:
+            state = lock(connection, order_id)
+            if state is None:
+                raise unknown_order(order_id)
+            if state.status not in FINAL:
+                raise OrderIsUnfinished(unfinished_sentence(order_id, state.status))
+            leave_out(connection, order_id, at, principal)
+
+        self._database.write(left_out, repeatable=True)
+        return self.get(order_id)
+
+    def _version(self, order_id: str) -> int:
+        return int(self._database.read(lambda connection: connection.scalar(_VERSION, {"wanted": order_id})) or 0)
+
+    def _first(self, order_id: str, count: int) -> Sequence[Entry]:
+        return self._database.read(lambda connection: entries_after(connection, order_id, limit=count))
+
+    def _place_made(self, made: Made, principal: str, key: str | None, at: datetime) -> Placed:
+        return self._placed(Placing(made.new, principal, key, at, self._database.time, made))
+
+    def _placed(self, placing: Placing) -> Placed:
+        accepted = self._raced(placing) if placing.key is not None else self._database.write(self._bounded(placing))
+        receipt = receipt_of(accepted.steer) if accepted.steer else None
+        return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
+
+    def _raced(self, placing: Placing) -> Accepted:
+        for _ in range(RACES - 1):
+            try:
+                return self._database.write(self._bounded(placing), repeatable=True)
+            except BadEntry:
+                continue
+        return self._database.write(self._bounded(placing), repeatable=True)
+
+    def _bounded(self, placing: Placing) -> Callable[[Connection], Accepted]:
+        """What made no order needs no place: a known key, a steer."""
+
+        def place(connection: Connection) -> Accepted:
+            accepted = placing.place(connection)
+            if accepted.created:
+                self._bound.take(lambda most: count_queued(connection, most))
+            return accepted
+
+        return place
+
+    def get(self, order_id: str) -> WorkOrder:
+        """Raises `UnknownOrder`."""
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        return self._database.read(lambda connection: self._get(connection, order_id))
+
+    def _get(self, connection: Connection, order_id: str) -> WorkOrder:
+        rows = connection.execute(_ONE, {"wanted": order_id}).mappings().all()
+        if not rows:
+            raise unknown_order(order_id)
+        return self._views.whole(connection, rows)[0]
+
+    def list(
+        self,
+        *,
+        status: OrderStatus | None = None,
+        session_id: str | None = None,
+        label: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[WorkOrder]:
+        """Newest first. Raises `BadCursor`."""
+        if cursor is not None and not is_identifier(cursor):
+            raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
+        if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
+            return Page(())
+        statement = ORDER.order_by(ORDERS.c.id.desc()).limit(limit + 1)
+        if status is not None:
+            statement = statement.where(has_status(STATE.c.status, frozenset({status})))
+        if session_id is not None:
+            statement = statement.where(ORDERS.c.session_id == session_id)
+        if label is not None:
+            statement = statement.join(LABELS, LABELS.c.order_id == ORDERS.c.id).where(LABELS.c.label == label)
+        if cursor is not None:
+            statement = statement.where(ORDERS.c.id < cursor)
+        return self._database.read(lambda connection: self._page(connection, statement, limit))
+
+    def _page(self, connection: Connection, statement: sa.Select[tuple[object, ...]], limit: int) -> Page[WorkOrder]:
+        rows: Sequence[sa.RowMapping] = connection.execute(statement).mappings().all()
+        items = self._views.whole(connection, rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def counts(self) -> Mapping[OrderStatus, int]:
+        """How many orders have each status; a status that none has may be missing."""
+        rows = self._database.read(lambda connection: connection.execute(_COUNTS).all())
+        return {OrderStatus(row.status): row.orders for row in rows}
+
+    def record(self, order_id: str) -> ChatRecord | None:
+        """The record stored when the order ended; None while it has not."""
+
+        def stored(connection: Connection) -> ChatRecord | None:
+            known(connection, order_id)
+            return stored_record(connection, order_id)
+
+        return self._database.read(stored)
+
+    def workspace(self, order_id: str) -> str | None:
+        """The workspace that an order names, in one small read; None for one that names none, or is not known."""
+        if not is_identifier(order_id):
+            return None
+        spec = self._database.read(lambda connection: connection.scalar(_SPEC, {"wanted": order_id}))
+        named = parsed(spec).get("workspace") if spec else None
+        return None if named is None else str(named)

@@ -1,0 +1,272 @@
+"""The row of an order: locking it, and writing entries under that lock."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import Draft, Entry, Fact, fact_of
+from mcc.contracts.shape import to_json, unchecked
+from mcc.contracts.status import OrderStatus, Reason
+from mcc.contracts.usage import Usage
+from mcc.store.clock import micros, moment
+from mcc.store.errors import BadEntry
+from mcc.store.lists import among
+from mcc.store.tables import BLOBS, JOURNAL, STATE
+from mcc.store.texts import Outline, TextPlace, cut, cut_in, digests, parsed, text_at, whole
+from mcc.store.transitions import fold_or_none, spent
+from mcc.store.workspace_locks import release
+
+USAGE = tuple(Usage.model_fields)
+ENTRY_COLUMNS = (
+    "order_id",
+    "seq",
+    "epoch",
+    "at",
+    "kind",
+    "record_id",
+    "parent_id",
+    "agent",
+    "depth",
+    "call_id",
+    "data_json",
+    "large_json",
+)
+BLOBS_AT_ONCE = 1_000_000
+"""Characters of texts that are sent to the database at a time, so that a large record is not held twice."""
+
+_BLOB = sa.text(
+    "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
+    " ON CONFLICT (digest) DO NOTHING"
+)
+_ENTRY = sa.insert(JOURNAL)
+_SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
+_LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
+_LOCK = _LOCKED.with_for_update()
+_LOCK_FREE = _LOCKED.with_for_update(skip_locked=True)
+_ENTRIES = (
+    sa.select(JOURNAL)
+    .where(JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq > sa.bindparam("after"))
+    .order_by(JOURNAL.c.seq)
+    .limit(sa.bindparam("most"))
+)
+_SOME = sa.select(JOURNAL.c.seq, JOURNAL.c.data_json, JOURNAL.c.large_json).where(
+    JOURNAL.c.order_id == sa.bindparam("wanted"), among(JOURNAL.c.seq, "numbers")
+)
+_SIZES = sa.select(BLOBS.c.digest, sa.func.length(BLOBS.c.text_json).label("size")).where(
+    among(BLOBS.c.digest, "digests")
+)
+_KEPT = sa.select(BLOBS.c.digest, BLOBS.c.text_json).where(among(BLOBS.c.digest, "digests"))
+
+
+def text_json(text: str | None) -> str | None:
+    """Free text as a column holds it."""
+    return None if text is None else to_json(text).decode()
+
+
+def text_of(column: str | None) -> str | None:
+    return None if column is None else str(parsed(column))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An order's hot row as it was when it was locked."""
+
+    order_id: str
+    session_id: str
+    session_seq: int
+    status: OrderStatus
+    reason: str | None
+    epoch: int
+    last_seq: int
+    control_seq: int
+    attempt: int
+    takeovers: int
+    barren: int
+    journal_version: int
+    incarnation: str | None
+    claim_token: str | None
+    workspace_key: str | None
+    not_before: int | None
+    expires_at: int | None
+    waits_until: int | None
+
+    @classmethod
+    def of(cls, row: sa.RowMapping) -> "State":
+        return cls(**{name: row[name] for name in cls.__slots__ if name != "status"}, status=OrderStatus(row["status"]))
+
+
+def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State | None:
+    """The order's row, locked until the transaction ends; `skip`: None when someone else has it locked."""
+    statement = _LOCK_FREE if skip else _LOCK
+    row = connection.execute(statement, {"wanted": order_id}).mappings().first()
+    return State.of(row) if row else None
+
+
+def is_held(state: State, epoch: int) -> bool:
+    return state.status is OrderStatus.RUNNING and state.epoch == epoch
+
+
+def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
+    """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`."""
+    fact = entry.data
+    data, large = _document(fact, blobs)
+    return (
+        entry.order_id,
+        entry.seq,
+        epoch,
+        micros(entry.at),
+        fact.kind,
+        entry.record_id,
+        entry.parent_id,
+        entry.agent,
+        entry.depth,
+        getattr(fact, "call_id", None),
+        data,
+        large,
+    )
+
+
+def _document(fact: Fact, blobs: dict[str, str]) -> tuple[str, str | None]:
+    try:
+        return cut(to_json(fact), blobs)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
+
+
+def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
+    total = Usage()
+    for entry in entries:
+        used = spent(entry.data)
+        if used is not None:
+            total = total.plus(used)
+    return total
+
+
+def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
+    """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other."""
+    rows: list[dict[str, Any]] = []
+    for key in sorted(blobs):
+        rows.append({"digest": key, "text_json": text_json(blobs[key]), "created_at": at})
+        if sum(len(row["text_json"]) for row in rows) > BLOBS_AT_ONCE:
+            connection.execute(_BLOB, rows)
+            rows = []
+    if rows:
+        connection.execute(_BLOB, rows)
+
+
+def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
+    return {digest: str(parsed(text)) for digest, text in _kept_json(connection, wanted)}
+
+
+def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    """Digest and text, the latter as JSON."""
+    listed = sorted(wanted)
+    for start in range(0, len(listed), 500):
+        for row in connection.execute(_KEPT, {"digests": listed[start : start + 500]}):
+            yield row.digest, row.text_json
+
+
+def write(
+    connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
+) -> State:
+    """Number and insert `drafts`, and change the locked row; answers the row as it is then.
+
+    `changes` are columns of the row. The caller holds the lock, so nothing can have moved. An order that stops running
+    frees its workspace.
+    """
+    new_seq = state.last_seq + len(drafts)
+    values = {**changes, "last_seq": new_seq, **_usage_changes(spent_in(drafts))}
+    if status is not None:
+        values["status"] = status.value
+    connection.execute(sa.update(STATE).where(STATE.c.order_id == state.order_id).values(values))
+    kept = {name: value for name, value in changes.items() if name in State.__slots__}
+    changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
+    if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
+        release(connection, state.order_id)
+    insert_entries(connection, changed, drafts, first=state.last_seq + 1)
+    return changed
+
+
+def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
+    blobs: dict[str, str] = {}
+    rows = [
+        dict(zip(ENTRY_COLUMNS, entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs), strict=True))
+        for seq, draft in enumerate(drafts, start=first)
+    ]
+    if rows:
+        keep_blobs(connection, blobs, micros(drafts[0].at))
+        connection.execute(_ENTRY, rows)
+
+
+def _usage_changes(used: Usage) -> dict[str, Any]:
+    if used == Usage():
+        return {}
+    return {name: STATE.c[name] + getattr(used, name) for name in USAGE if getattr(used, name) != 0}
+
+
+def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def _entry(row: Any, fact: Fact) -> Entry:
+    return unchecked(
+        Entry,
+        order_id=row.order_id,
+        seq=row.seq,
+        at=moment(row.at),
+        record_id=row.record_id,
+        parent_id=row.parent_id,
+        agent=row.agent,
+        depth=row.depth,
+        data=fact,
+    )
+
+
+def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
+    """As `entries_after`, with marks for long texts; only data that is stored apart as a whole is read from there."""
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    wanted = sorted(digests(row.large_json for row in rows))
+    sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
+    entries = []
+    for row in rows:
+        cut_out = cut_in(row.large_json)
+        apart = bool(cut_out) and not cut_out[0][0]
+        data = _whole_data(connection, row) if apart else parsed(row.data_json)
+        places = () if apart else [TextPlace(row.seq, path, sizes[digest], digest) for path, digest in cut_out]
+        entries.append(_entry(row, fact_of(row.kind, outline.of_row(row.seq, data, places))))
+    return entries
+
+
+def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace]) -> list[bytes]:
+    """What `Journal.texts` promises; each row and each blob is read once."""
+    blobs = {place.digest for place in places if place.digest is not None}
+    found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
+    wanted = sorted({place.seq for place in places if place.digest is None})
+    rows = connection.execute(_SOME, {"wanted": order_id, "numbers": wanted}).all() if wanted else []
+    data = {row.seq: _whole_data(connection, row) for row in rows}
+    return [text_at(data[one.seq], one.path) if one.digest is None else found[one.digest] for one in places]
+
+
+def _whole_data(connection: Connection, row: Any) -> Any:
+    return whole(row.data_json, row.large_json, kept_blobs(connection, digests([row.large_json])))
+
+
+def folded(connection: Connection, state: State) -> Fold | None:
+    """The journal so far; read under the lock, so that nothing is missing. None when it does not make sense."""
+    return fold_or_none(state.order_id, state.session_id, lambda: entries_after(connection, state.order_id))
+
+
+def spent_so_far(connection: Connection, order_id: str) -> Usage:
+    """The usage of an order as its row counts it."""
+    row = connection.execute(_SPENT, {"wanted": order_id}).mappings().one()
+    return Usage.model_validate(dict(row))
+
+
+def reason_of(reason: Reason | None) -> str | None:
+    return reason.value if reason else None

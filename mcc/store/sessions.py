@@ -1,0 +1,241 @@
+"""Sessions: conversations whose turns are orders, and what a turn goes on from."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.ids import fresh_id, is_identifier
+from mcc.contracts.journal import ControlApplied
+from mcc.contracts.order import EarlierTurn, NewSession, OrderOrigin, Session, WorkOrder
+from mcc.contracts.status import FINAL, OrderStatus
+from mcc.store.clock import micros, moment
+from mcc.store.engine import Database
+from mcc.store.errors import BadCursor, UnknownSession
+from mcc.store.lists import among
+from mcc.store.rows import kept_blobs, text_json, text_of
+from mcc.store.tables import JOURNAL, ORDERS, SESSIONS, STATE
+from mcc.store.texts import digests, parsed, whole
+from mcc.store.values import Page
+from mcc.store.views import has_status
+
+MOST_TURNS = 200
+"""So many earlier turns are answered at most, however short they are."""
+
+LEFT_OUT = "\n[… {} characters are left out …]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlace:
+    """The place of an order in its session, and the order of which it was made."""
+
+    session_id: str
+    session_seq: int
+    origin: OrderOrigin | None
+
+
+AT_ONCE = 20
+"""Turns that are read at a time: a prompt may be long."""
+
+_PLACES = sa.select(ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_json)
+_WANTED = _PLACES.where(ORDERS.c.id == sa.bindparam("wanted"))
+_FIRST = _PLACES.where(ORDERS.c.session_id == sa.bindparam("of")).order_by(ORDERS.c.session_seq).limit(1)
+_TURNS = (
+    sa.select(ORDERS.c.id, ORDERS.c.session_seq, ORDERS.c.spec_json, ORDERS.c.outcome_json, STATE.c.status)
+    .join(STATE, STATE.c.order_id == ORDERS.c.id)
+    .where(
+        ORDERS.c.session_id == sa.bindparam("of"),
+        ORDERS.c.session_seq < sa.bindparam("before"),
+        ORDERS.c.left_out.is_(False),
+        has_status(STATE.c.status, FINAL),
+    )
+    .order_by(ORDERS.c.session_seq.desc())
+    .limit(AT_ONCE)
+)
+_TOLD = (
+    sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
+    .where(
+        among(JOURNAL.c.order_id, "ids"),
+        JOURNAL.c.kind == ControlApplied.kind,
+        JOURNAL.c.record_id.is_not(None),
+        JOURNAL.c.parent_id.is_(None),
+    )
+    .order_by(JOURNAL.c.order_id, JOURNAL.c.seq)
+)
+
+
+class History:
+    """The earlier turns of sessions, read backwards a few at a time in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def place(self, order_id: str) -> TurnPlace:
+        return _place(self._connection.execute(_WANTED, {"wanted": order_id}).mappings().one())
+
+    def first(self, session_id: str) -> TurnPlace:
+        return _place(self._connection.execute(_FIRST, {"of": session_id}).mappings().one())
+
+    def before(self, place: TurnPlace) -> Iterator[EarlierTurn]:
+        """Turns of the same session, newest first: those that have ended and were not rolled back."""
+        before = place.session_seq
+        while turns := self._some(place.session_id, before):
+            yield from turns
+            before = turns[-1].session_seq
+
+    def _some(self, session_id: str, before: int) -> Sequence[EarlierTurn]:
+        rows = self._connection.execute(_TURNS, {"of": session_id, "before": before}).mappings().all()
+        told = self._told([row["id"] for row in rows])
+        return [_turn(row, told[row["id"]]) for row in rows]
+
+    def _told(self, ids: Sequence[str]) -> defaultdict[str, list[str]]:
+        """What people told the masters of these orders while they worked, by order."""
+        rows = self._connection.execute(_TOLD, {"ids": ids}).all() if ids else []
+        blobs = kept_blobs(self._connection, digests(row.large_json for row in rows))
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            data = whole(row.data_json, row.large_json, blobs)
+            if data["control"] == "steer" and data.get("message"):
+                found[row.order_id].append(data["message"])
+        return found
+
+
+def _place(row: sa.RowMapping) -> TurnPlace:
+    origin = OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None
+    return TurnPlace(row["session_id"], row["session_seq"], origin)
+
+
+def _turn(row: sa.RowMapping, told: Sequence[str]) -> EarlierTurn:
+    outcome = parsed(row["outcome_json"]) if row["outcome_json"] else {}
+    return EarlierTurn(
+        order_id=row["id"],
+        session_seq=row["session_seq"],
+        prompt=as_asked(parsed(row["spec_json"])["prompt"], told),
+        status=OrderStatus(row["status"]),
+        answer=outcome.get("answer"),
+    )
+
+
+_ADD = sa.insert(SESSIONS)
+_ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))
+
+
+def context(order: WorkOrder, history: History, characters: int) -> Sequence[EarlierTurn]:
+    """What `Sessions.context` answers."""
+    place = TurnPlace(order.session_id, order.session_seq, order.origin)
+    return newest(_backwards(place, history), characters)
+
+
+def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTurn]:
+    """Of turns that begin with the newest: those in a row that fit, `MOST_TURNS` at most, the oldest first.
+
+    The very newest is shortened if it has to be.
+    """
+    found: list[EarlierTurn] = []
+    for turn in islice(turns, MOST_TURNS):
+        if not found and turn.characters > characters:
+            return [_shortened(turn, characters)]
+        characters -= turn.characters
+        if characters < 0:
+            break
+        found.append(turn)
+    return found[::-1]
+
+
+def as_asked(prompt: str, heard: Iterable[str]) -> str:
+    """What a turn's master was asked: its prompt, and what people told it later."""
+    return "\n\n".join((prompt, *heard))
+
+
+def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
+    """A session that a fork opened goes on from what the fork's source went on from.
+
+    A retry does not see the turn that it repeats.
+    """
+    repeated = frozenset(_repeated(place, history))
+    while True:
+        yield from (turn for turn in history.before(place) if turn.order_id not in repeated)
+        origin = history.first(place.session_id).origin
+        if origin is None or origin.kind != "fork":
+            return
+        place = history.place(origin.order_id)
+
+
+def _repeated(place: TurnPlace, history: History) -> Iterator[str]:
+    while place.origin is not None and place.origin.kind == "retry":
+        yield place.origin.order_id
+        place = history.place(place.origin.order_id)
+
+
+def _shortened(turn: EarlierTurn, characters: int) -> EarlierTurn:
+    """Prompt and answer with at most half of these characters each, and what says how much is missing."""
+    answer = None if turn.answer is None else _ends_of(turn.answer, characters // 2)
+    return turn.model_copy(update={"prompt": _ends_of(turn.prompt, characters // 2), "answer": answer})
+
+
+def _ends_of(text: str, characters: int) -> str:
+    """The beginning and the end of a text that is longer."""
+    if len(text) <= characters:
+        return text
+    half = characters // 2
+    return text[:half] + LEFT_OUT.format(f"{len(text) - 2 * half:,}") + text[len(text) - half :]
+
+
+class Sessions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, new: NewSession, *, principal: str) -> Session:
+        session_id = fresh_id()
+        row = {
+            "id": session_id,
+            "title_json": text_json(new.title),
+            "principal": principal,
+            "created_at": micros(self._database.clock.now()),
+            "turns": 0,
+        }
+        self._database.write(lambda connection: connection.execute(_ADD, row))
+        return self.get(session_id)
+
+    def get(self, session_id: str) -> Session:
+        """Raises `UnknownSession`."""
+        row = None
+        if is_identifier(session_id):
+            row = self._database.read(lambda one: one.execute(_ONE, {"wanted": session_id}).mappings().first())
+        if row is None:
+            raise UnknownSession(f"there is no session {session_id!r}")
+        return _session(row)
+
+    def list(self, *, cursor: str | None = None, limit: int = 50) -> Page[Session]:
+        if cursor is not None and not is_identifier(cursor):
+            raise BadCursor("this cursor is not one that a page of sessions gave; begin without one")
+        statement = sa.select(SESSIONS).order_by(SESSIONS.c.id.desc()).limit(limit + 1)
+        if cursor is not None:
+            statement = statement.where(SESSIONS.c.id < cursor)
+
+        def page(connection: Connection) -> Page[Session]:
+            found = [_session(row) for row in connection.execute(statement).mappings()]
+            return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+        return self._database.read(page)
+
+    def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
+        """What a turn goes on from: the turns of its session before it that have ended, in their order.
+
+        Those that were rolled back are left out, and of a retry the turn that it repeats. The newest ones are answered,
+        200 at most, as many as have at most so many characters together.
+        """
+        return self._database.read(lambda connection: context(order, History(connection), characters))
+
+
+def _session(row: sa.RowMapping) -> Session:
+    return Session(
+        id=row["id"],
+        title=text_of(row["title_json"]) or "",
+        created_at=moment(row["created_at"]),
+        turns=row["turns"],
+        last_order_id=row["last_order_id"],
+    )

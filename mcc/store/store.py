@@ -1,0 +1,152 @@
+"""The store as a whole: all its parts around one database, and how an event loop calls them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from mcc.store.audit import Audit
+from mcc.store.claims import Claims
+from mcc.store.clock import Clock
+from mcc.store.controls import Controls
+from mcc.store.engine import PATIENCE_SECONDS, Database
+from mcc.store.errors import StoreUnavailable
+from mcc.store.examine import Examiner, Mender
+from mcc.store.journal import Journal, Texts
+from mcc.store.leases import Leases
+from mcc.store.migrate import problem_of
+from mcc.store.orders import Orders
+from mcc.store.placing import QueueBound
+from mcc.store.sessions import Sessions
+from mcc.store.sweep import Sweeper
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+QUEUE_SECONDS = 3.0
+ANSWER_SECONDS = 8.0
+STORE_SECONDS = 3.0
+"""A store whose locks are waited for this long answers within `ANSWER_SECONDS`, one way or the other."""
+
+BUSY = "The database is slow or locked, and earlier requests wait for it: nothing was done. Try again."
+SILENT = (
+    "The database has not answered in time, so it is not known whether this was done. "
+    "Ask again; with the same Idempotency-Key an order is not placed twice."
+)
+
+
+class Offload:
+    """A few threads of its own, so that a slow database never takes the loop's default ones."""
+
+    def __init__(self, threads: int = 4, name: str = "store") -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*args, **kwargs))
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class BoundedOffload(Offload):
+    """As `Offload`; raises `StoreUnavailable` when the database does not answer in time.
+
+    A call that has not begun after `queue_seconds` is not made at all. A call that has not ended after `answer_seconds`
+    goes on, and its outcome is not known.
+    """
+
+    def __init__(
+        self,
+        threads: int,
+        name: str,
+        *,
+        queue_seconds: float = QUEUE_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        super().__init__(threads, name)
+        self._queue_seconds = queue_seconds
+        self._answer_seconds = answer_seconds
+
+    async def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        work = self._pool.submit(lambda: function(*args, **kwargs))
+        answer = asyncio.wrap_future(work)
+        try:
+            await asyncio.wait({answer}, timeout=self._queue_seconds)
+            if not answer.done() and work.cancel():
+                raise StoreUnavailable(BUSY)
+            if not answer.done():
+                await asyncio.wait({answer}, timeout=self._answer_seconds - self._queue_seconds)
+            if not answer.done():
+                raise StoreUnavailable(SILENT)
+            return answer.result()
+        finally:
+            answer.cancel()
+
+
+BEAT_SECONDS = 4.0
+"""A heartbeat that is not answered by then is tried on another connection."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """All parts of a store on SQLite or PostgreSQL; other code asks for the part that it needs.
+
+    `beats` is the same database through connections of its own: a heartbeat must not wait for anything else.
+    """
+
+    database: Database
+    beats: Database
+    orders: Orders
+    claims: Claims
+    journal: Journal
+    texts: Texts
+    leases: Leases
+    sweeper: Sweeper
+    controls: Controls
+    sessions: Sessions
+    audit: Audit
+    examiner: Examiner
+    mender: Mender
+
+    def schema_problem(self) -> str | None:
+        """None when the schema is the one this code was written for, else a sentence that says what to do."""
+        return problem_of(self.database)
+
+    def close(self) -> None:
+        self.database.close()
+        self.beats.close()
+
+
+def open_store(
+    database_url: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 8,
+    patience_seconds: float = PATIENCE_SECONDS,
+    max_queued: int | None = None,
+) -> Store:
+    """A store on `sqlite:///PATH` or `postgresql://…`; ValueError for another address. Nothing is created or changed.
+
+    A lock is waited for `patience_seconds`, then `StoreUnavailable` is raised. `max_queued`: so many orders may be
+    queued. Close it after use.
+    """
+    database = Database(database_url, clock=clock, connections=connections, patience_seconds=patience_seconds)
+    beats = Database(
+        database_url, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
+    )
+    return Store(
+        database=database,
+        beats=beats,
+        orders=Orders(database, QueueBound(max_queued, database.clock)),
+        claims=Claims(database),
+        journal=Journal(database),
+        texts=Texts(database),
+        leases=Leases(beats),
+        sweeper=Sweeper(database, beats),
+        controls=Controls(database),
+        sessions=Sessions(database),
+        audit=Audit(database),
+        examiner=Examiner(database),
+        mender=Mender(database),
+    )

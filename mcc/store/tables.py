@@ -1,0 +1,253 @@
+"""The tables of this version of the schema."""
+
+import sqlalchemy as sa
+from sqlalchemy.orm import registry
+from sqlmodel import Field, SQLModel
+
+from mcc.contracts.status import UNFINISHED, OrderStatus
+
+HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}
+
+
+def _among(*statuses: OrderStatus) -> str:
+    listed = ", ".join(f"'{status.value}'" for status in sorted(statuses))
+    return f"status IN ({listed})"
+
+
+def _partial(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
+    condition = sa.text(where)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+class Row(SQLModel, registry=registry()):
+    """Its own registry, so that a program that embeds MCC keeps its tables apart."""
+
+
+class SessionRow(Row, table=True):
+    __tablename__ = "sessions"
+
+    id: str = Field(primary_key=True)
+    title_json: str
+    principal: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+    turns: int
+    last_order_id: str | None = None
+
+
+class OrderRow(Row, table=True):
+    __tablename__ = "orders"
+    __table_args__ = (sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),)
+
+    id: str = Field(primary_key=True)
+    session_id: str = Field(foreign_key="sessions.id")
+    session_seq: int
+    principal: str
+    spec_json: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+    finished_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    outcome_json: str | None = None
+    left_out: bool = False
+    origin_json: str | None = None
+
+
+class OrderLabelRow(Row, table=True):
+    __tablename__ = "order_labels"
+
+    label: str = Field(primary_key=True)
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+
+
+class IdempotencyRow(Row, table=True):
+    """A key is kept as its SHA-256, so that any header value fits an index."""
+
+    __tablename__ = "idempotency_keys"
+
+    principal: str = Field(primary_key=True)
+    key_digest: str = Field(primary_key=True)
+    body_digest: str
+    order_id: str = Field(foreign_key="orders.id")
+    control_id: str | None = None
+    created_at: int = Field(sa_type=sa.BigInteger, index=True)
+
+
+class OrderStateRow(Row, table=True):
+    """The only lock: whoever writes about an order first locks this row."""
+
+    __tablename__ = "order_state"
+    __table_args__ = (
+        _partial(
+            "one_held_order_per_session",
+            "session_id",
+            where=_among(OrderStatus.RUNNING, OrderStatus.WAITING),
+            unique=True,
+        ),
+        _partial("unfinished_orders", "session_id", "session_seq", where=_among(*UNFINISHED)),
+        _partial("queued_orders", "queue", "priority", "order_id", where=_among(OrderStatus.QUEUED)),
+        HALF_FILLED,
+    )
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    session_id: str
+    session_seq: int
+    queue: str
+    priority: int
+    status: str
+    reason: str | None = None
+    not_before: int | None = Field(default=None, sa_type=sa.BigInteger)
+    expires_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    waits_until: int | None = Field(default=None, sa_type=sa.BigInteger)
+    started_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    epoch: int = 0
+    last_seq: int = 0
+    control_seq: int = 0
+    attempt: int = 0
+    takeovers: int = 0
+    barren: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    journal_version: int
+    incarnation: str | None = None
+    claim_token: str | None = None
+    workspace_key: str | None = None
+    input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    output_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    reasoning_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = Field(default=0.0, sa_type=sa.Double)
+
+
+class JournalRow(Row, table=True):
+    """No foreign key: the lock on the order's row proves that the order is there, and a check per entry costs time."""
+
+    __tablename__ = "journal"
+    __table_args__ = (
+        _partial("one_end_per_order", "order_id", where="kind = 'order.finished'", unique=True),
+        _partial("one_start_per_record", "order_id", "record_id", where="kind = 'agent.started'", unique=True),
+        _partial("one_end_per_record", "order_id", "record_id", where="kind = 'agent.finished'", unique=True),
+        _partial("one_result_per_call", "order_id", "call_id", where="kind = 'tool.finished'", unique=True),
+    )
+
+    order_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    epoch: int
+    at: int = Field(sa_type=sa.BigInteger)
+    kind: str
+    record_id: str | None = None
+    parent_id: str | None = None
+    agent: str | None = None
+    depth: int = 0
+    call_id: str | None = None
+    data_json: str
+    large_json: str | None = None
+
+
+class BlobRow(Row, table=True):
+    __tablename__ = "blobs"
+
+    digest: str = Field(primary_key=True)
+    text_json: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+
+
+class DroneRow(Row, table=True):
+    """One row per incarnation: the lease. `lease_until` counts from the boot named `boot` on SQLite."""
+
+    __tablename__ = "drones"
+    __table_args__ = (HALF_FILLED,)
+
+    incarnation: str = Field(primary_key=True)
+    name: str
+    registration_json: str
+    state: str
+    active: int = 0
+    draining: bool = False
+    refused_messages: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
+    started_at: int = Field(sa_type=sa.BigInteger)
+    heartbeat_at: int = Field(sa_type=sa.BigInteger)
+    lease_until: int = Field(sa_type=sa.BigInteger)
+    boot: str
+
+
+class SweeperRow(Row, table=True):
+    __tablename__ = "sweepers"
+    __table_args__ = (HALF_FILLED,)
+
+    name: str = Field(primary_key=True)
+    beat_at: int = Field(sa_type=sa.BigInteger)
+
+
+class ControlRow(Row, table=True):
+    __tablename__ = "controls"
+    __table_args__ = (sa.UniqueConstraint("order_id", "number", name="number_of_control"),)
+
+    id: str = Field(primary_key=True)
+    order_id: str = Field(foreign_key="orders.id")
+    number: int
+    kind: str
+    record_id: str | None = None
+    message_json: str | None = None
+    reason_json: str | None = None
+    mode: str | None = None
+    remove_tools_json: str | None = None
+    principal: str
+    requested_at: int = Field(sa_type=sa.BigInteger)
+    delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    applied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    applied_seq: int | None = None
+    refused_json: str | None = None
+
+
+class ChatRecordRow(Row, table=True):
+    """One record without its children; `position` is its place in the tree, depth first."""
+
+    __tablename__ = "chat_records"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    position: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    record_id: str = Field(index=True)
+    parent_id: str | None = None
+    record_json: str
+    large_json: str | None = None
+
+
+class WorkspaceLockRow(Row, table=True):
+    """An order that was claimed holds its workspace: alone when it may write there, else among readers."""
+
+    __tablename__ = "workspace_locks"
+
+    workspace_key: str = Field(primary_key=True)
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    epoch: int
+    exclusive: bool
+
+    __table_args__ = (sa.Index("lock_of_order", "order_id"),)
+
+
+class AuditRow(Row, table=True):
+    """What was done about orders beside their journals: rollbacks, what the doctor repaired."""
+
+    __tablename__ = "audit"
+    __table_args__ = (sa.Index("audit_of_order", "order_id"),)
+
+    id: str = Field(primary_key=True)
+    at: int = Field(sa_type=sa.BigInteger)
+    principal: str
+    kind: str
+    order_id: str | None = None
+    detail_json: str
+
+
+METADATA = Row.metadata
+SESSIONS = METADATA.tables["sessions"]
+ORDERS = METADATA.tables["orders"]
+LABELS = METADATA.tables["order_labels"]
+KEYS = METADATA.tables["idempotency_keys"]
+STATE = METADATA.tables["order_state"]
+JOURNAL = METADATA.tables["journal"]
+BLOBS = METADATA.tables["blobs"]
+DRONES = METADATA.tables["drones"]
+SWEEPERS = METADATA.tables["sweepers"]
+CONTROLS = METADATA.tables["controls"]
+RECORDS = METADATA.tables["chat_records"]
+WORKSPACE_LOCKS = METADATA.tables["workspace_locks"]
+AUDIT = METADATA.tables["audit"]

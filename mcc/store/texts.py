@@ -1,0 +1,153 @@
+"""Long texts of entries: stored apart from their rows, put back when read, or marked in an outline."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pydantic_core
+
+from mcc.contracts.shape import to_json
+
+STRING_BYTES = 32 * 1024
+"""A string whose UTF-8 is longer becomes a blob of its own."""
+
+ENTRY_BYTES = 64 * 1024
+"""Data that is longer still becomes one blob, without the strings that are blobs of their own."""
+
+PREVIEW_CHARACTERS = 1_000
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 in hex; lone surrogates are hashed as what `surrogatepass` makes of them."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parsed(text: str | bytes) -> Any:
+    """JSON to Python; lone surrogates in escapes are kept."""
+    try:
+        return pydantic_core.from_json(text)
+    except ValueError:
+        return json.loads(text)
+
+
+def cut(document: bytes, blobs: dict[str, str]) -> tuple[str, str | None]:
+    """`document` (a JSON object) short enough for a row, and the JSON list `[[path, digest], …]` of what was cut out.
+
+    The texts themselves are added to `blobs` by digest.
+    """
+    if len(document) <= STRING_BYTES:
+        return document.decode(), None
+    places: list[tuple[list[str | int], str]] = []
+    cut_out: dict[str, str] = {}
+    rest = to_json(_without_long(parsed(document), [], places, cut_out))
+    if len(rest) > ENTRY_BYTES:
+        everything = rest.decode()
+        digest = text_digest(everything)
+        blobs.update(cut_out)
+        blobs[digest] = everything
+        return "{}", to_json([([], digest), *places]).decode()
+    blobs.update(cut_out)
+    return rest.decode(), to_json(places).decode() if places else None
+
+
+def _without_long(
+    value: Any, path: list[str | int], places: list[tuple[list[str | int], str]], blobs: dict[str, str]
+) -> Any:
+    if isinstance(value, str):
+        if len(value) <= STRING_BYTES // 4 or len(value.encode("utf-8", "surrogatepass")) <= STRING_BYTES:
+            return value
+        digest = text_digest(value)
+        blobs[digest] = value
+        places.append((path, digest))
+        return value[:PREVIEW_CHARACTERS]
+    if isinstance(value, dict):
+        return {key: _without_long(item, [*path, key], places, blobs) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_long(item, [*path, index], places, blobs) for index, item in enumerate(value)]
+    return value
+
+
+def digests(large: Iterable[str | None]) -> set[str]:
+    """All digests that these lists of places name."""
+    return {digest for places in large if places for _, digest in json.loads(places)}
+
+
+def whole(document: str, places: str | None, blobs: Mapping[str, str]) -> Any:
+    """The JSON value that `cut` was given, as Python."""
+    value = parsed(document)
+    for path, digest in json.loads(places) if places else ():
+        if not path:
+            value = parsed(blobs[digest])
+            continue
+        target = value
+        for step in path[:-1]:
+            target = target[step]
+        target[path[-1]] = blobs[digest]
+    return value
+
+
+LONG_CHARACTERS = 400
+"""A longer text is left out of an outline: it is read when it is sent."""
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """Where a text is: in entry `seq` at this path of its data, or stored apart under a digest."""
+
+    seq: int
+    path: Path
+    characters: int
+    digest: str | None = None
+
+
+@dataclass(slots=True)
+class Outline:
+    """Marks for long texts. Whoever writes a journal cannot forge a mark: each outline has a secret word of its own."""
+
+    places: list[TextPlace] = field(default_factory=list)
+    _word: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def of_row(self, seq: int, document: Any, cut: Iterable[TextPlace] = ()) -> Any:
+        """An entry's data with marks. `cut` are the places of the texts that it has only the beginnings of."""
+        return self._marked(seq, document, (), {place.path: place for place in cut})
+
+    def pieces(self, document: bytes) -> Iterator[bytes | TextPlace]:
+        """JSON that was made of marked entries: what is there already, and the places of what goes in between."""
+        first, *others = document.split(self._word.encode())
+        yield first
+        for other in others:
+            number, _, rest = other.partition(b";")
+            yield self.places[int(number)]
+            yield rest
+
+    def _marked(self, seq: int, value: Any, path: Path, apart: dict[Path, TextPlace]) -> Any:
+        if isinstance(value, str):
+            if (place := apart.get(path)) is not None:
+                return self._mark(place)
+            return value if len(value) <= LONG_CHARACTERS else self._mark(TextPlace(seq, path, len(value)))
+        if isinstance(value, dict):
+            return {key: self._marked(seq, item, (*path, key), apart) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._marked(seq, item, (*path, index), apart) for index, item in enumerate(value)]
+        return value
+
+    def _mark(self, place: TextPlace) -> str:
+        self.places.append(place)
+        return f"{self._word}{len(self.places) - 1};"
+
+
+def text_at(document: Any, path: Path) -> bytes:
+    """The text there as JSON has it between its quotes."""
+    for step in path:
+        document = document[step]
+    return to_json(document)[1:-1]
+
+
+def cut_in(large: str | None) -> Sequence[tuple[Path, str]]:
+    """Paths and digests of what `mcc.store.texts.cut` cut out of a document; no path = all of it."""
+    return [(tuple(path), digest) for path, digest in json.loads(large)] if large else []

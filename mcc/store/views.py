@@ -1,0 +1,180 @@
+"""Orders as callers see them: the rows of one page, joined and completed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.journal import READABLE_VERSIONS, OrderWaiting
+from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
+from mcc.contracts.usage import Usage
+from mcc.store.clock import moment, moment_or_none
+from mcc.store.engine import DatabaseTime
+from mcc.store.lists import among
+from mcc.store.rows import USAGE, kept_blobs
+from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE
+from mcc.store.texts import digests, parsed, whole
+from mcc.store.transitions import POSITIONS
+
+COLUMNS = (
+    ORDERS.c.id,
+    ORDERS.c.session_id,
+    ORDERS.c.session_seq,
+    ORDERS.c.spec_json,
+    ORDERS.c.outcome_json,
+    ORDERS.c.origin_json,
+    ORDERS.c.left_out,
+    ORDERS.c.created_at,
+    ORDERS.c.finished_at,
+    STATE.c.status,
+    STATE.c.reason,
+    STATE.c.attempt,
+    STATE.c.started_at,
+    STATE.c.last_seq,
+    STATE.c.queue,
+    *(STATE.c[name] for name in USAGE),
+    DRONES.c.name.label("drone"),
+)
+ORDER = sa.select(*COLUMNS).select_from(
+    ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id).outerjoin(DRONES, DRONES.c.incarnation == STATE.c.incarnation)
+)
+
+
+_WHY = (
+    sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
+    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
+    .where(among(JOURNAL.c.order_id, "ids"), JOURNAL.c.kind == sa.bindparam("waiting"))
+)
+
+HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
+
+
+def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
+    """Written out, not bound, and with the very words of the partial indexes: SQLite looks no further than these."""
+    wider = [indexed for indexed in (UNFINISHED, HELD) if statuses < indexed]
+    return sa.and_(*(_among(column, one) for one in (*wider, statuses)))
+
+
+def _among(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
+    written: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{status.value}'") for status in sorted(statuses)]
+    return column.in_(written)
+
+
+def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
+    """No earlier order of the session is unfinished."""
+    earlier = STATE.alias("earlier")
+    blocking = (
+        sa.select(earlier.c.order_id)
+        .where(
+            earlier.c.session_id == state.c.session_id,
+            earlier.c.session_seq < state.c.session_seq,
+            has_status(earlier.c.status, UNFINISHED),
+        )
+        .correlate(state)
+    )
+    return ~blocking.exists()
+
+
+def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        has_status(STATE.c.status, sources_of("claim")),
+        sa.or_(STATE.c.not_before.is_(None), STATE.c.not_before <= time.now),
+        sa.or_(STATE.c.expires_at.is_(None), STATE.c.expires_at > time.now, STATE.c.attempt > 0),
+        STATE.c.journal_version.in_(READABLE_VERSIONS),
+        is_head(),
+    )
+
+
+def claimable(time: DatabaseTime) -> sa.Select[Any]:
+    """Best first; parameters `queues`, `most`, and `besides`, ids to leave out."""
+    left_out = among(STATE.c.order_id, "besides")
+    return (
+        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.barren)
+        .where(STATE.c.queue.in_(sa.bindparam("queues", expanding=True)), is_claimable(time), ~left_out)
+        .order_by(STATE.c.priority, STATE.c.order_id)
+        .limit(sa.bindparam("most"))
+    )
+
+
+class Views:
+    def __init__(self, time: DatabaseTime) -> None:
+        self._claimable = claimable(time)
+        head = STATE.alias("head")
+        self._heads = (
+            sa.select(STATE.c.order_id, sa.func.min(head.c.session_seq).label("seq"), head.c.session_id)
+            .join(head, sa.and_(head.c.session_id == STATE.c.session_id, head.c.session_seq < STATE.c.session_seq))
+            .where(among(STATE.c.order_id, "ids"), has_status(head.c.status, UNFINISHED))
+            .group_by(STATE.c.order_id, head.c.session_id)
+            .subquery()
+        )
+        self._blocking = sa.select(self._heads.c.order_id, ORDERS.c.id).join(
+            ORDERS,
+            sa.and_(ORDERS.c.session_id == self._heads.c.session_id, ORDERS.c.session_seq == self._heads.c.seq),
+        )
+
+    def whole(self, connection: Connection, rows: Sequence[sa.RowMapping]) -> list[WorkOrder]:
+        """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
+        queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
+        waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
+        places = self._places(connection, {row["queue"] for row in queued})
+        blocked = self._blocked(connection, [row["id"] for row in queued]) if queued else {}
+        details = _details(connection, waiting) if waiting else {}
+        return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
+
+    def _places(self, connection: Connection, queues: set[str]) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for queue in queues:
+            first = connection.execute(self._claimable, {"queues": [queue], "most": POSITIONS})
+            places.update({row.order_id: place for place, row in enumerate(first, start=1)})
+        return places
+
+    def _blocked(self, connection: Connection, ids: list[str]) -> dict[str, str]:
+        rows = connection.execute(self._blocking, {"ids": ids})
+        return {row.order_id: row.id for row in rows}
+
+
+def _details(connection: Connection, ids: list[str]) -> dict[str, str]:
+    """What the newest entries of waiting orders say about it."""
+    rows = connection.execute(_WHY, {"ids": ids, "waiting": OrderWaiting.kind}).all()
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in rows}
+
+
+def work_order(
+    row: sa.RowMapping, place: int | None = None, blocked_by: str | None = None, detail: str | None = None
+) -> WorkOrder:
+    """One row of `ORDER` as callers see it; `detail` says why a waiting order waits."""
+    spec = NewOrder.model_validate(parsed(row["spec_json"]))
+    status = OrderStatus(row["status"])
+    asked = {name: value for name, value in spec if name not in ("session_id",)}
+    ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
+    return WorkOrder.model_construct(
+        **asked,
+        id=row["id"],
+        session_id=row["session_id"],
+        session_seq=row["session_seq"],
+        status=status,
+        reason=_reason(status, row["reason"]),
+        detail=ended.detail if ended else detail,
+        answer=ended.answer if ended else None,
+        result=ended.result if ended else None,
+        usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
+        attempt=row["attempt"],
+        drone=row["drone"],
+        created_at=moment(row["created_at"]),
+        started_at=moment_or_none(row["started_at"]),
+        finished_at=moment_or_none(row["finished_at"]),
+        last_seq=row["last_seq"],
+        queue_position=place,
+        blocked_by=blocked_by,
+        origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
+        left_out=row["left_out"],
+    )
+
+
+def _reason(status: OrderStatus, reason: str | None) -> WaitingReason | FailureReason | None:
+    if reason is None:
+        return None
+    return FailureReason(reason) if status in FINAL else WaitingReason(reason)

@@ -1,0 +1,66 @@
+"""An agent that spends from a budget, without a run: what it asked, used and heard stands in the state of its tree."""
+
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Budget, Reservation, Share
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import AgentStarted, BudgetWarned, ModelReplied, Origin
+from mcc.contracts.limits import AgentLimits, LimitChoice
+from mcc.contracts.record import ModelChoice
+from mcc.contracts.usage import Usage
+
+
+class Spender:
+    def __init__(
+        self, budget: Budget, depth: int = 0, record_id: str = "", continues: str | None = None, **own: float
+    ) -> None:
+        self.origin = Origin(
+            record_id=record_id or fresh_id(), parent_id="above" if depth else None, agent="spender", depth=depth
+        )
+        self._budget = budget
+        self.state = budget.tree.record(self.origin)
+        budget.tree.apply(self.origin, _started(continues))
+        share = Share.of(budget.limits, AgentLimits(**own), depth)  # type: ignore[arg-type]
+        self.allowance = Allowance(budget, share, self.state)
+
+    async def reserve(self, number: int, characters: int) -> Reservation:
+        """Before round `number`, whose question has so many characters."""
+        self.state.rounds = number - 1
+        self.state.transcript.characters_before = characters
+        return await self.allowance.reserve()
+
+    def settle(self, reservation: Reservation, usage: Usage | None, model: str = "m") -> tuple[BudgetWarned, ...]:
+        """The call is over; what people are told of its price."""
+        said: tuple[BudgetWarned, ...] = ()
+        if usage is not None:
+            number = self.state.rounds + 1
+            reply = ModelReplied(round=number, attempt=1, model=model, text="", finish_reason="stop", usage=usage)
+            said = self.allowance.unpriced(usage, model)
+            self._budget.tree.apply(self.origin, reply, *said)
+        self.allowance.settle(reservation)
+        return said
+
+    def spend(self, usage: Usage) -> None:
+        """A round that cost this."""
+        self._budget.hold(Reservation())
+        self.settle(Reservation(), usage)
+
+    def warning(self, number: int) -> BudgetWarned | None:
+        """What it hears before round `number`, if anything; heard once."""
+        self.state.rounds = number - 1
+        said = self.allowance.warning()
+        if said is not None:
+            self._budget.tree.apply(self.origin, said)
+        return said
+
+
+def _started(continues: str | None) -> AgentStarted:
+    return AgentStarted(
+        title="",
+        continues=continues,
+        prompt="Spend.",
+        model=ModelChoice(requested="m", effective="m"),
+        tools=(),
+        limits=LimitChoice(),
+        definition_digest="",
+        setup_digest="",
+    )

@@ -1,0 +1,52 @@
+"""Groups stand for tool names; what nobody knows is an error with the nearest."""
+
+import pytest
+
+from drone.agent.messages import ToolSpec
+from drone.tools.catalog import Toolbox
+from drone.tools.provision import UnknownToolName, chosen, expand
+from mcc.definitions.rights import TOOL_GROUPS
+
+
+def test_groups_and_tool_names_become_tool_names_each_once() -> None:
+    assert expand(["environment_read", "read_file", "workspace_read"]) == (
+        "environment_detect",
+        "read_file",
+        "list_files",
+        "find_files",
+        "search_text",
+        "read_artifact",
+    )
+    assert expand(["shell_read", "shell_write"]) == ("run_shell",)
+    assert expand([]) == ()
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("workspace_reed", "workspace_read"), ("read_fil", "read_file")])
+def test_an_unknown_name_is_an_error_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownToolName, match=f"Did you mean '{nearest}'"):
+        expand(["read_file", name])
+
+
+def test_a_name_like_no_other_is_an_error_that_lists_the_groups() -> None:
+    with pytest.raises(UnknownToolName, match="The groups are environment_read, workspace_read"):
+        expand(["%%%"])
+
+
+def test_further_tools_may_be_named() -> None:
+    assert expand(["mine"], also=["mine"]) == ("mine",)
+
+
+def test_a_tool_of_ones_own_comes_with_the_group_it_declares() -> None:
+    specs = [
+        ToolSpec("count_lines", "", {}, group="workspace_read"),
+        ToolSpec("read_file", "", {}),
+        ToolSpec("x", "", {}),
+    ]
+    assert chosen(specs, ["workspace_read"]) == ("count_lines", "read_file")
+    assert chosen(specs, ["x"]) == ("x",)
+
+
+def test_every_tool_of_the_catalog_is_in_the_group_that_names_it() -> None:
+    there = {capability.name for capability in Toolbox.found().capabilities()}
+    assert there >= {name for group in ("environment_read", "workspace_read") for name in TOOL_GROUPS[group]}
+    assert there <= {name for names in TOOL_GROUPS.values() for name in names}

@@ -1,0 +1,95 @@
+import asyncio
+from collections.abc import Iterable
+
+from drone.worker.broadcaster import MOST_CHARACTERS, Broadcaster, joined_up
+from mcc.contracts.wire import Delta, Hint
+from mcc.dispatch.publisher import Message
+from tests.drone.worker.bench_of_orders import Ears
+
+
+def delta(offset: int, text: str, **fields: object) -> Delta:
+    shape = {"kind": "model.delta", "order_id": "o", "epoch": 1, "record_id": "r", "round": 1, "attempt": 1}
+    return Delta.model_validate({**shape, "offset": offset, "text": text, **fields})
+
+
+async def test_pieces_of_one_reply_are_joined_and_told_once() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    for offset, letter in enumerate("hello"):
+        broadcaster.delta(delta(offset, letter))
+    await broadcaster.flush()
+    assert [(item.offset, item.text) for item in ears.deltas] == [(0, "hello")]
+
+
+async def test_text_of_different_kinds_and_records_is_kept_apart() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    broadcaster.delta(delta(0, "a"))
+    broadcaster.delta(delta(0, "b", kind="thinking.delta"))
+    broadcaster.delta(delta(0, "c", record_id="other"))
+    await broadcaster.flush()
+    assert sorted(item.text for item in ears.deltas) == ["a", "b", "c"]
+
+
+def test_a_gap_is_not_joined_over() -> None:
+    assert [(item.offset, item.text) for item in joined_up([delta(0, "ab"), delta(2, "c"), delta(9, "d")])] == [
+        (0, "abc"),
+        (9, "d"),
+    ]
+
+
+async def test_text_is_told_before_the_hint_of_the_entry_that_ends_it() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    broadcaster.hint(Hint(order_id="o", seq=4))
+    broadcaster.delta(delta(0, "last words"))
+    await broadcaster.flush()
+    assert [type(item) for item in ears.published] == [Delta, Hint]
+
+
+async def test_hints_of_one_order_become_one_and_a_status_is_not_forgotten() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    broadcaster.hint(Hint(order_id="o", seq=2, status="running"))
+    broadcaster.hint(Hint(order_id="o", seq=3))
+    await broadcaster.flush()
+    assert ears.hints == [Hint(order_id="o", seq=3, status="running")]
+
+
+async def test_text_beyond_the_bound_is_dropped() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    broadcaster.delta(delta(0, "x" * MOST_CHARACTERS))
+    broadcaster.delta(delta(MOST_CHARACTERS, "y"))
+    await broadcaster.flush()
+    assert "y" not in ears.deltas[0].text
+    broadcaster.delta(delta(MOST_CHARACTERS, "z"))
+    await broadcaster.flush()
+    assert ears.deltas[-1].text == "z"
+
+
+async def test_a_mishap_while_telling_does_not_end_it() -> None:
+    class Stumbling(Ears):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heard = asyncio.Event()
+            self.stumbled = asyncio.Event()
+
+        async def publish(self, messages: Iterable[Message]) -> bool:
+            if not self.stumbled.is_set():
+                self.stumbled.set()
+                raise RuntimeError("no voice")
+            self.heard.set()
+            return await super().publish(messages)
+
+    ears = Stumbling()
+    broadcaster = Broadcaster(ears)
+    telling = asyncio.create_task(broadcaster.run())
+    async with asyncio.timeout(5):
+        broadcaster.hint(Hint(order_id="o", seq=1))
+        await ears.stumbled.wait()
+        broadcaster.hint(Hint(order_id="o", seq=2))
+        await ears.heard.wait()
+    assert [hint.seq for hint in ears.hints] == [2]
+    telling.cancel()
+    await asyncio.gather(telling, return_exceptions=True)

@@ -1,0 +1,55 @@
+"""Connecting to a broker that is away."""
+
+import pytest
+from celery import Celery
+
+from drone.worker.redis_transport import RECONNECTING, BrokerConnection, Messaging, QoS
+
+
+class Enough(Exception):
+    pass
+
+
+class CountingApp(Celery):  # type: ignore[misc]
+    amqp_cls = Messaging
+    refused = 0
+
+    def message_refused(self) -> None:
+        self.refused += 1
+
+
+class HalfClosed:
+    """A channel whose connection forgot its address."""
+
+    do_restore = True
+
+    def conn_or_acquire(self, client: object = None) -> object:
+        raise AttributeError("'NoneType' object has no attribute 'hostname'")
+
+
+def test_a_broker_that_is_away_is_tried_again_every_two_seconds_at_most() -> None:
+    pauses: list[float] = []
+
+    def told(_: Exception, pause: float) -> None:
+        pauses.append(pause)
+        raise Enough
+
+    with pytest.raises(Enough), BrokerConnection("redis://127.0.0.1:1/0") as connection:
+        connection.ensure_connection(told, None, interval_start=20)
+    assert pauses == [RECONNECTING["interval_start"]]
+    assert RECONNECTING["interval_max"] <= 2
+
+
+def test_what_the_connections_of_an_application_drop_is_told_to_it_but_not_of_copies() -> None:
+    app = CountingApp("counting", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    with app.connection_for_read() as connection, connection.clone() as copy:
+        connection.refused()
+        copy.refused()
+    assert app.refused == 1
+
+
+def test_messages_that_cannot_be_given_back_are_let_go_and_end_no_worker() -> None:
+    qos = QoS(HalfClosed())  # type: ignore[no-untyped-call]
+    qos._delivered["tag"] = object()
+    qos.restore_unacked_once()  # type: ignore[no-untyped-call]
+    assert not qos._delivered

@@ -1,0 +1,51 @@
+"""The table of providers is the only place of the product that says which there are."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mcc.configuration.providers import OLLAMA, PROVIDERS, any_key, provider
+
+ROOT = Path(__file__).parents[3]
+TABLE = ROOT / "mcc" / "configuration" / "providers.py"
+NAMES = {one.name for one in PROVIDERS}
+PARTS = {
+    part
+    for one in PROVIDERS
+    for part in (one.key_name, one.address_setting, urlsplit(one.base_url).netloc, f"{one.name}/", one.first_model)
+    if part
+}
+
+
+def said(path: Path) -> Iterator[str]:
+    """The texts in a module, without its docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", ["mcc", "drone"])
+def test_no_other_module_names_a_provider_so_that_a_new_one_is_one_row(package: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {text[:60]}"
+        for path in (ROOT / package).rglob("*.py")
+        if path != TABLE
+        for text in said(path)
+        if text in NAMES or any(part in text or part.upper() in text for part in PARTS)
+    }
+    assert not found
+
+
+def test_a_provider_moves_to_the_address_that_is_set_for_it() -> None:
+    for one in PROVIDERS:
+        assert provider(one.name) == one and one.at(f"{one.base_url}/") == one
+    assert OLLAMA.at("http://box:1/").base_url == OLLAMA.at("http://box:1/v1").base_url == "http://box:1/v1"
+
+
+def test_keys_are_listed_for_a_sentence() -> None:
+    assert (any_key(["A", "B", "C"]), any_key(["A"])) == ("A, B or C", "A")

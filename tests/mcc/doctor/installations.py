@@ -1,0 +1,70 @@
+"""Installations to examine, in a directory of a test."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.order import NewOrder
+from mcc.contracts.shape import now
+from mcc.doctor.finding import Finding
+from mcc.doctor.installation import Installation
+from mcc.settings import Settings, load
+from mcc.store.store import open_store
+from mcc.testing import FakeClock
+
+
+def settings_in(tmp_path: Path, **more: str) -> Settings:
+    return load({"MCC_DATA_DIR": str(tmp_path), **more}, directory=tmp_path)
+
+
+def installed(tmp_path: Path, redis_url: str = "", **environment: str) -> Installation:
+    return Installation(settings_in(tmp_path), {"MCC_DATA_DIR": str(tmp_path), **environment}, redis_url, 0.5)
+
+
+def states_by_check(findings: Sequence[Finding]) -> dict[str, str]:
+    return {finding.what: finding.state for finding in findings}
+
+
+def register(
+    tmp_path: Path,
+    *,
+    lease_seconds: float,
+    name: str = "tiny",
+    slots: int = 2,
+    pid: int = 1,
+    claims: str | None = None,
+    leaves: bool = False,
+) -> None:
+    """A drone, a while ago when it is one that has left."""
+    clock = FakeClock(now() - timedelta(seconds=60)) if leaves else None
+    store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
+    incarnation = fresh_id()
+    store.leases.register(
+        Registration(
+            incarnation=incarnation,
+            name=name,
+            pid=pid,
+            host="here",
+            version="0",
+            queues=("default",),
+            slots=slots,
+            models=(Capability(name="fast", problem="it needs a key"),),
+        ),
+        lease_seconds=lease_seconds,
+    )
+    if claims is not None:
+        assert store.claims.claim(claims, incarnation=incarnation, claim_token="t", drone=name)
+    if leaves:
+        store.leases.leave(incarnation)
+    store.close()
+
+
+def place(tmp_path: Path) -> str:
+    """An order, placed a while ago by the clock of the store."""
+    clock = FakeClock(now() - timedelta(seconds=60))
+    store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
+    order = store.orders.place(NewOrder(prompt="do it"), principal="someone").order
+    store.close()
+    return order.id

@@ -1,0 +1,110 @@
+"""Drones, orders and snapshots as the doctor sees them, well unless a test says otherwise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from mcc.contracts.status import OrderStatus
+from mcc.doctor.finding import Finding
+from mcc.doctor.snapshot import Node, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
+from mcc.store.values import Examined, LateReceipt, SeenDrone, SeenOrder, StaleLock
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def order_id(number: int = 1) -> str:
+    return str(UUID(int=number))
+
+
+def drone(name: str = "drone-1", heard: float = 0.5, **fields: object) -> SeenDrone:
+    """Up, and heard of so many seconds ago."""
+    said: dict[str, object] = {
+        "incarnation": f"incarnation of {name}",
+        "name": name,
+        "host": "here",
+        "pid": 11,
+        "queues": ("default",),
+        "slots": 4,
+        "active": 1,
+        "draining": False,
+        "state": "live",
+        "in_time": True,
+        "started_at": ago(1_000),
+        "heartbeat_at": ago(heard),
+    }
+    return SeenDrone(**{**said, **fields})  # type: ignore[arg-type]
+
+
+def order(number: int = 1, *, moved: float = 100, spoke: float = 1, **fields: object) -> SeenOrder:
+    """Running on drone-1 since `moved` seconds, with an entry `spoke` seconds ago."""
+    said: dict[str, object] = {
+        "id": order_id(number),
+        "session_id": "session",
+        "queue": "default",
+        "priority": 5,
+        "status": OrderStatus.RUNNING,
+        "reason": None,
+        "epoch": 1,
+        "incarnation": "incarnation of drone-1",
+        "last_seq": 9,
+        "not_before": None,
+        "expires_at": None,
+        "waits_until": None,
+        "moved_at": ago(moved),
+        "last_entry_at": ago(spoke),
+        "claimable": False,
+        "blocked_by": None,
+    }
+    return SeenOrder(**{**said, **fields})  # type: ignore[arg-type]
+
+
+def queued(number: int = 1, *, moved: float = 100, **fields: object) -> SeenOrder:
+    seen = order(number, moved=moved, status=OrderStatus.QUEUED, incarnation=None, claimable=True)
+    return replace(seen, **fields)  # type: ignore[arg-type]
+
+
+def waiting(number: int = 1, *, reason: str = "paused", **fields: object) -> SeenOrder:
+    seen = order(number, status=OrderStatus.WAITING, incarnation=None, reason=reason, waits_until=ago(-3_600))
+    return replace(seen, **fields)  # type: ignore[arg-type]
+
+
+def node(name: str = "drone-1@drone", pid: int | None = 11, tasks: Sequence[RunningTask] = ()) -> Node:
+    return Node(name, pid, tasks, ("default", f"canary.{name}"))
+
+
+def works_on(number: int = 1, seconds: float = 60) -> RunningTask:
+    return RunningTask(order_id(number), seconds)
+
+
+def snapshot(
+    *,
+    drones: Sequence[SeenDrone] = (),
+    orders: Sequence[SeenOrder] = (),
+    nodes: Sequence[Node] | None = (),
+    known: Sequence[SeenOrder] | None = None,
+    open_calls: Mapping[str, OpenCalls] | None = None,
+    processes: Mapping[str, ProcessState] | None = None,
+    thresholds: Thresholds | None = None,
+    locks: Sequence[StaleLock] = (),
+    receipts: Sequence[LateReceipt] = (),
+    swept: float | None = 0.5,
+    whole: bool = True,
+) -> Snapshot:
+    """`known` None: the orders. `processes` by the names of drones."""
+    return Snapshot(
+        examined=Examined(NOW, drones, orders, whole, locks, receipts, None if swept is None else ago(swept)),
+        thresholds=thresholds or Thresholds(),
+        nodes=nodes,
+        known={one.id: one for one in (orders if known is None else known)},
+        open_calls=open_calls or {},
+        processes={f"incarnation of {name}": state for name, state in (processes or {}).items()},
+    )
+
+
+def states(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    return [(finding.what, finding.state) for finding in findings]

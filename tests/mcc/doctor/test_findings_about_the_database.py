@@ -1,0 +1,121 @@
+"""Findings about the database: reach, schema, health, drones and leases in it, leftovers, sweeps."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from mcc.doctor.database import check_database, health_findings, leftovers, unswept
+from mcc.doctor.installation import Installation
+from mcc.local.readiness import upgrade_database
+from mcc.store.values import Health, IdleTransaction, LateReceipt, StaleLock
+from tests.mcc.doctor.installations import installed, place, register, settings_in, states_by_check
+from tests.mcc.doctor.snapshots import order_id, queued, snapshot, states
+
+
+def damage(path: Path, table: str) -> None:
+    """Overwrite the first page of a table's rows."""
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("PRAGMA journal_mode=DELETE")
+        [root] = link.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        [size] = link.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
+
+
+def test_a_database_that_is_not_there_yet_is_a_warning_and_is_not_made(tmp_path: Path) -> None:
+    found = list(check_database(installed(tmp_path / "new")))
+    assert states_by_check(found) == {"database": "warning"}
+    assert "mcc db upgrade" in found[0].advice
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_database_without_schema_is_broken_and_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "mcc.db").touch()
+    found = list(check_database(installed(tmp_path)))
+    assert states_by_check(found) == {"database": "broken"}
+    assert "mcc db upgrade" in found[0].advice
+
+
+def test_an_address_of_no_known_database_is_broken(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, MCC_DATABASE_URL="mysql://h/x")
+    found = list(check_database(Installation(settings, {}, "", 0.5)))
+    assert states_by_check(found) == {"database": "broken"}
+
+
+def test_drones_that_are_up_and_silent_are_told_apart_with_their_problems(tmp_path: Path) -> None:
+    upgrade_database(f"sqlite:///{tmp_path / 'mcc.db'}")
+    assert states_by_check(list(check_database(installed(tmp_path))))["drones"] == "warning"
+    register(tmp_path, lease_seconds=60, name="awake")
+    register(tmp_path, lease_seconds=0.000001, name="asleep", pid=2)
+    found = list(check_database(installed(tmp_path)))
+    assert states_by_check(found) == {
+        "database": "ok",
+        "drones": "ok",
+        "leases": "warning",
+        "models": "warning",
+        "clock": "ok",
+    }
+    told = {finding.what: finding.detail for finding in found}
+    assert "awake" in told["drones"]
+    assert "asleep" in told["leases"]
+    assert told["models"] == "fast: it needs a key"
+
+
+def test_a_drone_that_lost_its_lease_and_registered_again_is_not_counted_as_silent(tmp_path: Path) -> None:
+    upgrade_database(f"sqlite:///{tmp_path / 'mcc.db'}")
+    register(tmp_path, lease_seconds=0.000001)
+    assert states_by_check(list(check_database(installed(tmp_path))))["leases"] == "warning"
+    register(tmp_path, lease_seconds=60)
+    assert states_by_check(list(check_database(installed(tmp_path))))["leases"] == "ok"
+
+
+def test_a_damaged_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "mcc.db"
+    upgrade_database(f"sqlite:///{path}")
+    for _ in range(30):
+        place(tmp_path)
+    damage(path, "orders")
+    found = [one for one in check_database(installed(tmp_path)) if one.what == "database" and one.state == "broken"]
+    assert any("damaged" in finding.detail for finding in found)
+
+
+def test_a_stale_lock_is_named_with_its_order_and_can_be_fixed() -> None:
+    [finding] = leftovers(snapshot(locks=[StaleLock("root", order_id(), 2, True)]))
+    assert (finding.what, finding.state, finding.order_id, finding.fix) == ("lock", "warning", order_id(), "locks")
+    assert "workspace root" in finding.detail and "epoch 2" in finding.detail
+
+
+def test_open_receipts_are_told_once_for_each_order() -> None:
+    late = [LateReceipt(f"control {number}", order_id(number % 2), "steer") for number in range(3)]
+    first, second = leftovers(snapshot(receipts=late))
+    assert (first.order_id, second.order_id) == (order_id(0), order_id(1))
+    assert "still open: 2" in first.detail and first.fix == "receipts"
+
+
+def test_a_damaged_file_is_broken() -> None:
+    [finding] = health_findings(Health(problems=["row 3 missing from index"]))
+    assert finding.state == "broken" and "row 3" in finding.detail and "backup" in finding.advice
+
+
+def test_a_check_that_took_too_long_is_no_damage() -> None:
+    [finding] = health_findings(Health(checked=False))
+    assert finding.state == "warning" and "--seconds" in finding.advice
+
+
+def test_an_idle_transaction_is_worse_when_others_wait_for_it() -> None:
+    idle = [IdleTransaction(7, "psql", 60, 0), IdleTransaction(8, "", 60, 2), IdleTransaction(9, "mcc", 1, 0)]
+    alone, waited_for = health_findings(Health(idle=idle))
+    assert (alone.state, waited_for.state) == ("warning", "broken")
+    assert "pg_terminate_backend(8)" in waited_for.advice and "2 others" in waited_for.detail
+
+
+def test_a_healthy_database_has_nothing_to_tell() -> None:
+    assert list(health_findings(Health())) == []
+
+
+def test_nobody_sweeping_is_told_while_there_is_something_to_sweep() -> None:
+    assert states(list(unswept(snapshot(orders=[queued()], swept=60)))) == [("sweep", "warning")]
+    assert list(unswept(snapshot(swept=60))) == []
+    assert list(unswept(snapshot(orders=[queued()], swept=5))) == []
+    assert list(unswept(snapshot(orders=[queued()], swept=None))) == []

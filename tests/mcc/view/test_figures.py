@@ -1,0 +1,57 @@
+"""How much of the children's work their parents never had to read."""
+
+from drone.agent.agent import Agent
+from drone.agent.memory import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.subagents.delegation import Delegation
+from drone.agent.turn import Task, Turn
+from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
+from drone.tools.tool import FunctionTools, Joined, tool
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fence import fenced
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.limits import Limits
+from mcc.contracts.record import ChatRecord, ToolStep
+from mcc.view.figures import Savings, saved_by_delegation
+
+LONG = "x" * 8_000
+
+
+@tool
+def look() -> str:
+    """Look at something long."""
+    return LONG
+
+
+def write(prompt: str, replies: int) -> Said:
+    if prompt == "master":
+        return "Enough." if replies else Line(calls=(call("subagent", agent_type="explore", prompt="dig"),))
+    return "Found." if replies == 2 else Line(text="Looking.", calls=(call("look"),))
+
+
+async def recorded() -> ChatRecord:
+    journal = MemoryJournal("order-1")
+    turn = Turn.begun(journal, Budget(Limits()))
+    model = ScriptedModel(by_prompt(write))
+    child = Agent(AgentDefinition(name="explore"), model=model, tools=FunctionTools([look]))
+    delegation = Delegation(turn, {"explore": "Looks."}, lambda wanted: child, depth=0)
+    master = Agent(AgentDefinition(name="master"), model=model, tools=Joined(delegation))
+    await master.run(Task("master", root_record_id("order-1")), turn)
+    record = journal.fold.record()
+    assert record is not None
+    return record
+
+
+async def test_what_a_child_read_and_said_is_set_against_what_its_parent_was_told() -> None:
+    record = await recorded()
+    told = sum(len(step.content) for step in record.steps if isinstance(step, ToolStep))
+    worked = 2 * (len("Looking.") + len("{}") + len(fenced(LONG, "a call"))) + len("Found.")
+    found = saved_by_delegation(record)
+    assert found == Savings(worked, told)
+    assert found.tokens == (worked - told) // 4
+    assert 0.9 < found.share < 1
+
+
+def test_without_children_nothing_is_saved() -> None:
+    assert (Savings().tokens, Savings().share) == (0, 0.0)
+    assert (Savings(10, 400).tokens, Savings(10, 400).share) == (0, 0.0)

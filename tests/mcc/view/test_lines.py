@@ -1,0 +1,196 @@
+"""An order in plain lines, and what it waits for, in words."""
+
+from datetime import timedelta
+
+import pytest
+
+from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.fold import Fold
+from mcc.contracts.journal import (
+    ORDER,
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    ControlApplied,
+    Draft,
+    Fact,
+    GateChecked,
+    OrderFinished,
+    OrderWaiting,
+    Origin,
+    ToolFinished,
+)
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.view.lines import Lines, clock, paused_in, waiting_in_brief, what_to_do
+from tests.mcc.view.order_journal import (
+    BEGAN,
+    CHILD,
+    CLAIMED,
+    END,
+    LIMITED,
+    MASTER,
+    ORDER_ID,
+    PAUSED,
+    QUEUED,
+    TURN,
+    asked,
+    journal,
+    result,
+    shown,
+    started,
+)
+
+GO_ON = f"mcc orders resume {ORDER_ID}"
+
+
+def test_plain_lines_tell_what_a_person_would_want_to_read() -> None:
+    told = Lines()
+    lines = [line for entry in journal(*TURN, *END) if (line := told.line_of(entry))]
+    assert [line.split(" ", 1)[1] for line in lines] == [
+        f"order {ORDER_ID} queued on default",
+        "order claimed by drone-1",
+        "master: starts with offline/offline",
+        "master: list_files src",
+        "master: list_files docs",
+        "master: subagent explore",
+        "  explore: starts with offline/offline (record c): Read [bold]the code",
+        "master: list_files failed: docs is not there",
+        "  explore: read_file a.py",
+        "  explore: completed",
+        "master: completed",
+        "order succeeded: 0 tokens · $0",
+    ]
+
+
+def test_what_people_asked_is_a_plain_line_too() -> None:
+    told = [
+        (ORDER, asked("pause", reason="lunch")),
+        (ORDER, asked("resume")),
+        (MASTER, asked("steer", message="Mind\nthe tests")),
+        (CHILD, asked("steer", tools_removed=("run_shell",), reason="too slow")),
+        (CHILD, asked("cancel", reason="wrong quay")),
+    ]
+    shown = Lines()
+    lines = [line.split(" ", 1)[1] for entry in journal(*told) if (line := shown.line_of(entry))]
+    assert lines == [
+        "order paused (lunch)",
+        "order goes on",
+        "master: is told: Mind the tests",
+        "  explore: loses run_shell (too slow)",
+        "  explore: is cancelled (wrong quay)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (GateChecked(attempt=1, ok=False, errors=("Read it.",)), "its result was sent back (attempt 1): Read it."),
+        (GateChecked(tool="validate", attempt=0, ok=True), "its result would be accepted"),
+        (GateChecked(attempt=2, ok=True), "its result was accepted"),
+        (AgentStep(name="nudge", message="Try another."), "goes round in circles and is told so: Try another."),
+        (AgentStep(name="provisioned", message="provisioned 3 tools"), "provisioned 3 tools"),
+        (AgentReused(message="And the tests?", turn=2), "is asked again (turn 2): And the tests?"),
+        (
+            ToolFinished(call_id="1", name="read_file", content="a…", is_error=False, artifact="0123456789abcdef99"),
+            "read_file brought more than fits; the whole is artifact 0123456789abcdef",
+        ),
+    ],
+    ids=["sent back", "would do", "accepted", "nudged", "provisioned", "asked again", "kept whole"],
+)
+def test_how_an_agent_came_to_its_result_is_a_plain_line(fact: Fact, said: str) -> None:
+    entry = Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)
+    assert str(Lines().line_of(entry)).endswith(f"explore: {said}")
+
+
+def test_what_a_gate_refused_is_told_once() -> None:
+    refused = ToolFinished(call_id="1", name="submit_result", content="Not accepted: Read it.", is_error=True)
+    assert Lines().line_of(Draft(at=BEGAN, origin=CHILD, data=refused).numbered(ORDER_ID, 1)) is None
+
+
+def test_a_failed_order_says_why() -> None:
+    failed = OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="401: wrong key")
+    line = Lines().line_of(journal((ORDER, failed))[0])
+    assert line is not None
+    assert line.endswith("order failed (model_error): 401: wrong key")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"status":"blocked","summary":"It had no time.","findings":[]}', "It had no time."),
+        ('{"status":"blocked"', '{"status":"blocked"'),
+        ('{"summary":7}', '{"summary":7}'),
+        ("[" * 3, "[" * 3),
+        ('{"a":' * 5_000, "…"),
+    ],
+)
+def test_a_failed_subagent_is_told_of_in_words_and_not_in_json(content: str, said: str) -> None:
+    (entry,) = journal((MASTER, result("3", "subagent", content, is_error=True)))
+    line = Lines().line_of(entry)
+    assert line is not None and line.endswith(said) and "master: subagent failed: " in line
+
+
+def test_agents_of_one_name_are_told_apart_in_lines() -> None:
+    twin = Origin(record_id="twin", parent_id=CHILD.parent_id, agent="explore", depth=1)
+    shown = Lines()
+    lines = [shown.line_of(entry) for entry in journal((CHILD, started("one")), (twin, started("two")))]
+    assert "explore: starts" in str(lines[0]) and "explore 2: starts" in str(lines[1])
+
+
+def test_an_agent_of_the_workspace_is_shown_with_its_file_and_an_installed_one_without() -> None:
+    origin = DefinitionOrigin(scope="workspace", path=".mcc/agents/scout\x1b[2J.md")
+    shipped = DefinitionOrigin(scope="shipped", path="master/system.md")
+    entries = journal(
+        (MASTER, started().model_copy(update={"definition_origin": shipped})),
+        (CHILD, started(call_id="d").model_copy(update={"definition_origin": origin})),
+    )
+    lines = Lines()
+    plain = [lines.line_of(entry) or "" for entry in entries]
+    drawn = shown(entries)
+    assert "from" not in plain[0] and "from .mcc/agents/scout.md" in plain[1]
+    assert drawn.count("from .mcc/agents/scout.md") == 1 and "master/system.md" not in drawn
+
+
+def paused(control_id: str = "c1", kind: str = "pause") -> ControlApplied:
+    return ControlApplied(control_id=control_id, control=kind)
+
+
+def test_the_plain_line_of_a_waiting_order_ends_with_what_to_do_however_long_the_reason_is() -> None:
+    (line,) = _lines(OrderWaiting(reason=WaitingReason.PAUSED, message="because " * 40))
+    assert GO_ON in line
+    (line,) = _lines(LIMITED)
+    assert f"waiting (rate_limit, until {clock(BEGAN + timedelta(hours=1))}): it is busy" in line and GO_ON in line
+
+
+@pytest.mark.parametrize("reason", list(WaitingReason))
+def test_only_what_a_person_can_do_is_advised(reason: WaitingReason) -> None:
+    advised = what_to_do("o1", reason)
+    by_a_person = {WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.NOT_BEFORE}
+    assert (advised is not None) is (reason in by_a_person)
+    assert what_to_do("o1", None) is None
+
+
+def test_the_moment_is_said_where_a_clock_ends_the_wait() -> None:
+    assert waiting_in_brief(PAUSED) == "waiting (paused): the order is paused until someone resumes it"
+    assert "until" in waiting_in_brief(LIMITED)
+
+
+def test_a_running_order_is_called_paused_as_a_whole_or_by_those_of_its_agents_that_rest() -> None:
+    assert paused_in(_record()) is None
+    assert paused_in(_record((ORDER, paused()))) == "paused"
+    assert paused_in(_record((CHILD, paused()))) == "1 of its agents paused: c"
+    assert paused_in(_record((CHILD, paused()), (CHILD, paused("c2", "resume")))) is None
+
+
+def _lines(waiting: OrderWaiting) -> list[str]:
+    lines = Lines()
+    return [line for entry in journal((ORDER, waiting)) if (line := lines.line_of(entry))]
+
+
+def _record(*told: tuple[object, Fact]) -> ChatRecord:
+    child: AgentStarted = started("Below", call_id="k")
+    entries = journal(QUEUED, CLAIMED, (MASTER, started()), (CHILD, child), *told)  # type: ignore[arg-type]
+    record = Fold.of(ORDER_ID, entries).record()
+    assert record is not None
+    return record

@@ -1,0 +1,135 @@
+"""An order as a tree on the terminal, from a golden journal."""
+
+import pytest
+
+from mcc.contracts.journal import (
+    ORDER,
+    AgentStep,
+    ControlApplied,
+    ModelReplied,
+    ModelRetried,
+    OrderClaimed,
+    OrderResumed,
+    Origin,
+)
+from mcc.contracts.usage import Usage
+from tests.mcc.view.order_journal import (
+    CHILD,
+    CLAIMED,
+    END,
+    LIMITED,
+    MASTER,
+    ORDER_ID,
+    PAUSED,
+    QUEUED,
+    TURN,
+    asked,
+    journal,
+    reply,
+    shown,
+    started,
+)
+
+GO_ON = f"mcc orders resume {ORDER_ID}"
+
+
+def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
+    assert shown(journal(*TURN)) == (
+        "⠋ order 01890000 on drone-1  12.0 s · 170 tokens · $0\n"
+        "⠋ master  10.0 s · 170 tokens · $0 · offline/offline\n"
+        "├── · list_files ×2 (1 failed)  docs\n"
+        "└── ⠋ explore  Read [bold]the code  4.0 s · 60 tokens · $0 · offline/offline\n"
+        "    └── ⠋ read_file  a.py"
+    )
+
+
+def test_the_tree_of_a_finished_order_stands_still() -> None:
+    assert shown(journal(*TURN, *END)) == (
+        "order 01890000 succeeded  16.0 s · 170 tokens · $0\n"
+        "✓ master  13.0 s · 170 tokens · $0 · offline/offline\n"
+        "├── · list_files ×2 (1 failed)  docs\n"
+        "└── ✓ explore  Read [bold]the code  6.0 s · 60 tokens · $0 · offline/offline\n"
+        "    └── · read_file  a.py"
+    )
+
+
+def test_an_order_that_nobody_has_taken_is_one_line() -> None:
+    assert shown(journal(QUEUED)) == "⠋ order 01890000 queued on default  0.0 s · 0 tokens · $0"
+
+
+def test_a_second_attempt_begins_its_tree_anew_and_keeps_what_was_spent() -> None:
+    again = (ORDER, OrderClaimed(attempt=2, epoch=3, drone="drone-2", incarnation="j"))
+    text = shown(journal(*TURN, again, (Origin(record_id="m2", agent="master"), started())))
+    assert "on drone-2, attempt 2  14.0 s · 170 tokens" in text
+    assert "list_files" not in text
+
+
+def test_a_retry_is_visible_until_the_model_answers() -> None:
+    retried = (MASTER, ModelRetried(round=1, attempt=1, model="m", error="429 too many", wait_seconds=3))
+    asked = journal(*TURN[:4], retried)
+    assert "asks again in 3 s: 429 too many" in shown(asked)
+    answered = journal(*TURN[:4], retried, (MASTER, reply(1)))
+    assert "429" not in shown(answered)
+
+
+def test_an_unknown_price_is_said() -> None:
+    unknown = ModelReplied(
+        round=1, attempt=1, model="x", text="", finish_reason="stop", usage=Usage(input_tokens=1, cost_usd=None)
+    )
+    assert "1 tokens · cost unknown" in shown(journal(*TURN[:4], (MASTER, unknown)))
+
+
+def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
+    steers = (
+        (CHILD, asked("steer", message="Mind the tests", mode="inject")),
+        (CHILD, asked("steer", message="Look south", mode="redirect", tools_removed=("read_file", "web_read"))),
+        (CHILD, asked("pause")),
+    )
+    assert shown(journal(*TURN, *steers)).endswith(
+        "└── … explore  Read [bold]the code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
+        "    ├── ⠋ read_file  a.py\n"
+        "    ├── » is told: Mind the tests\n"
+        "    └── » has a new task: Look south; loses read_file, web_read"
+    )
+    assert "paused" not in shown(journal(*TURN, *steers, (CHILD, asked("resume"))))
+    assert "paused" not in shown(journal(*TURN, *steers, *END))
+
+
+@pytest.mark.parametrize("whose", [ORDER, MASTER])
+def test_a_paused_order_shows_every_agent_that_runs_as_paused(whose: Origin) -> None:
+    text = shown(journal(*TURN, (whose, asked("pause", reason="lunch"))))
+    assert "order 01890000 paused, on drone-1" in text
+    assert text.count("  paused") == 2
+    ended = shown(journal(*TURN, (whose, asked("pause")), *END[:2]))
+    assert ended.count("  paused") == 1 and "✓ explore" in ended
+
+
+def test_wishes_of_agent_files_that_do_not_count_are_shown_the_first_and_how_many_more() -> None:
+    said = [AgentStep(name="definition_warning", message=f".mcc/agents/a{n}.md: not used") for n in range(3)]
+    drawn = shown(journal((MASTER, started()), *((MASTER, step) for step in said)))
+    assert ".mcc/agents/a0.md: not used (and 2 more: mcc agents check)" in drawn and "a1.md" not in drawn
+
+
+def paused(control_id: str = "c1", kind: str = "pause") -> ControlApplied:
+    return ControlApplied(control_id=control_id, control=kind)
+
+
+def test_a_waiting_order_says_what_it_waits_for_and_how_it_goes_on() -> None:
+    entries = journal(QUEUED, CLAIMED, (MASTER, started("Look")), (ORDER, paused()), (ORDER, PAUSED))
+    heading, advice, master = shown(entries).splitlines()
+    assert "… order 01890000 waiting (paused): the order is paused until someone resumes it" in heading
+    assert "paused, waiting" not in heading
+    assert advice.strip().startswith(f"go on: {GO_ON}")
+    assert master.startswith("… master") and "paused" in master
+
+
+def test_an_order_that_goes_on_gives_no_advice_any_more() -> None:
+    resumed = OrderResumed(message="resumed on request")
+    told = shown(journal(QUEUED, CLAIMED, (MASTER, started()), (ORDER, LIMITED), (ORDER, resumed)))
+    assert "go on:" not in told and "queued again: resumed on request" in told
+
+
+def test_a_long_wait_for_a_model_is_told_as_people_tell_it() -> None:
+    retried = ModelRetried(round=1, attempt=1, model="a/b", error="It is busy.", wait_seconds=3600)
+    told = shown(journal(QUEUED, CLAIMED, (MASTER, started()), (MASTER, retried)))
+    assert "asks again in 1 h 00 min: It is busy." in told
