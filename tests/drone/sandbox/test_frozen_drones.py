@@ -105,10 +105,14 @@ def test_a_process_that_does_not_end_when_it_is_told_to_is_killed_even_if_it_is_
 
 def test_a_process_that_beats_or_is_stopped_is_let_be(start: Start) -> None:
     process = start(1.0, NEVER, "deaf")
-    process.send_signal(signal.SIGSTOP)
-    until(lambda: not naps(), "the child of a process that stands still is gone, as if it had been lost")
+    # A program that has just been started has no command line for a moment.
+    until(naps, "its child sleeps")
     known = Process.of(process.pid)
-    assert known is not None and known.stopped
+    assert known is not None
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: known.stopped, "it stands still")
+    until(lambda: not naps(), "the child of a process that stands still is gone, as if it had been lost")
+    assert known.stopped
     process.send_signal(signal.SIGCONT)
     assert process.poll() is None
 
