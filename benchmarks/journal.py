@@ -19,18 +19,10 @@ from benchmarks.workload import table
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.journal import Writer
 from mcc.contracts.drones import Registration
+from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, fresh_id
-from mcc.contracts.journal import (
-    AgentStarted,
-    Draft,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    Origin,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, ModelStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice

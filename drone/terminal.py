@@ -7,7 +7,7 @@ from typing import Protocol
 
 from drone.agent.journal import DeltaKind
 from drone.agent.memory import MemoryJournal
-from mcc.contracts.journal import Entry, Origin
+from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.order import Outcome
 from mcc.contracts.shape import now, to_json
 from mcc.view.clean import clean, clean_json

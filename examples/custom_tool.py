@@ -10,8 +10,8 @@ from pathlib import Path
 import drone
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.catalog import Toolbox
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import Entry
 
 
 @drone.tool(idempotent=True, effects="none")

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from mcc.contracts.journal import Draft, Fact, Origin
+from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.journal import Fact
 from mcc.contracts.record import AgentEnd
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]

@@ -8,8 +8,9 @@ from drone.agent.journal import DeltaKind, Journal
 from drone.agent.mishap import mishap
 from drone.agent.model import Ask, Model, ModelError, Reply
 from drone.agent.spending.budget import Reservation
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import call_id
-from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted, Origin
+from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.record import ToolCall
 from mcc.contracts.usage import Usage
 

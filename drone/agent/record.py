@@ -18,6 +18,7 @@ from drone.agent.transcript import (
     spoken,
 )
 from mcc.contracts.control import SteerMode
+from mcc.contracts.entry import Origin
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -42,7 +43,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    Origin,
     Outcome,
     QuestionAnswered,
     QuestionAsked,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from drone.agent.journal import DeltaKind, Journal
-from mcc.contracts.journal import Draft, Fact, Origin
+from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.journal import Fact
 from mcc.contracts.record import AgentEnd
 from mcc.redaction import Redactor
 

@@ -14,7 +14,8 @@ from drone.agent.report import Cause, LimitReached, Report, Stopped
 from drone.agent.setup import SetUp
 from drone.agent.transcript import messages_of
 from drone.agent.turn import Task, Turn
-from mcc.contracts.journal import AgentFinished, AgentReused, Origin
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import AgentFinished, AgentReused
 from mcc.contracts.record import RecordStatus
 
 log = logging.getLogger("drone.agent")

@@ -7,7 +7,8 @@ from typing import Protocol
 from drone.agent.messages import ToolSpec
 from drone.agent.report import Report
 from drone.agent.turn import Turn
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import Outcome
 
 
 @dataclass(frozen=True, slots=True)

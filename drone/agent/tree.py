@@ -8,13 +8,12 @@ from drone.agent.journal import DeltaKind, Journal
 from drone.agent.messages import Message, UserMessage
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
+from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.journal import (
     AgentStarted,
     AgentStep,
     BudgetWarned,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     ModelReplied,
     ModelStarted,
@@ -23,7 +22,6 @@ from mcc.contracts.journal import (
     OrderQueued,
     OrderRequeued,
     OrderWaiting,
-    Origin,
     Outcome,
     ToolFinished,
 )

@@ -15,7 +15,8 @@ from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import alike

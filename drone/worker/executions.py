@@ -15,7 +15,7 @@ from drone.sandbox.paths import Workspace
 from drone.worker.async_store import AsyncStore
 from drone.worker.journal import OrderJournal
 from mcc.contracts.control import Control, ControlKind
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from mcc.contracts.order import Outcome
 from mcc.redaction import Redactor
 from mcc.store.values import Claim, WorkspaceHold

@@ -17,8 +17,8 @@ from drone.worker.ending import Finisher, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.workspaces import Busy
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Entry
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.values import Claim

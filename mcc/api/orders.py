@@ -12,7 +12,7 @@ from mcc.api.problems import Refusal
 from mcc.api.service import API, PRINCIPAL, Cursor, Limit, OrderId, Service, ServiceHere, answer, answers, page
 from mcc.api.submission import checked
 from mcc.contracts.answers import Listing, SteeredOrder
-from mcc.contracts.journal import Entry
+from mcc.contracts.entry import Entry
 from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now, to_json

@@ -10,7 +10,7 @@ from mcc.cli.printing import print_json, print_markdown
 
 if TYPE_CHECKING:
     from mcc.client import MCC
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
     from mcc.view.story import Story
 

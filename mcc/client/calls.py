@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Listing, Offer
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
 
@@ -162,7 +162,7 @@ def record(order_id: str) -> "Call[ChatRecord]":
 
 def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
     from mcc.contracts.answers import Listing
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
 
     path = f"{_order_path(order_id)}/journal"
     return Call("GET", path, Listing[Entry].model_validate, query(after=after, limit=limit))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Listing, Offer
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.wire import Delta

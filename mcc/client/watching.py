@@ -11,7 +11,7 @@ from mcc.client.calls import TRIES
 from mcc.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
     from mcc.contracts.wire import Delta
 
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool.progress"})
@@ -121,7 +121,7 @@ class Position:
 
 
 def _entry(event: Event) -> "Entry":
-    from mcc.contracts.journal import Entry
+    from mcc.contracts.entry import Entry
 
     return Entry.model_validate(json.loads(event.data))
 

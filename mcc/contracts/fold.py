@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never, cast
 
+from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -16,8 +17,6 @@ from mcc.contracts.journal import (
     BudgetWarned,
     ControlApplied,
     DocumentChanged,
-    Draft,
-    Entry,
     GateChecked,
     ModelFellBack,
     ModelReplied,
@@ -30,7 +29,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    Origin,
     Outcome,
     QuestionAnswered,
     QuestionAsked,

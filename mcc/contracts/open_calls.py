@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from mcc.contracts.entry import Entry
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
-    Entry,
     ModelReplied,
     ModelRetried,
     ModelStarted,

@@ -9,8 +9,9 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import ControlApplied, Entry
+from mcc.contracts.journal import ControlApplied
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.status import OrderStatus
 from mcc.store.journal import Journal

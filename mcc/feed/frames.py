@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from mcc.contracts.journal import Entry, OrderClaimed, OrderFinished
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
 from mcc.store.errors import StoreError
 

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, SteerMode
-from mcc.contracts.journal import ControlApplied, Draft, Entry
+from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.journal import ControlApplied
 from mcc.store.clock import micros, moment, moment_or_none
 from mcc.store.rows import State, text_json, text_of
 from mcc.store.tables import CONTROLS, STATE

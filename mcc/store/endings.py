@@ -6,7 +6,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Draft
+from mcc.contracts.entry import Draft
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json

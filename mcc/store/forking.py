@@ -7,11 +7,11 @@ from itertools import zip_longest
 from typing import Any
 
 from mcc.contracts.control import SteerMode
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import (
     JOURNAL_VERSION,
-    ORDER,
     READABLE_VERSIONS,
     AgentFinished,
     AgentStarted,
@@ -19,16 +19,12 @@ from mcc.contracts.journal import (
     ApprovalDecided,
     ApprovalRequested,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     Forked,
     ModelReplied,
     OrderQueued,
-    Origin,
     ToolStarted,
     TranscriptCompacted,
-    fact_of,
 )
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.journal import Entry
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros

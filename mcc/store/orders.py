@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, Receipt
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason

@@ -7,7 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import ModelReplied, ToolFinished, fact_of
+from mcc.contracts.entry import fact_of
+from mcc.contracts.journal import ModelReplied, ToolFinished
 from mcc.contracts.status import OrderStatus, sources_of
 from mcc.store.claims import resume
 from mcc.store.clock import micros

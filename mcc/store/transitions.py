@@ -6,14 +6,12 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 
 from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
+from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import (
-    ORDER,
     AgentStep,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     Forked,
     ModelReplied,

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from mcc.contracts.control import Receipt
 from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters
-from mcc.contracts.journal import Draft, Entry
+from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord

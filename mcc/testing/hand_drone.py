@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Draft, Fact, OrderFinished, Origin
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Fact, OrderFinished
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ModelChoice, RecordStatus

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from mcc.contracts.control import SteerMode
+from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import (
     AgentFinished,
@@ -15,7 +16,6 @@ from mcc.contracts.journal import (
     ApprovalRequested,
     BudgetWarned,
     ControlApplied,
-    Entry,
     GateChecked,
     ModelFellBack,
     ModelRetried,

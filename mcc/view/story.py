@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mcc.contracts.entry import Entry
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
     AgentStep,
     ControlApplied,
-    Entry,
     GateChecked,
     ModelFellBack,
     ModelReplied,

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from mcc.contracts.journal import FACTS, JOURNAL_VERSION, Entry
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import FACTS, JOURNAL_VERSION
 from scripts.reference.markdown import code, properties, table
 
 ROOT = Path(__file__).parents[2]

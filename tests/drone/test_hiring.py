@@ -17,7 +17,8 @@ from drone.hiring import Hiring, Parent, Terms
 from drone.models.registry import Models
 from drone.models.scripted import ScriptedModel
 from drone.settings import Settings
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.definitions.scopes import AgentFile, installed

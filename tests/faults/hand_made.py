@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
@@ -23,7 +24,6 @@ from mcc.contracts.journal import (
     Fact,
     ModelReplied,
     ModelStarted,
-    Origin,
     ToolFinished,
     ToolStarted,
 )

@@ -21,7 +21,8 @@ from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.environment_gate import Detected
 from drone.tools.tool import FunctionTools, Joined
-from mcc.contracts.journal import Entry, ToolFinished, ToolStarted
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
 from mcc.store.store import Store
 from mcc.store.values import Appended, Batch, Claim, Ending, Placed, Swept

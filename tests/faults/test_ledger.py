@@ -6,7 +6,7 @@ from pathlib import Path
 from drone.agent.toolset import Call
 from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from tests.faults.ledger import KEPT_TIMES, Effect, Ledger, effects, kept_file, ledger_tools
 from tests.faults.script import IDEM, KEEP, LINGER, ONCE, lingered, wrote
 

@@ -15,7 +15,8 @@ from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.tools.tool import FunctionTools, tool
 from drone.tools.wrappers import Timed
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage
 

@@ -20,8 +20,9 @@ from drone.sandbox.paths import Workspace
 from drone.tools.files import list_files, read_file
 from drone.tools.tool import FunctionTools, tool
 from mcc.api.app import build_app
+from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import GateChecked, Origin, ToolStarted
+from mcc.contracts.journal import GateChecked, ToolStarted
 from mcc.settings import Settings
 from mcc.store.store import Store
 from mcc.testing import temporary_store

@@ -15,7 +15,8 @@ from drone.tools.environment import detection_tool
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.tool import FunctionTools
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import Outcome
 from tests.drone.tools.git_scene import Scene
 
 PATIENCE_SECONDS = 25

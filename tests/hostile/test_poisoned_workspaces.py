@@ -21,7 +21,7 @@ from drone.tools.rules_and_skills import SkillTools
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext
 from drone.tools.walk import Walk
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from mcc.definitions.front_matter import FILE_BYTES
 
 OWN_SECONDS = 1.5

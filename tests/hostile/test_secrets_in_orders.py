@@ -36,8 +36,9 @@ from drone.tools.tool import ToolContext
 from drone.worker.app import TaskBroke, run_order
 from drone.worker.logs import set_up
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelReplied, Origin, Thought
+from mcc.contracts.journal import ModelReplied, Thought
 from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus

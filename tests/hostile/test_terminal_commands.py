@@ -8,7 +8,7 @@ from drone.agent.toolset import Call, Output
 from drone.sandbox.paths import Workspace
 from drone.tools.files import read_file
 from drone.tools.tool import FunctionTools, ToolFailed, tool
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 
 COMMANDS = {
     "colour": "\x1b[31mred\x1b[0m",

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from drone.agent.memory import MemoryJournal
 from drone.terminal import watcher
 from mcc.cli.main import app
-from mcc.contracts.journal import AgentStep, Origin
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
 from mcc.testing import temporary_store

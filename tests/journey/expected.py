@@ -7,8 +7,8 @@ from typing import Any
 from drone.agent.toolset import Call
 from drone.tools.catalog import Toolbox
 from drone.tools.wrappers import Timed
+from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import Origin
 from mcc.contracts.record import ChatRecord, ToolStep
 from tests.journey.script import SCRIPT
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from mcc.client import MCC
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted, Entry, OrderWaiting
+from mcc.contracts.journal import AgentStarted, OrderWaiting
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason

@@ -6,8 +6,9 @@ import pytest
 
 from mcc.client import Conflict
 from mcc.contracts.control import Control
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted, Entry
+from mcc.contracts.journal import AgentStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from mcc.client import MCC, Refused
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Entry
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus

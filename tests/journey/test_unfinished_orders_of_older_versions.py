@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from mcc.client import MCC
-from mcc.contracts.journal import ControlApplied, Entry, GateChecked, ModelReplied, ToolFinished, ToolStarted
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import ControlApplied, GateChecked, ModelReplied, ToolFinished, ToolStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.local.family import Family, family_in_thread

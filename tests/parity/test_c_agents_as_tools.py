@@ -24,8 +24,8 @@ from drone.models.retry import Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, declaration_of, tool
 from drone.tools.wrappers import Redacted
+from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import Entry
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage

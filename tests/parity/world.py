@@ -15,7 +15,7 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.drones import Capability
-from mcc.contracts.journal import Entry
+from mcc.contracts.entry import Entry
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord, ToolStep
 

@@ -10,7 +10,8 @@ from drone.agent.journal import JournalError
 from drone.agent.record import Restraints
 from drone.agent.report import Ended
 from mcc.contracts.control import Control, SteerMode
-from mcc.contracts.journal import ControlApplied, Origin
+from mcc.contracts.entry import Origin
+from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import WaitingReason
 from mcc.definitions.rights import expanded
 

@@ -2,8 +2,8 @@
 
 from drone.agent.turn import Turn
 from mcc.contracts.control import Control, ControlKind, SteerMode
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import Origin
 from mcc.contracts.shape import now
 
 

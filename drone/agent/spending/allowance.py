@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
 from drone.agent.spending.budget import Budget, Reservation, Share
-from mcc.contracts.journal import ORDER, BudgetWarned
+from mcc.contracts.entry import ORDER
+from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.usage import Usage
 
 LAST_TOKENS = 4096

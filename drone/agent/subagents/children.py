@@ -19,8 +19,9 @@ from drone.agent.subagents.spawning import CannotHire, Hire, Wanted, take_spawn
 from drone.agent.toolset import Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import Origin, Outcome
+from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 
 

@@ -8,17 +8,15 @@ from typing import TypeVar
 from uuid import uuid4
 
 from mcc.contracts.drones import Registration
+from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
-    ORDER,
     AgentFinished,
     AgentStarted,
-    Draft,
     Fact,
     ModelReplied,
     OrderFinished,
-    Origin,
     ToolFinished,
     ToolStarted,
 )

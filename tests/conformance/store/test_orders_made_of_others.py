@@ -6,17 +6,15 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import (
-    ORDER,
     ApprovalDecided,
     ApprovalRequested,
     ControlApplied,
-    Entry,
     ModelReplied,
     ModelStarted,
     OrderQueued,
-    Origin,
     ToolFinished,
     ToolStarted,
 )

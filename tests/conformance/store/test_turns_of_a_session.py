@@ -1,8 +1,9 @@
 """What a turn goes on from: the turns before it in its session, unless they were rolled back, as far as they fit."""
 
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ControlApplied, Origin
+from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import EarlierTurn, NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.conformance.store.scene import Scene

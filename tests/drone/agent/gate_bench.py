@@ -13,8 +13,9 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import Fact, GateChecked, Origin, ToolFinished
+from mcc.contracts.journal import Fact, GateChecked, ToolFinished
 from mcc.contracts.limits import Limits
 
 ORDER = "order-1"

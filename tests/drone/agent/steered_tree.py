@@ -19,9 +19,10 @@ from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.control import Control
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, ControlApplied, Entry
+from mcc.contracts.journal import AgentFinished, ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
 

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentFinished, ControlApplied, Entry, Outcome, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentFinished, ControlApplied, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
 from tests.drone.agent.random_trees import ORDER, Wood
 

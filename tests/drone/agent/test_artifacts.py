@@ -20,9 +20,10 @@ from drone.tools.artifact_tools import MOST_READ, READ, ArtifactTools
 from drone.tools.display_text import pictured
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import Origin, Outcome, ToolFinished
+from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
 
 ORDER = "order-1"

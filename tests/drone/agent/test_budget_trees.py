@@ -15,9 +15,10 @@ from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, Entry, ModelReplied, ModelStarted, ToolFinished
+from mcc.contracts.journal import AgentFinished, AgentStarted, ModelReplied, ModelStarted, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.usage import Usage

@@ -16,7 +16,7 @@ from drone.agent.spending.budget import Budget
 from drone.agent.toolset import Call, Output
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now

@@ -19,18 +19,10 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fence import EXPLAINED, unfenced
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    Entry,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    Origin,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, Fact, ModelReplied, ModelStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage

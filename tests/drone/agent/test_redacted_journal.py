@@ -2,7 +2,8 @@
 
 from drone.agent.memory import MemoryJournal
 from drone.agent.redacted import RedactedJournal
-from mcc.contracts.journal import ORDER, AgentStep
+from mcc.contracts.entry import ORDER
+from mcc.contracts.journal import AgentStep
 from mcc.redaction import MARK, Redactor
 
 SECRET = "sk-live-of-somebody-77"

@@ -8,9 +8,10 @@ from drone.agent.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import call_id, fresh_id, root_record_id
-from mcc.contracts.journal import AgentStarted, Entry, ToolFinished
+from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.shape import to_json
 from mcc.store.texts import parsed
 

@@ -18,8 +18,9 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import Entry, Fact, ModelReplied, Origin, ToolFinished
+from mcc.contracts.journal import Fact, ModelReplied, ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord

@@ -15,9 +15,10 @@ from drone.agent.report import Report
 from drone.agent.toolset import Call, Output
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import ToolContext
+from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentReused, AgentStarted, Origin, ToolFinished
+from mcc.contracts.journal import AgentReused, AgentStarted, ToolFinished
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.front_matter import DefinitionError
 

@@ -12,9 +12,10 @@ from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.spending.budget import Budget
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
+from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, Origin
+from mcc.contracts.journal import AgentStarted, Fact, ModelReplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.rights import TOOL_GROUPS

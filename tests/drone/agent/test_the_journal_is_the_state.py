@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from drone.agent.tree import Tree
-from mcc.contracts.journal import Entry
+from mcc.contracts.entry import Entry
 from tests.drone.agent.random_trees import ORDER, FollowedJournal, Wood
 
 

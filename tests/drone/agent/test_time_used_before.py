@@ -21,20 +21,18 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import (
-    ORDER,
     AgentFinished,
     AgentStarted,
     AgentStep,
     BudgetWarned,
-    Entry,
     Fact,
     Forked,
     OrderClaimed,
     OrderQueued,
     OrderRequeued,
-    Origin,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.record import ModelChoice

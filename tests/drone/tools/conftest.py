@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from drone.agent.toolset import Call, Output, ToolSet
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 
 Use = Callable[..., Awaitable[Output]]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
 from drone.tools.wrappers import Redacted
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from mcc.redaction import MARK, Redactor
 
 SECRET = "sk-live/öne+two=three 4"

@@ -15,9 +15,9 @@ from drone.worker.runner import Runner
 from drone.worker.slots import Slots
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.drones import Registration
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import Entry
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.publisher import Message

@@ -13,8 +13,9 @@ from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.contracts.drones import Capability
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, Origin
+from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus

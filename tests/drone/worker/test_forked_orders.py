@@ -14,9 +14,10 @@ from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import Entry, ModelReplied, ToolFinished
+from mcc.contracts.journal import ModelReplied, ToolFinished
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus

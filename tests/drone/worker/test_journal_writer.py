@@ -7,8 +7,9 @@ import pytest
 
 from drone.agent.journal import Fenced, Unwritable
 from drone.worker.journal import OrderJournal, Writer
+from mcc.contracts.entry import Origin
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentFinished, AgentStep, Origin
+from mcc.contracts.journal import AgentFinished, AgentStep
 from mcc.contracts.record import RecordStatus
 from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable

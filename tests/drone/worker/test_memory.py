@@ -9,7 +9,8 @@ import pytest
 
 from drone.agent.controls.idle_watch import Block
 from drone.worker.memory import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
-from mcc.contracts.journal import ORDER, AgentStep
+from mcc.contracts.entry import ORDER
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.heap import allowed_bytes, memory_here, resident_bytes

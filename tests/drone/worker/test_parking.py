@@ -15,8 +15,9 @@ from drone.agent.tree import Tree
 from drone.models.scripted import Line, Said, call
 from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Entry, ModelStarted, OrderWaiting
+from mcc.contracts.journal import ModelStarted, OrderWaiting
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now

@@ -11,8 +11,9 @@ from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
 from drone.worker.executions import Stop
 from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished, Origin
+from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcc.contracts.journal import Entry as JournalEntry
+from mcc.contracts.entry import Entry as JournalEntry
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from mcc.api.app import build_app
-from mcc.contracts.journal import FACTS, Entry, Fact
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import FACTS, Fact
 from mcc.contracts.shape import to_json
 from mcc.settings import Settings
 from mcc.store.store import Store

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 from mcc.cli.main import app
 from mcc.cli.options import say
 from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ORDER, Draft, OrderFinished
+from mcc.contracts.journal import OrderFinished
 from mcc.contracts.order import FailureReason, Outcome
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus

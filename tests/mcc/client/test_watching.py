@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mcc.client import MCC, AsyncMCC, NotFound, Unauthorized, Unreachable
-from mcc.contracts.journal import Entry
+from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import Delta
 from mcc.feed.feed import Pace

@@ -9,6 +9,7 @@ from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.audit import AuditNote
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
+from mcc.contracts.entry import Entry
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -19,7 +20,6 @@ from mcc.contracts.journal import (
     BudgetWarned,
     ControlApplied,
     DocumentChanged,
-    Entry,
     Fact,
     Forked,
     GateChecked,

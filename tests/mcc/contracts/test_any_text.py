@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcc.contracts.journal import Entry, ToolFinished, ToolStarted
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import MAX_NESTING, digest, to_json
 from tests.mcc.contracts.samples import AT, entry

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
-    ORDER,
     AgentFinished,
     AgentStarted,
     AgentStep,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     ModelReplied,
     ModelStarted,
@@ -25,11 +23,9 @@ from mcc.contracts.journal import (
     OrderFinished,
     OrderQueued,
     OrderRequeued,
-    Origin,
     Outcome,
     ToolFinished,
     ToolStarted,
-    fact_of,
 )
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.record import ChatRecord, RecordStatus, ToolCall

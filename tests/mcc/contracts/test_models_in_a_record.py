@@ -1,7 +1,8 @@
 """The model of a record: the one asked for, and the one that answered."""
 
+from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted, Draft, Fact, ModelFellBack, ModelReplied, Origin
+from mcc.contracts.journal import AgentStarted, Fact, ModelFellBack, ModelReplied
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.usage import Usage
 from tests.mcc.contracts.samples import AT, ORDER_ID

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS, Entry
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from tests.mcc.contracts.golden import FOLDER

@@ -2,15 +2,14 @@
 
 from datetime import UTC, datetime
 
+from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
-    Draft,
     Fact,
     ModelReplied,
     ModelStarted,
-    Origin,
     ToolCall,
     ToolFinished,
     ToolStarted,

@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.ids import call_id, root_record_id
 from mcc.contracts.journal import (
-    ORDER,
     AgentFinished,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     ModelReplied,
     ModelRetried,
     ModelStarted,
-    Origin,
     ToolFinished,
     ToolStarted,
 )

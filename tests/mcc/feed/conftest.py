@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcc.contracts.journal import Entry
+from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect

@@ -6,13 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.journal import (
-    ORDER,
     AgentFinished,
     AgentStarted,
     ControlApplied,
-    Draft,
-    Entry,
     Fact,
     ModelReplied,
     ModelStarted,
@@ -20,7 +18,6 @@ from mcc.contracts.journal import (
     OrderFinished,
     OrderQueued,
     OrderWaiting,
-    Origin,
     ToolFinished,
     ToolStarted,
 )

@@ -5,19 +5,17 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
-    ORDER,
     AgentReused,
     AgentStarted,
     AgentStep,
     ControlApplied,
-    Draft,
     Fact,
     GateChecked,
     OrderFinished,
     OrderWaiting,
-    Origin,
     ToolFinished,
 )
 from mcc.contracts.record import ChatRecord

@@ -2,16 +2,8 @@
 
 import pytest
 
-from mcc.contracts.journal import (
-    ORDER,
-    AgentStep,
-    ControlApplied,
-    ModelReplied,
-    ModelRetried,
-    OrderClaimed,
-    OrderResumed,
-    Origin,
-)
+from mcc.contracts.entry import ORDER, Origin
+from mcc.contracts.journal import AgentStep, ControlApplied, ModelReplied, ModelRetried, OrderClaimed, OrderResumed
 from mcc.contracts.usage import Usage
 from tests.mcc.view.order_journal import (
     CHILD,

@@ -8,7 +8,7 @@ import pytest
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, ToolSet
 from drone.tools.catalog import Toolbox
-from mcc.contracts.journal import Origin
+from mcc.contracts.entry import Origin
 from tests.drone.models.offline.playing import SUBAGENT, Answerer, Failure, play
 
 GO = {
