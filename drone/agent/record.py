@@ -102,8 +102,7 @@ class Restraints:
     tools_removed: frozenset[str] = frozenset()
 
     def apply(self, asked: ControlApplied) -> None:
-        if asked.control in ("pause", "resume"):
-            self.paused = asked.control == "pause"
+        self.paused = asked.paused(self.paused)
         if asked.tools_removed:
             self.tools_removed |= {*asked.tools_removed}
 

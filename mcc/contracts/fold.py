@@ -8,20 +8,14 @@ from typing import assert_never, cast
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.journal import (
     AgentFinished,
-    AgentReused,
     AgentStarted,
-    AgentStep,
     AnyFact,
-    ApprovalDecided,
-    ApprovalRequested,
-    BudgetWarned,
     ControlApplied,
-    DocumentChanged,
     GateChecked,
     ModelFellBack,
     ModelReplied,
-    ModelRetried,
     ModelStarted,
+    Note,
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -30,18 +24,13 @@ from mcc.contracts.journal import (
     OrderResumed,
     OrderWaiting,
     Outcome,
-    QuestionAnswered,
-    QuestionAsked,
     ToolFinished,
     ToolStarted,
-    TranscriptCompacted,
 )
 from mcc.contracts.record import AgentEnd, ChatRecord, ModelChoice, RecordStatus
 from mcc.contracts.shape import Text
-from mcc.contracts.steps import StepFact, Told, step_of
+from mcc.contracts.steps import NumberedFact, StepFact, step_of
 from mcc.contracts.usage import Usage
-
-_ONE_TOOL_CALL = Usage(tool_calls=1)
 
 
 @dataclass(slots=True)
@@ -54,7 +43,7 @@ class _Node:
     depth: int
     started: AgentStarted
     started_at: datetime
-    told: list[Told] = field(default_factory=list)
+    steps: list[NumberedFact] = field(default_factory=list)
     children: list["_Node"] = field(default_factory=list)
     calls: dict[str, ToolStarted] = field(default_factory=dict)
     usage: Usage = Usage()
@@ -69,7 +58,7 @@ class _Node:
     @property
     def model(self) -> ModelChoice:
         """The one asked for, and the one that answered last where the first could not always be asked."""
-        facts = [told.fact for told in reversed(self.told) if isinstance(told.fact, ModelFellBack | ModelReplied)]
+        facts = [step.fact for step in reversed(self.steps) if isinstance(step.fact, ModelFellBack | ModelReplied)]
         fallback = next((fact.target for fact in facts if isinstance(fact, ModelFellBack)), None)
         if fallback is None:
             return self.started.model
@@ -79,7 +68,7 @@ class _Node:
 
     def last_text(self) -> str | None:
         """What the model last said in words: all there is of an answer that never came."""
-        texts = (told.fact.text for told in reversed(self.told) if isinstance(told.fact, ModelReplied))
+        texts = (step.fact.text for step in reversed(self.steps) if isinstance(step.fact, ModelReplied))
         return next(filter(None, texts), None)
 
 
@@ -104,7 +93,7 @@ class Fold:
         self.tools_removed: tuple[str, ...] = ()
         """Tools and groups that were taken from the order as a whole."""
         self._copied_until = 0
-        self._early: list[Told] = []
+        self._early_steps: list[NumberedFact] = []
         self._root: _Node | None = None
         self._nodes: dict[str, _Node] = {}
 
@@ -120,9 +109,9 @@ class Fold:
         if entry.seq != self.last_seq + 1:
             raise ValueError(f"journal of {self.order_id}: expected entry {self.last_seq + 1}, got {entry.seq}")
         self.last_seq = entry.seq
-        self._tell(entry, cast(AnyFact, entry.data))
+        self._apply(entry, cast(AnyFact, entry.data))
 
-    def _tell(self, entry: Entry, fact: AnyFact) -> None:
+    def _apply(self, entry: Entry, fact: AnyFact) -> None:
         match fact:
             case OrderQueued():
                 self.session_id = fact.session_id
@@ -142,21 +131,7 @@ class Fold:
                 self._node(entry).calls[fact.call_id] = fact
             case ToolFinished():
                 self._tool_finished(entry, fact)
-            case (
-                GateChecked()
-                | ControlApplied()
-                | AgentStep()
-                | AgentReused()
-                | ModelRetried()
-                | ModelFellBack()
-                | BudgetWarned()
-                | TranscriptCompacted()
-                | DocumentChanged()
-                | ApprovalRequested()
-                | ApprovalDecided()
-                | QuestionAsked()
-                | QuestionAnswered()
-            ):
+            case GateChecked() | ControlApplied() | Note():
                 self._note(entry, fact)
             case ModelStarted() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass
@@ -169,7 +144,7 @@ class Fold:
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
             self._root, self._nodes = node, {}
-            node.told, self._early = self._early, []
+            node.steps, self._early_steps = self._early_steps, []
         else:
             parent.children.append(node)
         self._nodes[node.id] = node
@@ -178,37 +153,39 @@ class Fold:
         return self._nodes[entry.record_id or ""]
 
     def _note(self, entry: Entry, fact: StepFact) -> None:
-        """What is told of the order as a whole (a cancel, say) is a step of its master."""
+        """What happens to the order as a whole (a cancel, say) is a step of its master."""
         node = self._nodes.get(entry.record_id or "") or self._root
-        told = node.told if node else self._early
-        told.append(Told(entry.seq, fact))
-        if isinstance(fact, AgentStep) and fact.usage is not None and node is not None:
-            self._use(entry, node, fact.usage)
+        steps = node.steps if node else self._early_steps
+        steps.append(NumberedFact(entry.seq, fact))
+        if node is not None:
+            self._use(entry, node)
         if not isinstance(fact, ControlApplied):
             return
         whole = entry.record_id is None or node is self._root
         if whole:
             self._ask_of_all(fact)
-        elif node is not None and fact.control in ("pause", "resume"):
-            node.paused = fact.control == "pause"
+        elif node is not None:
+            node.paused = fact.paused(node.paused)
 
     def _ask_of_all(self, fact: ControlApplied) -> None:
         """What is asked of the master is asked of the order."""
-        if fact.control in ("pause", "resume"):
-            self.paused = fact.control == "pause"
+        self.paused = fact.paused(self.paused)
         self.tools_removed = tuple(dict.fromkeys((*self.tools_removed, *fact.tools_removed)))
 
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
-        self._use(entry, node, fact.usage)
-        node.told.append(Told(entry.seq, fact))
+        self._use(entry, node)
+        node.steps.append(NumberedFact(entry.seq, fact))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)
-        self._use(entry, node, _ONE_TOOL_CALL)
-        node.told.append(Told(entry.seq, fact, node.calls.pop(fact.call_id, None)))
+        self._use(entry, node)
+        node.steps.append(NumberedFact(entry.seq, fact, node.calls.pop(fact.call_id, None)))
 
-    def _use(self, entry: Entry, node: _Node, used: Usage) -> None:
+    def _use(self, entry: Entry, node: _Node) -> None:
+        used = entry.data.spends
+        if used is None:
+            return
         node.usage = node.usage.plus(used)
         self.usage = self.usage.plus(used)
         if entry.seq > self._copied_until:
@@ -271,7 +248,7 @@ class Fold:
             limits=node.started.limits,
             definition_digest=node.started.definition_digest,
             definition_origin=node.started.definition_origin,
-            steps=tuple(step_of(told) for told in node.told),
+            steps=tuple(step_of(step) for step in node.steps),
             result=end.result if end else None,
             answer=end.answer if end else None,
             error=end.error if end else None,

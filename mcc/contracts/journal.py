@@ -1,5 +1,6 @@
 """Journal entries: everything that can happen to an order, as one closed union."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -29,6 +30,9 @@ any of them may end an order of which no agent has begun.
 """
 
 
+_ONE_TOOL_CALL = Usage(tool_calls=1)
+
+
 class Outcome(StrEnum):
     """How a tool call ended, for the record; the model is told in words."""
 
@@ -52,6 +56,20 @@ class Fact(Closed):
     """What an entry tells; each subclass names its kind."""
 
     kind: ClassVar[str]
+
+    @property
+    def spends(self) -> Usage | None:
+        """What the entry adds to the usage of its record and of its order; None: nothing."""
+        return None
+
+
+class Note(Fact):
+    """A fact that the chat record shows as a note, under its kind, and terminals as a line."""
+
+    @property
+    @abstractmethod
+    def in_words(self) -> Text:
+        """The message of the note."""
 
 
 class Forked(Closed):
@@ -164,7 +182,7 @@ class AgentStarted(Fact):
     setup_digest: str
 
 
-class AgentStep(Fact):
+class AgentStep(Note):
     """Something that the runtime did or found; `usage` is what it cost beside replies, a failed model call for one."""
 
     kind: ClassVar[str] = "agent.step"
@@ -172,11 +190,23 @@ class AgentStep(Fact):
     message: Text
     usage: Usage | None = None
 
+    @property
+    def in_words(self) -> Text:
+        return self.message
 
-class AgentReused(Fact):
+    @property
+    def spends(self) -> Usage | None:
+        return self.usage
+
+
+class AgentReused(Note):
     kind: ClassVar[str] = "agent.reused"
     message: Text
     turn: int
+
+    @property
+    def in_words(self) -> Text:
+        return self.message
 
 
 class AgentFinished(Fact):
@@ -217,8 +247,12 @@ class ModelReplied(Fact):
     first_token_ms: float | None = None
     seconds: float = 0.0
 
+    @property
+    def spends(self) -> Usage:
+        return self.usage
 
-class ModelRetried(Fact):
+
+class ModelRetried(Note):
     kind: ClassVar[str] = "model.retried"
     round: int
     attempt: int = Field(alias="try", serialization_alias="try")
@@ -226,13 +260,21 @@ class ModelRetried(Fact):
     error: Text
     wait_seconds: float
 
+    @property
+    def in_words(self) -> Text:
+        return f"{self.error}; asked again after {self.wait_seconds:g} s"
 
-class ModelFellBack(Fact):
+
+class ModelFellBack(Note):
     kind: ClassVar[str] = "model.fell_back"
     round: int
     source: str
     target: str
     error: Text
+
+    @property
+    def in_words(self) -> Text:
+        return f"{self.source} → {self.target}: {self.error}"
 
 
 class ToolStarted(Fact):
@@ -263,6 +305,10 @@ class ToolFinished(Fact):
     artifact: str | None = None
     untrusted: bool = False
 
+    @property
+    def spends(self) -> Usage:
+        return _ONE_TOOL_CALL
+
 
 class GateChecked(Fact):
     """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end."""
@@ -274,7 +320,7 @@ class GateChecked(Fact):
     errors: tuple[Text, ...] = ()
 
 
-class BudgetWarned(Fact):
+class BudgetWarned(Note):
     """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not."""
 
     kind: ClassVar[str] = "budget.warned"
@@ -282,6 +328,10 @@ class BudgetWarned(Fact):
     used: float | None
     allowed: float
     message: Text
+
+    @property
+    def in_words(self) -> Text:
+        return self.message
 
 
 class ControlApplied(Fact):
@@ -295,8 +345,12 @@ class ControlApplied(Fact):
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
 
+    def paused(self, before: bool) -> bool:
+        """Whether those of whom it was asked are paused after it, who were (or were not) `before`."""
+        return self.control == "pause" if self.control in ("pause", "resume") else before
 
-class ApprovalRequested(Fact):
+
+class ApprovalRequested(Note):
     kind: ClassVar[str] = "approval.requested"
     approval_id: str
     call_id: str
@@ -304,41 +358,65 @@ class ApprovalRequested(Fact):
     arguments_digest: str
     tool_digest: str
 
+    @property
+    def in_words(self) -> Text:
+        return self.approval_id
 
-class ApprovalDecided(Fact):
+
+class ApprovalDecided(Note):
     kind: ClassVar[str] = "approval.decided"
     approval_id: str
     call_id: str
     decision: Literal["approve", "deny"]
     note: Text | None = None
 
+    @property
+    def in_words(self) -> Text:
+        return self.approval_id
 
-class QuestionAsked(Fact):
+
+class QuestionAsked(Note):
     kind: ClassVar[str] = "question.asked"
     question_id: str
     call_id: str
     question: Text
     choices: tuple[Text, ...] = ()
 
+    @property
+    def in_words(self) -> Text:
+        return self.question
 
-class QuestionAnswered(Fact):
+
+class QuestionAnswered(Note):
     kind: ClassVar[str] = "question.answered"
     question_id: str
     call_id: str
     answer: Text
 
+    @property
+    def in_words(self) -> Text:
+        return self.answer
 
-class TranscriptCompacted(Fact):
+
+class TranscriptCompacted(Note):
     kind: ClassVar[str] = "transcript.compacted"
     through_seq: int
     summary: Text
 
+    @property
+    def in_words(self) -> Text:
+        return self.summary
 
-class DocumentChanged(Fact):
+
+class DocumentChanged(Note):
     kind: ClassVar[str] = "document.changed"
     document_id: str
     version: int
     command: str
+
+    @property
+    def in_words(self) -> Text:
+        return f"{self.command} made version {self.version} of {self.document_id}"
 
 
 OrderFact: TypeAlias = (

@@ -3,46 +3,16 @@
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from mcc.contracts.journal import (
-    AgentReused,
-    AgentStep,
-    ApprovalDecided,
-    ApprovalRequested,
-    BudgetWarned,
-    ControlApplied,
-    DocumentChanged,
-    GateChecked,
-    ModelFellBack,
-    ModelReplied,
-    ModelRetried,
-    PersonFact,
-    QuestionAnswered,
-    QuestionAsked,
-    ToolFinished,
-    ToolStarted,
-    TranscriptCompacted,
-)
+from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ModelReplied, Note, ToolFinished, ToolStarted
 from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep
 from mcc.contracts.shape import unchecked
 
-StepFact: TypeAlias = (
-    ModelReplied
-    | ToolFinished
-    | GateChecked
-    | AgentStep
-    | AgentReused
-    | ModelRetried
-    | ModelFellBack
-    | BudgetWarned
-    | TranscriptCompacted
-    | DocumentChanged
-    | PersonFact
-)
+StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | ControlApplied | Note
 """The facts that are steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NumberedFact:
     """A fact with its entry's number; `started` is the beginning of a finished tool call."""
 
     seq: int
@@ -50,13 +20,14 @@ class Told:
     started: ToolStarted | None = None
 
 
-def step_of(told: Told) -> Step:
-    fact, seq = told.fact, told.seq
+def step_of(numbered: NumberedFact) -> Step:
+    """The fact as a step of its agent's record."""
+    fact, seq = numbered.fact, numbered.seq
     match fact:
         case ModelReplied():
             return _model_step(seq, fact)
         case ToolFinished():
-            return _tool_step(seq, fact, told.started)
+            return _tool_step(seq, fact, numbered.started)
         case GateChecked():
             return GateStep(seq=seq, tool=fact.tool, attempt=fact.attempt, ok=fact.ok, errors=fact.errors)
         case ControlApplied():
@@ -68,47 +39,9 @@ def step_of(told: Told) -> Step:
                 reason=fact.reason,
                 tools_removed=fact.tools_removed,
             )
-        case _:
-            return NoteStep(seq=seq, name=_name(fact), message=_message(fact))
-
-
-_Note: TypeAlias = (
-    AgentStep
-    | AgentReused
-    | ModelRetried
-    | ModelFellBack
-    | BudgetWarned
-    | TranscriptCompacted
-    | DocumentChanged
-    | ApprovalRequested
-    | ApprovalDecided
-    | QuestionAsked
-    | QuestionAnswered
-)
-
-
-def _name(fact: _Note) -> str:
-    return fact.name if isinstance(fact, AgentStep) else fact.kind
-
-
-def _message(fact: _Note) -> str:
-    match fact:
-        case AgentStep() | AgentReused() | BudgetWarned():
-            return fact.message
-        case ModelRetried():
-            return f"{fact.error}; asked again after {fact.wait_seconds:g} s"
-        case ModelFellBack():
-            return f"{fact.source} → {fact.target}: {fact.error}"
-        case TranscriptCompacted():
-            return fact.summary
-        case DocumentChanged():
-            return f"{fact.command} made version {fact.version} of {fact.document_id}"
-        case ApprovalRequested() | ApprovalDecided():
-            return fact.approval_id
-        case QuestionAsked():
-            return fact.question
-        case QuestionAnswered():
-            return fact.answer
+        case Note():
+            name = fact.name if isinstance(fact, AgentStep) else fact.kind
+            return NoteStep(seq=seq, name=name, message=fact.in_words)
         case _:
             assert_never(fact)
 

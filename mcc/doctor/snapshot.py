@@ -169,8 +169,8 @@ def open_calls(entries: Iterable[Entry]) -> OpenCalls:
     for entry in entries:
         tracker.add(entry)
         fact, whole = entry.data, entry.record_id in (None, root_record_id(entry.order_id))
-        if whole and isinstance(fact, ControlApplied) and fact.control in ("pause", "resume"):
-            paused = fact.control == "pause"
+        if whole and isinstance(fact, ControlApplied):
+            paused = fact.paused(paused)
     begun = (call for call in tracker.calls if call.begun)
     return OpenCalls(tuple(sorted(begun, key=lambda call: call.since)), paused)
 

@@ -18,7 +18,7 @@ from mcc.store.errors import BadEntry
 from mcc.store.lists import among
 from mcc.store.tables import BLOBS, JOURNAL, STATE
 from mcc.store.texts import Outline, TextPlace, cut, cut_in, digests, parsed, text_at, whole
-from mcc.store.transitions import fold_or_none, spent
+from mcc.store.transitions import fold_or_none
 from mcc.store.workspace_locks import release
 
 USAGE = tuple(Usage.model_fields)
@@ -141,8 +141,7 @@ def _document(fact: Fact, blobs: dict[str, str]) -> tuple[str, str | None]:
 def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
     total = Usage()
     for entry in entries:
-        used = spent(entry.data)
-        if used is not None:
+        if (used := entry.data.spends) is not None:
             total = total.plus(used)
     return total
 

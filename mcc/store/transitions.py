@@ -10,7 +10,6 @@ from mcc.contracts.entry import ORDER, Draft, Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import (
-    AgentStep,
     ControlApplied,
     Fact,
     Forked,
@@ -35,8 +34,6 @@ POSITIONS = 200
 """The place of an order in the queue is counted so far; orders behind it have none."""
 
 ENDED = "the order had ended"
-
-_ONE_TOOL_CALL = Usage(tool_calls=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +160,6 @@ def stops_all(control: Control) -> bool:
 
 def applied_in(drafts: Sequence[Draft | Entry]) -> frozenset[str]:
     return frozenset(draft.data.control_id for draft in drafts if isinstance(draft.data, ControlApplied))
-
-
-def spent(fact: Fact) -> Usage | None:
-    """What an entry adds to the usage of its order, as `Fold` counts it."""
-    if isinstance(fact, ModelReplied | AgentStep):
-        return fact.usage
-    return _ONE_TOOL_CALL if isinstance(fact, ToolFinished) else None
 
 
 def busy_sentence(session_id: str, order_id: str, status: OrderStatus) -> str:

@@ -14,11 +14,11 @@ from mcc.contracts.journal import (
     AgentStarted,
     AgentStep,
     ApprovalRequested,
-    BudgetWarned,
     ControlApplied,
     GateChecked,
     ModelFellBack,
     ModelRetried,
+    Note,
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -120,14 +120,14 @@ def _agent_line(entry: Entry) -> str | None:
             return f"goes round in circles and is told so: {message}"
         case AgentReused(turn=turn, message=message):
             return f"is asked again (turn {turn}): {message}"
-        case BudgetWarned(message=message) | AgentStep(message=message):
-            return message
         case ControlApplied() as applied:
             return control_in_brief(applied) if entry.record_id else f"order {control_in_brief(applied)}"
         case ApprovalRequested(tool=tool):
             return f"asks whether it may use {tool}"
         case QuestionAsked(question=question):
             return f"asks: {question}"
+        case Note() as note:
+            return note.in_words
     return None
 
 

@@ -122,6 +122,7 @@ class Story:
     def add(self, entry: Entry) -> None:
         self.order_id = entry.order_id
         self.began = self.began or entry.at
+        self._use(entry)
         match entry.data:
             case AgentStarted() as started:
                 self._start(entry, started)
@@ -137,6 +138,11 @@ class Story:
                 self._warn(entry, message)
             case _:
                 self._order(entry)
+
+    def _use(self, entry: Entry) -> None:
+        node, used = self._nodes.get(entry.record_id or ""), entry.data.spends
+        if node is not None and used is not None:
+            node.usage, self.usage = node.usage.plus(used), self.usage.plus(used)
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""
@@ -180,12 +186,11 @@ class Story:
     def _control(self, entry: Entry, applied: ControlApplied) -> None:
         node = self._nodes.get(entry.record_id or "") or self.root
         whole = entry.record_id is None or node is self.root
-        if applied.control in ("pause", "resume"):
-            if whole:
-                self.paused = applied.control == "pause"
-            elif node is not None:
-                node.paused = applied.control == "pause"
+        if whole:
+            self.paused = applied.paused(self.paused)
         elif node is not None:
+            node.paused = applied.paused(node.paused)
+        if node is not None and applied.control not in ("pause", "resume"):
             node.rows.append(ControlLine(control_in_brief(applied)))
 
     def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
@@ -216,7 +221,6 @@ class Story:
             line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
             node.calls[call.call_id] = call.name
             return
-        self.usage = self.usage.plus(Usage(tool_calls=1))
         open_line = node.tools.get(node.calls.pop(call.call_id, ""))
         if open_line is not None:
             open_line.running -= 1
@@ -229,12 +233,8 @@ class Story:
         if node is None:
             return
         match talk:
-            case ModelStarted(model=model):
+            case ModelStarted(model=model) | ModelReplied(model=model):
                 node.model, node.note = model, ""
-            case ModelReplied(model=model, usage=usage):
-                node.model, node.note = model, ""
-                node.usage = node.usage.plus(usage)
-                self.usage = self.usage.plus(usage)
             case ModelRetried(error=error, wait_seconds=wait):
                 node.note = f"asks again in {figures.wait(wait)}: {error}"
             case ModelFellBack(target=target, error=error):

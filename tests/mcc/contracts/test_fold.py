@@ -19,6 +19,7 @@ from mcc.contracts.journal import (
     Fact,
     ModelReplied,
     ModelStarted,
+    Note,
     OrderClaimed,
     OrderFinished,
     OrderQueued,
@@ -28,7 +29,7 @@ from mcc.contracts.journal import (
     ToolStarted,
 )
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.record import ChatRecord, RecordStatus, ToolCall
+from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus, ToolCall
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
@@ -356,3 +357,13 @@ def test_an_agents_start_in_a_journal_of_the_first_version_can_be_read() -> None
     for newer in ("tools_requested", "continues"):
         del data[newer]
     assert fact_of("agent.started", data).limits == LimitChoice()
+
+
+@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, Note)], ids=lambda fact: fact.kind)
+def test_a_note_is_a_step_with_the_words_of_its_fact(fact: Note) -> None:
+    story = Story()
+    story.begin()
+    story.tell(story.claim(), fact)
+    (step,) = told(story).steps
+    assert isinstance(step, NoteStep)
+    assert (step.name, step.message) == (fact.name if isinstance(fact, AgentStep) else fact.kind, fact.in_words)

@@ -14,6 +14,7 @@ from mcc.contracts.journal import (
     ControlApplied,
     Fact,
     GateChecked,
+    Note,
     OrderFinished,
     OrderWaiting,
     ToolFinished,
@@ -21,6 +22,7 @@ from mcc.contracts.journal import (
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.view.lines import Lines, clock, paused_in, waiting_in_brief, what_to_do
+from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
     CHILD,
@@ -99,6 +101,11 @@ def test_what_people_asked_is_a_plain_line_too() -> None:
 def test_how_an_agent_came_to_its_result_is_a_plain_line(fact: Fact, said: str) -> None:
     entry = Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)
     assert str(Lines().line_of(entry)).endswith(f"explore: {said}")
+
+
+@pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, Note)], ids=lambda fact: fact.kind)
+def test_whatever_the_record_notes_is_a_plain_line(fact: Note) -> None:
+    assert Lines().line_of(Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)) is not None
 
 
 def test_what_a_gate_refused_is_told_once() -> None:

@@ -64,6 +64,11 @@ def test_a_retry_is_visible_until_the_model_answers() -> None:
     assert "429" not in shown(answered)
 
 
+def test_what_a_failed_model_call_cost_is_in_the_sum() -> None:
+    failed = AgentStep(name="model.failed", message="cut off", usage=Usage(output_tokens=1_000, model_calls=1))
+    assert "1,170 tokens" in shown(journal(*TURN, (MASTER, failed))).splitlines()[0]
+
+
 def test_an_unknown_price_is_said() -> None:
     unknown = ModelReplied(
         round=1, attempt=1, model="x", text="", finish_reason="stop", usage=Usage(input_tokens=1, cost_usd=None)
