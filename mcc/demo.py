@@ -20,7 +20,7 @@ def main() -> int:
     Unless MCC_DATA_DIR names another place it has a data directory of its own: a family that runs here anyway is left
     alone.
     """
-    from mcc.cli.options import plain_errors, say_configuration
+    from mcc.cli.command import plain_errors, say_configuration
     from mcc.cli.server import refusals
     from mcc.client import MCC
     from mcc.configuration.places import demo_data_dir
@@ -54,7 +54,7 @@ def _show_one_order(client: "MCC", settings: "Settings") -> int:
 
 def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     """Which model, what it cost, where it is kept."""
-    from mcc.cli.printing import print_pairs
+    from mcc.cli.command import print_pairs
     from mcc.client import NotFound
     from mcc.configuration.providers import OFFLINE, any_key
     from mcc.view import figures

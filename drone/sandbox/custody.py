@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drone.sandbox import reaper
 from drone.sandbox.reaper import Process, boot_seconds, signal_all
-from mcc.configuration.private import make_private_directory, private_opener
+from mcc.configuration.places import make_private_directory, private_opener
 
 _TRUST_SECONDS = 0.05
 _END_SECONDS = 2.0

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from drone.sandbox.custody import left_behind
 from drone.sandbox.reaper import Process, signal_all
-from mcc.configuration.private import make_private_directory, private_opener
+from mcc.configuration.places import make_private_directory, private_opener
 
 _END_SECONDS, _LOOK_SECONDS = 2.0, 0.005
 

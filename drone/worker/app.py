@@ -18,7 +18,7 @@ from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 from mcc.dispatch.broker import celery_settings
-from mcc.redaction.redactor import log_crashes
+from mcc.logs import log_crashes
 
 if TYPE_CHECKING:
     from drone.crew import Crew

@@ -12,7 +12,7 @@ from drone.worker.executions import Executions
 from drone.worker.keeper import Keeper
 from mcc.contracts.control import Control
 from mcc.contracts.wire import control_channel
-from mcc.dispatch.connection import FOREIGN, connect_async
+from mcc.dispatch.broker import FOREIGN, connect_async
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.errors import StoreUnavailable
 

@@ -10,8 +10,7 @@ from drone.agent.threads import Pools
 from drone.worker.slots import Slots
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK
-from mcc.dispatch.broker import make_app
-from mcc.dispatch.connection import FOREIGN, DispatchUnavailable, connect, translated
+from mcc.dispatch.broker import FOREIGN, DispatchUnavailable, connect, make_app, translated
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.store import Offload
 

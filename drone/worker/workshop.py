@@ -29,7 +29,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.dispatch.connection import DispatchError
+from mcc.dispatch.broker import DispatchError
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.store.errors import Refused, StoreUnavailable

@@ -1,19 +1,26 @@
-"""The HTTP service put together: the one place where its parts are named."""
+"""The HTTP service put together, the one place where its parts are named, and its own description as a page.
+
+The page is swagger-ui from a package, without inline scripts and without any other host.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import controls, docs, fleet, health, orders, problems, sessions, streams
+from mcc.api import controls, fleet, health, orders, problems, streams
 from mcc.api.door import Door
 from mcc.api.guard import Guard
 from mcc.api.health import Metrics
-from mcc.api.notices import Notices
+from mcc.api.problems import PROBLEM_TYPE
 from mcc.api.records import Records
-from mcc.api.service import API, Service
+from mcc.api.service import API, Notices, Service
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.feed.feed import Feed, Pace
@@ -81,10 +88,18 @@ def build_app(
         notices,
         redactor,
     )
-    for endpoints in (orders, streams, controls, sessions, fleet, health, docs):
-        app.include_router(endpoints.router)
+    for router in (
+        orders.router,
+        streams.router,
+        controls.router,
+        orders.conversations,
+        fleet.router,
+        health.router,
+        description,
+    ):
+        app.include_router(router)
     problems.install(app, redactor)
-    docs.install(app)
+    _describe(app)
     app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
     return app
 
@@ -95,3 +110,59 @@ async def _alive(feed: Feed, notices: Notices, *offloads: BoundedOffload) -> Asy
         yield
     for offload in offloads:
         offload.close()
+
+
+description = APIRouter(include_in_schema=False)
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/api/docs/swagger.css"></head>
+<body><div id="page"></div>
+<script src="/api/docs/swagger.js"></script><script src="/api/docs/start.js"></script></body></html>
+"""
+
+# The page is for reading: it never has the operator's token, so it offers to send no request either.
+START = """SwaggerUIBundle({
+  url: "/api/v1/openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, supportedSubmitMethods: []
+});
+"""
+
+
+@description.get("/api/docs")
+async def page(request: Request) -> Response:
+    return HTMLResponse(PAGE.format(title=escape(request.app.title)))
+
+
+@description.get("/api/docs/start.js")
+async def start() -> Response:
+    return Response(START, media_type="text/javascript")
+
+
+@description.get("/api/docs/swagger.js")
+async def script() -> Response:
+    return _asset("swagger-ui-bundle.js")
+
+
+@description.get("/api/docs/swagger.css")
+async def style() -> Response:
+    return _asset("swagger-ui.css")
+
+
+def _asset(name: str) -> Response:
+    # Of the package only its files are used: its own page has an inline script, which our headers forbid.
+    return FileResponse(str(files("fastapi_offline") / "static" / name), headers={"Cache-Control": "max-age=3600"})
+
+
+def _describe(app: FastAPI) -> None:
+    """Describe `app` with the media type that its errors have; the framework describes all of them as plain JSON."""
+    described_by_framework = app.openapi
+
+    def document() -> dict[str, Any]:
+        described = described_by_framework()
+        for operation in (one for methods in described["paths"].values() for one in methods.values()):
+            if problem := operation["responses"].get("default", {}).get("content", {}):
+                operation["responses"]["default"]["content"] = {PROBLEM_TYPE: next(iter(problem.values()))}
+        return described
+
+    app.openapi = document  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Orders over HTTP: placing, reading, their record and journal; retry, fork and rollback."""
+"""Orders and their sessions over HTTP: placing, reading, record and journal; retry, fork and rollback."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -9,11 +9,24 @@ from starlette.responses import Response, StreamingResponse
 
 from mcc.api.controls import Requested, announce, traced
 from mcc.api.problems import Refusal
-from mcc.api.service import API, PRINCIPAL, Cursor, Limit, OrderId, Service, ServiceHere, answer, answers, page
+from mcc.api.service import (
+    API,
+    PAGE_LIMIT,
+    PRINCIPAL,
+    Cursor,
+    Limit,
+    OrderId,
+    Service,
+    ServiceHere,
+    SessionId,
+    answer,
+    answers,
+    page,
+)
 from mcc.api.submission import checked
 from mcc.contracts.answers import Listing, SteeredOrder
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, WorkOrder
+from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
@@ -29,6 +42,7 @@ JOURNAL_BYTES = 4_000_000
 READ_AT_ONCE = 20
 
 router = APIRouter(prefix=API, tags=["orders"])
+conversations = APIRouter(prefix=API, tags=["sessions"])
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
@@ -181,3 +195,34 @@ def _checked_again(service: Service, order_id: str, place: Callable[[], Placed])
     again = asked_again(service.store.orders.get(order_id), now())
     checked(again, service.settings, service.store.leases.registrations(), now())
     return place()
+
+
+@conversations.post("/sessions", status_code=201, responses=answers(Session, 201))
+async def open_session(service: ServiceHere, new: NewSession | None = None) -> Response:
+    """Begin a conversation; its orders follow one another."""
+    session = await service.write(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
+    return answer(session, 201, {"Location": f"/api/v1/sessions/{session.id}"})
+
+
+@conversations.get("/sessions", responses=answers(Listing[Session]))
+async def list_sessions(service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Sessions, newest first."""
+    return page(await service.offload(service.store.sessions.list, cursor=cursor, limit=limit))
+
+
+@conversations.get("/sessions/{session_id}", name="show", responses=answers(SessionWithTurns))
+async def show_session(session_id: SessionId, service: ServiceHere) -> Response:
+    """One session with its turns, in the order in which they were accepted."""
+    return answer(await service.offload(_with_turns, service.store, session_id))
+
+
+def _with_turns(store: Store, session_id: str) -> SessionWithTurns:
+    session = store.sessions.get(session_id)
+    orders: list[WorkOrder] = []
+    found = store.orders.list(session_id=session_id, limit=PAGE_LIMIT)
+    orders.extend(found.items)
+    while found.next_cursor is not None:
+        found = store.orders.list(session_id=session_id, limit=PAGE_LIMIT, cursor=found.next_cursor)
+        orders.extend(found.items)
+    orders.sort(key=lambda order: order.session_seq)
+    return SessionWithTurns(**dict(session), orders=tuple(orders))

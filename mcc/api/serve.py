@@ -1,40 +1,109 @@
-"""The service as a process: what must be right before it starts, its log, and how it ends."""
+"""The service as a process: what must be right before it starts, its connections, and how it ends."""
 
 import asyncio
 import errno
 import logging
 import socket
 import sys
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import structlog
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mcc.api.app import RedisAccess, build_app
-from mcc.api.connection import BoundedConnection
+from mcc.api.problems import problem
 from mcc.api.service import Service
-from mcc.api.token import operator_token, refuse_open_door
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.feed.subscription import connector
-from mcc.redaction import Redactor
-from mcc.redaction.redactor import RedactedFormatter, log_crashes
-from mcc.settings import BadSettings, Settings, watched_secrets
+from mcc.logs import log_crashes, set_up_logs
+from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, watched_secrets
 from mcc.store.errors import StoreError
 from mcc.store.heap import settle
 from mcc.store.store import STORE_SECONDS, Store, open_store
+
+HEAD_SECONDS = 10.0
+LINGER_BYTES = 1024 * 1024
+
+
+class BoundedConnection(H11Protocol):
+    """As uvicorn's own, and closed when a request's head has not arrived `head_seconds` after it began.
+
+    What cannot be read as a request is answered with a problem. What else the caller sends is then thrown away, up to
+    `LINGER_BYTES`: closed with bytes unread, the connection would be reset before the caller has read the answer.
+    """
+
+    head_seconds = HEAD_SECONDS
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._too_slow: asyncio.TimerHandle | None = None
+        self._thrown_away: int | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        if self._thrown_away is not None:
+            self._throw_away(data)
+            return
+        super().data_received(data)
+        if self._thrown_away is not None:
+            return
+        if self.conn.their_state is not h11.IDLE:
+            self._rest()
+        elif self._too_slow is None:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._rest()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Called while the error of h11 is handled, which says what is wrong."""
+        error = sys.exception()
+        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        detail = "The head of the request is too large." if status == 431 else "This is no HTTP request."
+        answer = problem(status, detail, headers={"Connection": "close"})
+        for event in (
+            h11.Response(status_code=status, headers=answer.raw_headers),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.write_eof()
+        self._thrown_away = 0
+        self._rest()
+        self._watch()
+
+    def _throw_away(self, data: bytes) -> None:
+        self._thrown_away = (self._thrown_away or 0) + len(data)
+        if self._thrown_away > LINGER_BYTES:
+            self.transport.close()
+
+    def _watch(self) -> None:
+        self._too_slow = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _rest(self) -> None:
+        if self._too_slow is not None:
+            self._too_slow.cancel()
+            self._too_slow = None
+
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 """Where Redis is looked for when nobody said; drones look there as well."""
 
 DONE, FAILED, USAGE = 0, 1, 2
 GRACE_SECONDS = 1
-LONGEST_FIELD = 10_000
 
 log = logging.getLogger(__name__)
 
@@ -168,45 +237,3 @@ def _bound(settings: Settings) -> socket.socket:
 def _refused(sentence: str, code: int) -> int:
     print(sentence, file=sys.stderr)
     return code
-
-
-def _bounded(redactor: Callable[[], Redactor]) -> Callable[[Any, str, Any], Any]:
-    """Cuts long values after they are redacted: the first half of a secret that is cut would not be found any more."""
-
-    def bounded(_: Any, __: str, event: Any) -> Any:
-        return {
-            key: redactor().text(value)[:LONGEST_FIELD] + "…"
-            if isinstance(value, str) and len(value) > LONGEST_FIELD
-            else value
-            for key, value in event.items()
-        }
-
-    return bounded
-
-
-def set_up_logs(level: int = logging.INFO, redactor: Callable[[], Redactor] = Redactor) -> None:
-    """One JSON object per line on standard error, from structlog and the standard library, without secrets."""
-    shared: list[Callable[..., Any]] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            _bounded(redactor),
-            structlog.processors.JSONRenderer(ensure_ascii=True),
-        ],
-    )
-    handler.setFormatter(RedactedFormatter(formatter, redactor))
-    logging.basicConfig(handlers=[handler], level=level, force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)

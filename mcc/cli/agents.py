@@ -1,4 +1,4 @@
-"""The commands `mcc agents`: agents listed and shown, agent files checked and trusted."""
+"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have, agent files checked and trusted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.options import FAILED, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
-from mcc.cli.printing import print_json, print_pairs, print_table
+from mcc.cli.command import (
+    FAILED,
+    USAGE,
+    AsJson,
+    DataDir,
+    Url,
+    fail,
+    plain_errors,
+    print_json,
+    print_pairs,
+    print_table,
+    say,
+)
 from mcc.cli.server import Call, service_command
 
 if TYPE_CHECKING:
@@ -239,3 +250,44 @@ def _result(result: object) -> str:
     from mcc.contracts.shape import to_json
 
     return to_json(result).decode()
+
+
+def drones(call: Call) -> None:
+    """Drones: how full they are, how many messages they refused.
+
+    Refused are messages that nobody can use: garbage, other tasks, orders of another database.
+
+    Example: mcc drones
+    """
+    found = call.client.drones.list()
+    if call.as_json:
+        print_json({"items": found})
+        return
+    rows = [
+        (
+            one.name,
+            one.status,
+            f"{one.active}/{one.slots}",
+            one.refused_messages,
+            ",".join(one.queues),
+            one.host,
+            one.pid,
+            one.sandbox,
+        )
+        for one in found
+    ]
+    columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
+    print_table(columns, rows, empty="No drone. Start one with: drone work")
+
+
+def models(call: Call) -> None:
+    """Models that the live drones can ask, and what is wrong with the others.
+
+    Example: mcc models
+    """
+    found = call.client.models.list()
+    if call.as_json:
+        print_json({"items": found})
+        return
+    rows = [(one.name, one.problem or "ok", ",".join(one.drones), one.description) for one in found]
+    print_table(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.options import USAGE, AsJson, DataDir, fail, plain_errors, say
+from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, say
 
 app = typer.Typer(help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
 

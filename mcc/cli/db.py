@@ -4,7 +4,7 @@ import json
 
 import typer
 
-from mcc.cli.options import AsJson, DataDir, plain_errors
+from mcc.cli.command import AsJson, DataDir, plain_errors
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -20,8 +20,7 @@ def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     Example: MCC_DATABASE_URL=postgresql://migrate@db/mcc mcc db upgrade
     """
-    from mcc.local.data_dir import prepare_directory
-    from mcc.local.readiness import upgrade_database
+    from mcc.local.data_dir import prepare_directory, upgrade_database
     from mcc.settings import load
 
     with plain_errors():

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcc.cli.options import DONE, FAILED, AsJson, DataDir, plain_errors
+from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors
 
 if TYPE_CHECKING:
     from mcc.doctor.repairs import Repair
@@ -35,7 +35,7 @@ def doctor(
     """
     import os
 
-    from mcc.cli.printing import print_json
+    from mcc.cli.command import print_json
     from mcc.doctor.examination import examine
     from mcc.settings import load, redactor_of
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcc.cli.options import DONE, FAILED, say
-from mcc.cli.printing import print_json, print_markdown
+from mcc.cli.command import DONE, FAILED, print_json, print_markdown, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC

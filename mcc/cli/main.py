@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import agents, config, db, doctor, listings, orders, run, serve, sessions, up
+from mcc.cli import agents, config, db, doctor, orders, run, sessions, up
 from mcc.cli.server import service_command
 
 app = typer.Typer(
@@ -15,13 +15,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("up")(up.up)
-app.command("serve")(serve.serve)
+app.command("serve")(up.serve)
 app.command("run")(run.run)
 app.add_typer(orders.app, name="orders")
 app.add_typer(sessions.app, name="sessions")
-service_command(app, "drones")(listings.drones)
+service_command(app, "drones")(agents.drones)
 app.add_typer(agents.app, name="agents")
-service_command(app, "models")(listings.models)
+service_command(app, "models")(agents.models)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from mcc.cli.options import DONE, FAILED, say
-from mcc.cli.printing import clock, print_json, print_markdown, print_pairs, print_table
+from mcc.cli.command import DONE, FAILED, clock, print_json, print_markdown, print_pairs, print_table, say
 from mcc.cli.server import Call, service_command
 
 if TYPE_CHECKING:

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say, say_configuration
-from mcc.cli.printing import print_json
+from mcc.cli.command import (
+    UNREACHABLE,
+    USAGE,
+    AsJson,
+    DataDir,
+    Url,
+    fail,
+    plain_errors,
+    print_json,
+    say,
+    say_configuration,
+)
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
 if TYPE_CHECKING:

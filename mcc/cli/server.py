@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from mcc.cli.options import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
+from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.printing import clock, print_json, print_pairs, print_table
+from mcc.cli.command import clock, print_json, print_pairs, print_table
 from mcc.cli.server import Call, service_command
 
 app = typer.Typer(help="Conversations and their turns.", no_args_is_help=True, rich_markup_mode=None)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mcc.configuration.private import NotPrivate, make_private_directory, read_private, refuse_others
+from mcc.configuration.places import NotPrivate, make_private_directory, read_private, refuse_others
 
 TRUST_FILE = "trust.json"
 

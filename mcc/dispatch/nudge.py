@@ -12,8 +12,7 @@ from celery import Celery
 
 from mcc.contracts.drones import Drone, DroneStatus
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
-from mcc.dispatch.broker import make_app, queue_keys
-from mcc.dispatch.connection import DispatchUnavailable, UnknownQueue, connect, translated
+from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue, connect, make_app, queue_keys, translated
 from mcc.store.store import Store
 
 AWAY_SECONDS = 2.0

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, Wake, control_channel, order_channel
-from mcc.dispatch.connection import FOREIGN, connect, connect_async
+from mcc.dispatch.broker import FOREIGN, connect, connect_async
 
 Message: TypeAlias = Hint | Delta
 

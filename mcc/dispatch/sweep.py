@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from mcc.contracts.wire import Hint
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.store.errors import StoreUnavailable

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.doctor.database import check_database, leftovers, unswept
 from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
 from mcc.doctor.finding import SEVERITY, Finding, bounded
@@ -20,8 +20,7 @@ from mcc.doctor.machine import (
     check_search,
 )
 from mcc.doctor.orders import ghosts, stuck
-from mcc.doctor.redis import RedisSeen
-from mcc.doctor.redis_findings import abandoned, canary_findings, redis_findings
+from mcc.doctor.redis import RedisSeen, abandoned, canary_findings, redis_findings
 from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
 from mcc.doctor.snapshot import Snapshot, take_snapshot
 from mcc.local.errors import NoRedis, UnusableDirectory

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mcc.configuration.private import NotPrivate, refuse_others
+from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 
 from mcc.contracts.shape import JsonObject
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import STEADY_SECONDS, SweepLoop, boot_seconds

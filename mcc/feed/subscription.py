@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, order_channel
-from mcc.dispatch.connection import client_url
+from mcc.dispatch.broker import client_url
 
 SILENT_SECONDS = 12.0
 LONGEST_WAIT_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""The data directory: made for its owner alone, closed to others where it was open, and Flower's login in it."""
+"""The data directory: made for its owner alone, closed to others, with Flower's login and a database in it."""
 
 import os
 import secrets
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcc.configuration.private import make_private_directory
-from mcc.local.errors import UnusableDirectory
+from mcc.configuration.places import make_private_directory
+from mcc.local.errors import UnusableDatabase, UnusableDirectory
 from mcc.redaction import FLOWER_FILE
 
 FILES = (
@@ -150,3 +150,30 @@ def _text_of(path: Path) -> str:
         return path.read_text("utf-8").strip()
     except FileNotFoundError:
         return ""
+
+
+def upgrade_database(url: str) -> str | None:
+    """Migrate the database at `url` to this version's schema; answers a sentence, None when there was nothing to do.
+
+    Raises `UnusableDatabase`.
+    """
+    from alembic.util import CommandError
+
+    from mcc.store.errors import StoreError
+    from mcc.store.migrate import schema_problem, upgrade
+
+    problem: str | None = None
+    try:
+        problem = schema_problem(url)
+        if problem is None:
+            return None
+        upgrade(url)
+    except CommandError as error:
+        raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
+    except (StoreError, OSError, ValueError) as error:
+        if str(error) == problem:
+            raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
+        raise UnusableDatabase(
+            f"The database cannot be prepared ({error}): is it there, can it be written, does anyone hold it locked?"
+        ) from error
+    return f"The database was brought up to date (before: {problem.partition(':')[0]})."

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from mcc.api.token import operator_token, refuse_open_door
 from mcc.local.child import Notify
-from mcc.local.data_dir import flower_login, make_private, prepare_directory
+from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
-from mcc.local.presence import Hold, Presence, started_now
+from mcc.local.presence import Hold, Presence, Service, started_now
 from mcc.local.programs import ChildCommands, Flower, Staff
-from mcc.local.readiness import Service, upgrade_database
 from mcc.local.redis import (
     ConfiguredRedis,
     RedisSource,
@@ -30,7 +28,7 @@ from mcc.local.redis import (
     socket_url,
 )
 from mcc.local.supervisor import Supervisor
-from mcc.settings import Settings
+from mcc.settings import Settings, operator_token, refuse_open_door
 
 START_SECONDS = 60.0
 FLOWER_SECONDS = 15.0

@@ -1,15 +1,18 @@
-"""The lock on a data directory, held by one family at a time, and the address that this family publishes."""
+"""The lock on a data directory, held by one family at a time, and the service at the address that it publishes."""
 
 import contextlib
 import fcntl
+import http.client
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
-from mcc.configuration.private import NotPrivate, read_private
+from mcc.configuration.places import NotPrivate, read_private
 from mcc.contracts.shape import now
 from mcc.local.errors import FamilyRunning, UnusableDirectory
 
@@ -135,3 +138,46 @@ def _running(data_dir: Path) -> FamilyRunning:
         "use that one, stop it with Ctrl-C where it was started, or name another --data-dir.",
         presence.url,
     )
+
+
+PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An HTTP service on this machine, called without a proxy; `token` may be empty."""
+
+    host: str
+    port: int
+    token: str = ""
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and decoded JSON of `path`; status 0 when nobody answers."""
+        link = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_SECONDS)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            link.request("GET", path, headers=headers)
+            answer = link.getresponse()
+            return answer.status, _decoded(answer.read())
+        except (OSError, http.client.HTTPException):
+            return 0, None
+        finally:
+            link.close()
+
+    def is_ready(self) -> bool:
+        return self.get("/readyz")[0] == 200
+
+    def drones_up(self) -> int:
+        """How many drones are registered and neither draining nor silent."""
+        status, body = self.get("/api/v1/drones")
+        if status != 200:
+            return 0
+        drones = body.get("items", []) if isinstance(body, Mapping) else body
+        return sum(1 for drone in drones if drone.get("status") == "up")
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None

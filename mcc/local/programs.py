@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcc.api.token import token_file
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
 from mcc.configuration.places import as_text, paths_in
 from mcc.local.child import Command
-from mcc.local.readiness import Service
-from mcc.settings import Settings
+from mcc.local.presence import Service
+from mcc.settings import Settings, token_file
 
 DRAIN_CANCEL_SECONDS = 0.8
 DRAIN_HAND_BACK_SECONDS = 1.6

@@ -146,7 +146,7 @@ def check_configured_redis(url: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Raises `NoRedis` when the configured Redis does not answer within `seconds`."""
     from redis import RedisError
 
-    from mcc.dispatch.connection import connect
+    from mcc.dispatch.broker import connect
 
     try:
         with connect(url, seconds=seconds) as link:

@@ -1,19 +1,15 @@
-"""What takes secrets out of texts: whole ones, texts on their way, lines of a log."""
+"""What takes secrets out of texts: whole ones, and texts on their way."""
 
-import logging
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from mcc.contracts.shape import to_json
-from mcc.redaction.forms import Part, compiled, either, forms, sequence
+from mcc.redaction.secrets import Part, compiled, either, forms, sequence
 
 MARK = "[redacted]"
 
@@ -222,31 +218,3 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-class RedactedFormatter(logging.Formatter):
-    """Says what another formatter says; the redactor is asked for anew with every line."""
-
-    def __init__(self, formatter: logging.Formatter, redactor: Callable[[], Redactor]) -> None:
-        super().__init__()
-        self._formatter = formatter
-        self._redactor = redactor
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._redactor().text(self._formatter.format(record))
-
-
-def log_crashes(log: logging.Logger) -> None:
-    """From now on what nobody catches goes to the log, which is redacted, and not to standard error as it is."""
-
-    def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            return
-        log.critical("the program met an error that nobody caught", exc_info=(kind, error, trace))
-
-    def crashed_in_thread(failure: threading.ExceptHookArgs) -> None:
-        if failure.exc_value is not None and not issubclass(failure.exc_type, SystemExit):
-            crashed(failure.exc_type, failure.exc_value, failure.exc_traceback)
-
-    sys.excepthook = crashed
-    threading.excepthook = crashed_in_thread

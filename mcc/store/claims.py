@@ -16,7 +16,7 @@ from mcc.store.endings import end, end_by_store
 from mcc.store.engine import Database
 from mcc.store.errors import ControlsPending, Fenced, WorkspaceNeeded
 from mcc.store.leases import has_lease
-from mcc.store.rows import State, insert_entries, is_held, lock, write
+from mcc.store.rows import State, insert_entries, is_held, lock, take, write
 from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE
 from mcc.store.texts import parsed
 from mcc.store.transitions import (
@@ -35,7 +35,6 @@ from mcc.store.transitions import (
 )
 from mcc.store.values import Claim, Claimable, Ending, Parking, Waiting, WorkspaceHold
 from mcc.store.views import ORDER, claimable, has_status, is_claimable, work_order
-from mcc.store.workspace_locks import take
 
 _CLAIMED = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.bindparam("wanted"))

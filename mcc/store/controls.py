@@ -16,10 +16,9 @@ from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import Database
 from mcc.store.errors import OrderIsFinal
-from mcc.store.lists import among
 from mcc.store.orders import known, unknown_order
 from mcc.store.rows import State, entries_after, is_held, lock
-from mcc.store.tables import CONTROLS
+from mcc.store.tables import CONTROLS, among
 from mcc.store.transitions import (
     Effect,
     accepted_by,

@@ -1,25 +1,96 @@
-"""Connections: how SQLite and PostgreSQL are opened, and how a piece of work becomes a transaction."""
+"""The database: how a piece of work becomes a transaction, and what foreign errors mean."""
 
-import os
 import random
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import exc
+from sqlalchemy.engine import Connection
 
-from mcc.configuration.private import make_private_directory
 from mcc.store.clock import Clock, SystemClock, micros
-from mcc.store.errors import StoreError, StoreUnavailable
-from mcc.store.failures import ConnectionLost, translated
-from mcc.store.watchdog import Watchdog
+from mcc.store.connections import Watchdog, normal_url, opened
+from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
+
+UNDONE = frozenset({"40001", "40P01"})
+"""PostgreSQL undid the transaction because of another one: doing it again is right."""
+
+FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
+"""SQLite's codes for a disk without room, for its file or for the index of its log."""
+
+DISK_FULL = "the disk of the database is full: free some space, then try again"
+SCHEMA = frozenset({"42P01", "42703", "3F000"})
+SETTLED_BY_TIME = ("08", "25", "40", "53", "55", "57", "58", "XX")
+"""Classes of SQLSTATE that the same statement may get over: connection, resources, locks, shutdown, disk."""
+
+DATA_ERRORS: tuple[type[Exception], ...] = (exc.DataError, exc.IntegrityError, UnicodeError, OverflowError)
+
+
+class ConnectionLost(StoreUnavailable):
+    """The database was away, or undid the transaction. `committing`: it may have been committed all the same.
+
+    `undone`: it undid it because of another one, and doing it again is right.
+    """
+
+    def __init__(self, message: str, *, committing: bool, undone: bool = False) -> None:
+        super().__init__(message)
+        self.committing = committing
+        self.undone = undone
+
+
+def translated(error: Exception, *, committing: bool = False) -> Exception:
+    """The store's error for a foreign one; an unknown one is answered as it is."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, DATA_ERRORS):
+        return BadEntry(f"the database refuses this data: {_first_line(error)}")
+    if isinstance(error, exc.TimeoutError):
+        return StoreUnavailable("all connections to the database are in use; try again")
+    if isinstance(error, sqlite3.Error):
+        if _is_full(error):
+            return StoreFull(DISK_FULL)
+        return StoreUnavailable(f"the database file cannot be opened: {_first_line(error)}")
+    if isinstance(error, exc.DBAPIError):
+        return _of_driver(error, committing)
+    return error
+
+
+def _of_driver(error: exc.DBAPIError, committing: bool) -> Exception:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    line = _first_line(error)
+    if state in SCHEMA or "no such table" in line or "no such column" in line or "has no column" in line:
+        return StoreUnavailable(f"the database has not the schema of this version ({line}): run `mcc db upgrade`")
+    if error.connection_invalidated or state in UNDONE or (not state and _is_postgres(error)):
+        undone = state in UNDONE
+        what = "the database undid this because of another one" if undone else "the connection to the database was lost"
+        return ConnectionLost(f"{what}: {line}", committing=committing and not undone, undone=undone)
+    if "locked" in line:
+        return StoreUnavailable("the database is locked by another process; try again")
+    if state == "53100" or _is_full(error.orig):
+        return StoreFull(DISK_FULL)
+    if state.startswith(SETTLED_BY_TIME) or isinstance(error, exc.OperationalError | exc.InternalError):
+        return StoreUnavailable(f"the database cannot do this now: {line}")
+    if type(error) is exc.DatabaseError:
+        return StoreUnavailable(f"the database file is damaged or is none: {line}")
+    return error
+
+
+def _is_full(error: BaseException | None) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in FULL or "disk is full" in str(error)
+
+
+def _is_postgres(error: exc.DBAPIError) -> bool:
+    return type(error.orig).__module__.startswith("psycopg") and isinstance(error, exc.OperationalError)
+
+
+def _first_line(error: Exception) -> str:
+    told = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
+    return told.strip().partition("\n")[0]
+
 
 T = TypeVar("T")
 
@@ -29,22 +100,6 @@ PATIENCE_SECONDS = 5.0
 UNDONE_PAUSES = (0.01, 0.04, 0.16)
 """Seconds, at most, before a transaction is tried again that PostgreSQL undid because of another one."""
 
-POSTGRES_SETTINGS = {
-    "idle_in_transaction_session_timeout": "5s",
-    "statement_timeout": "15s",
-    "default_transaction_isolation": "read\\ committed",
-}
-POSTGRES_ARGUMENTS = {
-    "keepalives_idle": 3,
-    "keepalives_interval": 1,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 6_000,
-}
-"""A server that says nothing at all is given up within about six seconds: half of a lease's time."""
-
-CACHE_KILOBYTES = 512
-"""What one connection to SQLite keeps of the file: what a transaction needs. The write of any other one makes all of it
-stale, so that more is memory without use, of which every connection takes more as the file grows."""
 
 SILENCE_SECONDS = 17.0
 """A connection that is in use is cut after so long without a word: longer than any statement may take."""
@@ -107,7 +162,7 @@ class Database:
     ) -> None:
         self.url = normal_url(url)
         self.clock = clock or SystemClock()
-        self.engine = _engine(self.url, self.clock, connections, patience_seconds)
+        self.engine = opened(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
         self.time = DatabaseTime(self.dialect, clock)
@@ -179,102 +234,7 @@ def _raise_translated(error: Exception, *, committing: bool = False) -> NoReturn
         del own, error
 
 
-def normal_url(url: str) -> URL:
-    """PostgreSQL is spoken to by psycopg 3, however the address is spelled. ValueError for other databases."""
-    try:
-        made = make_url(url)
-    except sa.exc.ArgumentError as error:
-        raise ValueError(
-            "the database address is not one: write sqlite:///PATH or postgresql://USER@HOST/NAME"
-        ) from error
-    kind = made.get_backend_name()
-    if kind in ("postgresql", "postgres"):
-        return made.set(drivername="postgresql+psycopg")
-    if kind == "sqlite" and made.database in (None, "", ":memory:"):
-        raise ValueError("an SQLite database in memory is seen by one connection alone; name a file: sqlite:///PATH")
-    if kind == "sqlite":
-        return made.set(drivername="sqlite+pysqlite")
-    raise ValueError(f"{kind} is not supported: write sqlite:///PATH or postgresql://USER@HOST/NAME")
-
-
 def _unbegun(connection: Connection) -> Connection:
     if connection.dialect.name == "sqlite":
         return connection.execution_options(mcc_read=True)
     return connection.execution_options(isolation_level="AUTOCOMMIT")
-
-
-def _engine(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url, clock, connections, patience)
-    return _postgres(url, connections, patience)
-
-
-def _postgres(url: URL, connections: int, patience: float) -> Engine:
-    settings = {**POSTGRES_SETTINGS, "lock_timeout": f"{round(patience * 1000)}ms"}
-    given = str(url.query.get("options", ""))
-    options = " ".join([*(f"-c {name}={value}" for name, value in settings.items()), given]).strip()
-    try:
-        return sa.create_engine(
-            url.difference_update_query(["options"]),
-            pool_size=connections,
-            max_overflow=connections,
-            pool_timeout=patience,
-            connect_args={
-                **POSTGRES_ARGUMENTS,
-                "connect_timeout": max(2, round(patience)),
-                "options": options,
-                "application_name": "mcc",
-            },
-        )
-    except ModuleNotFoundError as error:
-        raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error
-
-
-def _make_directory(path: Path) -> None:
-    try:
-        make_private_directory(path)
-    except OSError as error:
-        raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
-
-
-def _make_file(path: Path) -> None:
-    """For its owner alone, as are the files that SQLite puts beside it; what is wrong with the path, SQLite says."""
-    with suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
-    file = Path(str(url.database))
-    _make_directory(file.parent)
-    engine = sa.create_engine(
-        url,
-        poolclass=QueuePool,
-        pool_size=connections,
-        max_overflow=connections,
-        # The connection that was used last knows the statements already; in turn, each would come to keep all of them.
-        pool_use_lifo=True,
-        pool_timeout=patience,
-        connect_args={"check_same_thread": False, "timeout": patience},
-    )
-
-    @event.listens_for(engine, "do_connect")
-    def make(*_: object) -> None:
-        _make_file(file)
-
-    @event.listens_for(engine, "connect")
-    def prepare(raw: sqlite3.Connection, _: object) -> None:
-        raw.isolation_level = None
-        raw.execute("PRAGMA synchronous=FULL")
-        raw.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
-        raw.execute("PRAGMA foreign_keys=ON")
-        # Called deterministic, although they are not: SQLite then asks once per statement, and not again for every row.
-        raw.create_function("mcc_now", 0, lambda: micros(clock.now()), deterministic=True)
-        raw.create_function("mcc_uptime", 0, lambda: int(clock.uptime() * 1_000_000), deterministic=True)
-        raw.create_function("mcc_boot", 0, clock.boot, deterministic=True)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        if not connection.get_execution_options().get("mcc_read"):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine

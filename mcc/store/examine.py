@@ -17,9 +17,8 @@ from mcc.store.clock import moment, moment_or_none
 from mcc.store.control_rows import IS_OPEN, settle_all
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
-from mcc.store.lists import among
 from mcc.store.rows import lock
-from mcc.store.tables import CONTROLS, DRONES, JOURNAL, ORDERS, STATE, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.tables import CONTROLS, DRONES, JOURNAL, ORDERS, STATE, SWEEPERS, WORKSPACE_LOCKS, among
 from mcc.store.texts import parsed
 from mcc.store.transitions import ENDED
 from mcc.store.values import DOCTOR, Examined, Health, IdleTransaction, LateReceipt, SeenDrone, SeenOrder, StaleLock

@@ -16,7 +16,6 @@ from mcc.store.clock import micros
 from mcc.store.control_rows import settle_applied
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
-from mcc.store.lists import among
 from mcc.store.orders import known, unknown_order
 from mcc.store.rows import (
     ENTRY_COLUMNS,
@@ -29,7 +28,7 @@ from mcc.store.rows import (
     spent_in,
     texts_at,
 )
-from mcc.store.tables import STATE
+from mcc.store.tables import STATE, among
 from mcc.store.texts import Outline, TextPlace, text_digest
 from mcc.store.values import Appended, Batch, Reached
 

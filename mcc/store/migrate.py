@@ -11,10 +11,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 
+from mcc.store.connections import unwatched
 from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
 from mcc.store.tables import METADATA
-from mcc.store.watchdog import unwatched
 
 _LOCK = 0x6D6363
 """Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""

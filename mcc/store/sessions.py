@@ -15,9 +15,8 @@ from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
 from mcc.store.errors import BadCursor, UnknownSession
-from mcc.store.lists import among
 from mcc.store.rows import kept_blobs, text_json, text_of
-from mcc.store.tables import JOURNAL, ORDERS, SESSIONS, STATE
+from mcc.store.tables import JOURNAL, ORDERS, SESSIONS, STATE, among
 from mcc.store.texts import digests, parsed, whole
 from mcc.store.values import Page
 from mcc.store.views import has_status

@@ -12,9 +12,8 @@ from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, 
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment, moment_or_none
 from mcc.store.engine import DatabaseTime
-from mcc.store.lists import among
 from mcc.store.rows import USAGE, kept_blobs
-from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE
+from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE, among
 from mcc.store.texts import digests, parsed, whole
 from mcc.store.transitions import POSITIONS
 

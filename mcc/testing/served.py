@@ -11,8 +11,7 @@ from typing import ParamSpec
 from fastapi import FastAPI
 
 from mcc.api.app import NO_REDIS, RedisAccess, build_app
-from mcc.api.connection import BoundedConnection
-from mcc.api.serve import Server, configured
+from mcc.api.serve import BoundedConnection, Server, configured
 from mcc.feed.feed import Pace
 from mcc.settings import Settings
 from mcc.store.store import Store

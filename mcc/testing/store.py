@@ -1,9 +1,13 @@
-"""A store for tests: the product's own SQL on a copy of an SQLite file that was migrated once (docs/decisions/15)."""
+"""A clock and a store for tests.
+
+The store is the product's own SQL on a copy of an SQLite file that was migrated once (docs/decisions/15).
+"""
 
 import atexit
 import shutil
 import sqlite3
 import weakref
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,6 +18,36 @@ from sqlalchemy import event
 from mcc.store.clock import Clock
 from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
+
+
+class FakeClock:
+    """Implements `mcc.store.clock.Clock`; `advance` moves wall clock and uptime alike."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
+        self._now = start
+        self._uptime = 1_000.0
+        self._boots = 1
+
+    def now(self) -> datetime:
+        return self._now
+
+    def uptime(self) -> float:
+        return self._uptime
+
+    def boot(self) -> str:
+        return f"boot-{self._boots}"
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+        self._uptime += seconds
+
+    def turn_back(self, seconds: float) -> None:
+        """Somebody sets the wall clock; uptime does not care."""
+        self._now -= timedelta(seconds=seconds)
+
+    def reboot(self) -> None:
+        self._uptime = 1.0
+        self._boots += 1
 
 
 def temporary_store(clock: Clock | None = None, *, max_queued: int | None = None) -> Store:

@@ -21,11 +21,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.documents": ("mcc.contracts", "mcc.rules", "mcc.definitions"),
     "mcc.view": ("mcc.contracts",),
     "mcc.settings": ("mcc.configuration", "mcc.redaction", "mcc.rules"),
+    "mcc.logs": ("mcc.redaction",),
     "mcc.store": ("mcc.contracts", "mcc.configuration", "mcc.rules"),
     "mcc.dispatch": ("mcc.contracts", "mcc.store"),
     "mcc.feed": ("mcc.contracts", "mcc.store", "mcc.dispatch"),
     "mcc.doctor": (*FLOOR, "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.local", "mcc.view"),
-    "mcc.api": (*FLOOR, "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.feed"),
+    "mcc.api": (*FLOOR, "mcc.logs", "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.feed"),
     "mcc.local": (*FLOOR, "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.api"),
     "mcc.client": ("mcc.contracts", "mcc.settings", "mcc.local"),
     "mcc.cli": (
@@ -48,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drone.sandbox": ("drone.sandbox", *FLOOR),
     "drone.settings": FLOOR,
     "drone.collector": (),
-    "drone.worker": ("drone", *FLOOR, "mcc.store", "mcc.dispatch"),
+    "drone.worker": ("drone", *FLOOR, "mcc.logs", "mcc.store", "mcc.dispatch"),
     "drone": ("drone.agent", "drone.models", "drone.tools", "drone.settings", "drone.crew", *FLOOR),
     "drone.hiring": ("drone.agent", "drone.models", "drone.tools", *FLOOR),
     "drone.crew": (

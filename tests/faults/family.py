@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mcc.local.readiness import Service
+from mcc.local.presence import Service
 from mcc.store.migrate import upgrade
 from tests.faults.assembly import Places
 from tests.faults.clients import Clients

@@ -8,13 +8,13 @@ import socket
 import sys
 
 from mcc.api.app import RedisAccess, build_app
-from mcc.api.serve import Server, configured, set_up_logs
-from mcc.api.token import operator_token
+from mcc.api.serve import Server, configured
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.feed.subscription import connector
-from mcc.settings import Settings, load
+from mcc.logs import set_up_logs
+from mcc.settings import Settings, load, operator_token
 from mcc.store.store import STORE_SECONDS, Store, open_store
 from tests.faults.assembly import places_of_this_process
 from tests.faults.clock import set_wrong

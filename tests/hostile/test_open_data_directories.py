@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.data_dir import make_private
-from mcc.local.readiness import upgrade_database
+from mcc.local.data_dir import make_private, upgrade_database
 from mcc.store.store import open_store
 
 OURS = (

@@ -34,7 +34,6 @@ from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rul
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext
 from drone.worker.app import TaskBroke, run_order
-from drone.worker.logs import set_up
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
@@ -42,6 +41,7 @@ from mcc.contracts.journal import ModelReplied, Thought
 from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
+from mcc.logs import set_up_logs
 from mcc.redaction import MARK, Redactor
 from mcc.settings import load
 from mcc.store.migrate import upgrade
@@ -215,7 +215,7 @@ def log() -> Iterator[io.StringIO]:
     told = io.StringIO()
     before, level = logging.getLogger().handlers[:], logging.getLogger().level
     redactor = Redactor(SECRETS)
-    set_up("debug", lambda: redactor, terminal=False)
+    set_up_logs("debug", lambda: redactor)
     for handler in logging.getLogger().handlers:
         assert isinstance(handler, logging.StreamHandler)
         handler.setStream(told)

@@ -12,7 +12,7 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.testing import temporary_store
-from mcc.testing.clock import FakeClock
+from mcc.testing.store import FakeClock
 from tests.parity.world import World, calls
 
 

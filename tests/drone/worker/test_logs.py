@@ -18,7 +18,7 @@ for number in range(200):
     logging.getLogger("y").error("told %d", number)
 """
 SET_UP = {
-    "mcc": "from mcc.api.serve import set_up_logs as set_up",
+    "mcc": "from mcc.logs import set_up_logs as set_up",
     "drone": "from tests.drone.worker.test_logs import set_up",
 }
 

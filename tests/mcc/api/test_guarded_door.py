@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 
 from mcc.api.app import build_app
-from mcc.api.connection import BoundedConnection
 from mcc.api.door import Door
 from mcc.api.guard import MAX_BODY_BYTES, nested_deeper_than, read_body
 from mcc.api.problems import Refusal
+from mcc.api.serve import BoundedConnection
 from mcc.settings import Settings
 from mcc.store.store import Store
 from mcc.testing import temporary_store

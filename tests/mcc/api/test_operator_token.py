@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from mcc.api.token import operator_token, refuse_open_door, token_file
-from mcc.settings import BadSettings, Settings
+from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, token_file
 
 
 def test_the_first_run_makes_a_token_that_only_its_owner_reads(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from mcc.cli.command import say
 from mcc.cli.main import app
-from mcc.cli.options import say
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
@@ -25,7 +25,7 @@ from mcc.contracts.journal import OrderFinished
 from mcc.contracts.order import FailureReason, Outcome
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.local.readiness import upgrade_database
+from mcc.local.data_dir import upgrade_database
 from mcc.store.store import Store, open_store
 from mcc.store.values import Claim, Ending
 

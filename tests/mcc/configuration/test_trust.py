@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.configuration.private import NotPrivate, make_private_directory, read_private, refuse_others
+from mcc.configuration.places import NotPrivate, make_private_directory, read_private, refuse_others
 from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
 
 HERE = Path("/checkout/mcc.toml")

@@ -2,8 +2,16 @@ import ssl
 
 import pytest
 
-from mcc.dispatch.broker import celery_settings, make_app, queue_keys
-from mcc.dispatch.connection import FOREIGN, DispatchUnavailable, celery_url, client_url, translated
+from mcc.dispatch.broker import (
+    FOREIGN,
+    DispatchUnavailable,
+    celery_settings,
+    celery_url,
+    client_url,
+    make_app,
+    queue_keys,
+    translated,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.connection import DispatchUnavailable, UnknownQueue
+from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue
 from mcc.dispatch.nudge import Nudger, room_of
 from mcc.store.store import Store
 from mcc.testing import temporary_store

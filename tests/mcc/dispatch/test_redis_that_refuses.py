@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import AWAY_SECONDS, Nudger
 from mcc.testing import temporary_store
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis

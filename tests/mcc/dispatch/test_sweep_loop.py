@@ -8,7 +8,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.publisher import Message
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mcc.doctor.redis import QueueSeen, RedisSeen
-from mcc.doctor.redis_findings import abandoned, canary_findings, redis_findings
+from mcc.doctor.redis import QueueSeen, RedisSeen, abandoned, canary_findings, redis_findings
 from tests.mcc.doctor.snapshots import node, states
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mcc.doctor.database import check_database, health_findings, leftovers, unswept
 from mcc.doctor.installation import Installation
-from mcc.local.readiness import upgrade_database
+from mcc.local.data_dir import upgrade_database
 from mcc.store.values import Health, IdleTransaction, LateReceipt, StaleLock
 from tests.mcc.doctor.installations import installed, place, register, settings_in, states_by_check
 from tests.mcc.doctor.snapshots import order_id, queued, snapshot, states

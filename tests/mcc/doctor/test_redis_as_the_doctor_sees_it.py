@@ -7,10 +7,10 @@ import pytest
 import redis
 
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
+from mcc.doctor.installation import ask_nodes
 from mcc.doctor.redis import REMOVED, QueueSeen, clear, look_at, order_in
-from mcc.doctor.workers import ask_nodes
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 
 QUEUES = ("default", "slow")

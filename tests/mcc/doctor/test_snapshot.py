@@ -24,7 +24,8 @@ from mcc.contracts.open_calls import OpenCall
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.connection import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable
+from mcc.doctor.installation import ask_nodes, nodes_of, within
 from mcc.doctor.snapshot import (
     TICKS,
     OpenCalls,
@@ -34,7 +35,6 @@ from mcc.doctor.snapshot import (
     process_state,
     processes_of,
 )
-from mcc.doctor.workers import ask_nodes, nodes_of, within
 from tests.mcc.doctor.snapshots import NOW, drone, order_id
 
 ROOT = root_record_id(order_id())

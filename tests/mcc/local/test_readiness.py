@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mcc.local.data_dir import upgrade_database
 from mcc.local.errors import UnusableDatabase
-from mcc.local.readiness import upgrade_database
 from mcc.store.migrate import downgrade, schema_problem
 
 

@@ -11,9 +11,8 @@ from psycopg import errors
 from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
-from mcc.store.engine import Database
+from mcc.store.engine import ConnectionLost, Database, translated
 from mcc.store.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable
-from mcc.store.failures import ConnectionLost, translated
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
 

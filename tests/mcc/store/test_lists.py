@@ -7,8 +7,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from mcc.store.engine import CACHE_KILOBYTES, Database
-from mcc.store.lists import among
+from mcc.store.connections import CACHE_KILOBYTES
+from mcc.store.engine import Database
+from mcc.store.tables import among
 
 TABLE = sa.Table(
     "things",

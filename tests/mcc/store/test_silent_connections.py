@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
+from mcc.store.connections import unwatched
 from mcc.store.engine import Database
-from mcc.store.watchdog import unwatched
 from tests.faults.tcp import Proxy
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")

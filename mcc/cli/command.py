@@ -1,8 +1,62 @@
-"""What commands print: JSON as the API says it, tables whose cells cannot harm a terminal."""
+"""What commands share: options, exit codes, sentences on stderr, JSON and tables on stdout."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from mcc.settings import Settings
+
+DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
+
+AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
+DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept; MCC_DATA_DIR if left out.")]
+Url = Annotated[
+    str | None,
+    typer.Option(envvar="MCC_URL", help="The service to talk to; the family on this machine if left out."),
+]
+
+
+def say(sentence: str) -> None:
+    """One line for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
+    from mcc.view.clean import clean
+
+    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
+    with suppress(BrokenPipeError):
+        print(clean(sentence), file=sys.stderr, flush=True)
+
+
+def say_configuration(settings: "Settings") -> None:
+    """Say which configuration files count, and what in these was passed over; nothing where there is no file."""
+    from mcc.view.clean import one_line
+
+    if sentence := settings.configuration.summary:
+        say(one_line(sentence, 2_000))
+
+
+def fail(sentence: str, code: int = FAILED) -> NoReturn:
+    say(f"mcc: {sentence}")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what a family, a store or a setting refuses into a sentence and an exit code."""
+    from mcc.local.errors import FamilyError
+    from mcc.settings import BadSettings
+    from mcc.store.errors import StoreError
+
+    try:
+        yield
+    except BadSettings as error:
+        fail(str(error), USAGE)
+    except (FamilyError, StoreError) as error:
+        fail(str(error))
 
 
 def print_json(value: object) -> None:

@@ -1,0 +1,93 @@
+"""The log of a process: one redacted line per event on standard error, and what nobody catches."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from mcc.redaction import Redactor
+
+LONGEST_FIELD = 10_000
+"""Characters of one value in a line of JSON."""
+
+QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "alembic", "httpx", "httpcore")
+
+
+class RedactedFormatter(logging.Formatter):
+    """Says what another formatter says; the redactor is asked for anew with every line."""
+
+    def __init__(self, formatter: logging.Formatter, redactor: Callable[[], Redactor]) -> None:
+        super().__init__()
+        self._formatter = formatter
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redactor().text(self._formatter.format(record))
+
+
+def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor, *, on_terminal: bool = False) -> None:
+    """JSON objects, or coloured lines for people `on_terminal`, from structlog and the standard library.
+
+    A standard error that is full or closed is no error.
+    """
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        if on_terminal
+        else [structlog.processors.format_exc_info, _bounded(redactor), structlog.processors.JSONRenderer()]
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactedFormatter(formatter, redactor))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.captureWarnings(True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def _bounded(redactor: Callable[[], Redactor]) -> Processor:
+    """Cuts long values after they are redacted: the first half of a secret that is cut would not be found any more."""
+
+    def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        return {
+            key: redactor().text(value)[:LONGEST_FIELD] + "…"
+            if isinstance(value, str) and len(value) > LONGEST_FIELD
+            else value
+            for key, value in event.items()
+        }
+
+    return bounded
+
+
+def log_crashes(log: logging.Logger) -> None:
+    """From now on what nobody catches goes to the log, which is redacted, and not to standard error as it is."""
+
+    def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        log.critical("the program met an error that nobody caught", exc_info=(kind, error, trace))
+
+    def crashed_in_thread(failure: threading.ExceptHookArgs) -> None:
+        if failure.exc_value is not None and not issubclass(failure.exc_type, SystemExit):
+            crashed(failure.exc_type, failure.exc_value, failure.exc_traceback)
+
+    sys.excepthook = crashed
+    threading.excepthook = crashed_in_thread
