@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drone.agent.controls.steering import Steering as Steering
+    from drone.agent.gates.gate import StateGate as StateGate
     from drone.agent.gates.report_gate import ReportGate as ReportGate
-    from drone.agent.gates.state_gate import StateGate as StateGate
     from drone.agent.memory import MemoryJournal as MemoryJournal
     from drone.agent.report import Report as Report
-    from drone.agent.subagents.spawning import DepthExceeded as DepthExceeded
+    from drone.agent.subagents.children import DepthExceeded as DepthExceeded
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
@@ -39,7 +39,7 @@ _HOMES = {
     "Agent": "drone.library",
     "AgentDefinition": "mcc.contracts.agents",
     "Crew": "drone.crew",
-    "DepthExceeded": "drone.agent.subagents.spawning",
+    "DepthExceeded": "drone.agent.subagents.children",
     "Fork": "drone.isolated",
     "ForkResult": "drone.isolated",
     "FunctionTools": "drone.tools.tool",
@@ -58,7 +58,7 @@ _HOMES = {
     "SubagentRunner": "drone.isolated",
     "Tree": "drone.agent.tree",
     "load_agent": "drone.library",
-    "StateGate": "drone.agent.gates.state_gate",
+    "StateGate": "drone.agent.gates.gate",
     "tool": "drone.tools.tool",
 }
 

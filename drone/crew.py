@@ -11,8 +11,8 @@ from drone.agent.journal import Journal
 from drone.agent.redacted import RedactedJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.offers import offers
-from drone.agent.subagents.spawning import CannotHire
+from drone.agent.subagents.assignments import offers
+from drone.agent.subagents.children import CannotHire
 from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
@@ -26,10 +26,8 @@ from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from drone.settings import Settings
 from drone.tools.agent_files import AgentReader, agent_files
-from drone.tools.artifact_tools import ArtifactTools
-from drone.tools.catalog import Toolbox
-from drone.tools.environment_gate import DETECTION, Detected
-from drone.tools.provision import provision
+from drone.tools.catalog import ArtifactTools, Toolbox, provision
+from drone.tools.environment import DETECTION, Detected
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
 from mcc.configuration.trust import AgentConsent, TrustStore

@@ -14,14 +14,14 @@ from drone.agent.model import Model
 from drone.agent.parts import Hired
 from drone.agent.prompt import inventory
 from drone.agent.spending.budget import Share
+from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
-from drone.agent.subagents.spawning import CannotHire, Wanted
 from drone.agent.toolset import ToolSet
 from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
-from drone.tools.provision import provision
+from drone.tools.catalog import provision
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, Timed
 from mcc.contracts.agents import INHERIT, AgentDefinition

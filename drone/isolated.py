@@ -15,8 +15,7 @@ from drone.agent.model import Model
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import PREVIOUS
-from drone.agent.subagents.children import run_child
-from drone.agent.subagents.spawning import CannotHire, CannotSpawn, Wanted, check_depth
+from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Parent
@@ -24,9 +23,7 @@ from drone.library import Tool, toolset
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
-from drone.tools.artifact_tools import ArtifactTools
-from drone.tools.catalog import Toolbox
-from drone.tools.provision import UnknownToolName, expand
+from drone.tools.catalog import ArtifactTools, Toolbox, UnknownToolName, expand
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced

@@ -1,27 +1,80 @@
-"""The tools of this package: made once per process, bound to the workspace of each order, named for registration."""
+"""The tools of this package: made once per process, bound to each order's workspace, registered, given out by group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
+
+from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
+from drone.agent.messages import ToolSpec
 from drone.agent.toolset import ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.tools.artifact_tools import read_artifact
-from drone.tools.environment import detection_tool
-from drone.tools.environment_gate import Detected, EnvironmentGate
+from drone.tools.display_text import pictured
+from drone.tools.environment import Detected, EnvironmentGate, detection_tool
 from drone.tools.files import FILE_TOOLS
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
-from drone.tools.tool import FunctionTool, FunctionTools
+from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability
-from mcc.definitions.rights import TOOL_GROUPS
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.shape import Text
+from mcc.definitions.front_matter import suggestion
+from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
+from mcc.rules.errors import alike
+
+READ = 20_000
+"""Characters that are answered when the call does not say how many."""
+
+MOST_READ = 100_000
+"""Characters that are answered at most."""
+
+
+class ArtifactTools(FunctionTools):
+    """`read_artifact` for every agent of every turn: the texts are those of the turn that a call comes from."""
+
+    def __init__(self) -> None:
+        super().__init__([read_artifact])
+
+
+@tool(group="workspace_read", idempotent=True, effects="read")
+async def read_artifact(
+    context: ToolContext,
+    id: Text,
+    start: Annotated[int, Field(ge=0)] = 0,
+    length: Annotated[int, Field(ge=1)] = READ,
+) -> str:
+    """Read a piece of a text that was too long to be told at once, such as a tool's output or a subagent's report.
+
+    The first line of the result says which characters of how many follow and where the next piece starts; from the
+    second line on it is the text itself, control characters shown as pictures such as ␛. At most 100,000 characters
+    come at once.
+
+    Args:
+        id: The handle that stands where the text was cut.
+        start: The first character to read, counted from 0.
+        length: How many characters to read.
+    """
+    text = await context.artifacts.read(id) if context.artifacts else None
+    if text is None:
+        shown = ascii(handle_of(id))
+        raise ToolFailed(f"There is no artifact {shown} in this turn; the handles stand where a text was cut.")
+    if start >= len(text):
+        raise ToolFailed(f"The text has {len(text):,} characters, counted from 0: start must be below {len(text)}.")
+    piece = text[start : start + min(length, MOST_READ)]
+    end = start + len(piece)
+    more = f"go on with start {end}" if end < len(text) else "this is the end"
+    return f"characters {start} to {end} of {len(text)}; {more}\n{pictured(piece)[0]}"
+
 
 _Made = tuple[FunctionTool, ...]
 
@@ -102,3 +155,111 @@ def _capabilities(tools: _Made, problem: str | None = None) -> tuple[Capability,
         Capability(name=tool.spec.name, description=tool.spec.description.partition("\n\n")[0], problem=problem)
         for tool in tools
     )
+
+
+PROVISIONED = "provisioned"
+UNKNOWN_GROUP = "unknown_tool_group"
+
+DELEGATION_AND_SHELL_WRITES = frozenset({"delegation", "shell_write"})
+"""Groups that an agent whose caller chose its groups never has."""
+
+FINISH = "finish"
+
+
+class UnknownToolName(LookupError):
+    """Neither a tool nor a group has this name; the message names the nearest."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def expand(names: Iterable[str], also: Iterable[str] = ()) -> tuple[str, ...]:
+    """The tool names that groups and tool names stand for, each once, in order. `also`: further tools that exist.
+
+    Raises `UnknownToolName`.
+    """
+    known = known_names(TOOL_GROUPS) | frozenset(also)
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in known:
+            raise UnknownToolName(_unknown(name, known))
+        found.update(dict.fromkeys(TOOL_GROUPS.get(name, (name,))))
+    return tuple(found)
+
+
+def chosen(specs: Iterable[ToolSpec], names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `specs` that `names` stand for, by their own name or by the group they declare."""
+    there, wanted = list(specs), set(names)
+    tools = set(expand(wanted, (spec.name for spec in there)))
+    return tuple(spec.name for spec in there if spec.name in tools or spec.group in wanted)
+
+
+def _unknown(name: str, known: frozenset[str]) -> str:
+    near = alike(name, sorted(known), n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"The groups are {', '.join(TOOL_GROUPS)}."
+    return f"There is no tool or tool group {name!r}. {hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """`names` of the tools that the agent gets, in their order; `missing` are names that its file or caller asked for.
+
+    `notes` say what was wrong with the groups that its caller chose, `in_vain` names them when they gave nothing.
+    """
+
+    names: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    notes: tuple[AgentStep, ...] = ()
+    in_vain: tuple[str, ...] = ()
+
+    def steps(self, all_names: Sequence[str]) -> tuple[AgentStep, ...]:
+        """The steps that the agent's record begins with; `all_names` are the tools it has in the end."""
+        count = f"{len(all_names)} tool{'' if len(all_names) == 1 else 's'}"
+        listed = f": {', '.join(all_names)}" if all_names else ""
+        lacking = f"; not available here: {', '.join(self.missing)}" if self.missing else ""
+        groups = ", ".join(group[:100] for group in self.in_vain)
+        instead = f"; {groups} gave it no tool, so it has those of its file" if groups else ""
+        said = f"provisioned {count}{listed}{lacking}{instead}"
+        return (*self.notes, AgentStep(name=PROVISIONED, message=said))
+
+
+def provision(there: Sequence[ToolSpec], definition: AgentDefinition, groups: Sequence[str] | None = None) -> Provision:
+    """What the definition lets its agent have of `there`; `groups` (None = not chosen) leave less of it.
+
+    Groups never give an agent what its file does not. Without one that gives it a tool it has what its file says,
+    delegation and shell writes left out all the same.
+    """
+    own = _by_definition(there, definition)
+    if groups is None:
+        return Provision(tuple(spec.name for spec in own), _missing(there, own, definition))
+    allowed = [spec for spec in own if spec.group not in DELEGATION_AND_SHELL_WRITES]
+    known = [group for group in groups if group in TOOL_GROUPS]
+    notes = [_unknown_group(group) for group in groups if group not in TOOL_GROUPS]
+    wanted = set(chosen(allowed, known))
+    found = [spec for spec in allowed if spec.name in wanted]
+    in_vain = tuple(groups) if not found and set(known) != {FINISH} else ()
+    missing = [group for group in known if group != FINISH and not chosen(found, [group])]
+    names = tuple(spec.name for spec in found or allowed)
+    return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), in_vain)
+
+
+def _by_definition(there: Sequence[ToolSpec], definition: AgentDefinition) -> list[ToolSpec]:
+    names = [spec.name for spec in there]
+    wanted = set(names if definition.tools is None else chosen(there, definition.tools))
+    refused = set(chosen(there, definition.disallowed_tools))
+    return [spec for spec in there if spec.name in wanted - refused]
+
+
+def _missing(there: Sequence[ToolSpec], own: Sequence[ToolSpec], definition: AgentDefinition) -> tuple[str, ...]:
+    """Names in the file's `tools` that brought nothing: a group of which nothing is there, a tool that is not."""
+    refused = set(chosen(there, definition.disallowed_tools))
+    named = definition.tools or ()
+    in_groups = expanded(name for name in named if name in TOOL_GROUPS)
+    spared = {FINISH, *definition.disallowed_tools, *in_groups}
+    asked = [name for name in named if name not in spared]
+    return tuple(name for name in asked if not chosen(own, [name]) and not refused.intersection(chosen(there, [name])))
+
+
+def _unknown_group(group: str) -> AgentStep:
+    near = suggestion(group, TOOL_GROUPS)
+    return AgentStep(name=UNKNOWN_GROUP, message=f"there is no tool group {group[:100]!r}{near}")

@@ -1,5 +1,6 @@
 """Text for display: without commands that a terminal would obey, cut between words so that no half secret is left."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +25,11 @@ _BETWEEN_WORDS = frozenset(" \t\r\n\"'`,;:<>()[]{}|&")
 _BETWEEN: frozenset[object] = _BETWEEN_WORDS | frozenset(map(ord, _BETWEEN_WORDS))
 LONGEST_WORD = 16_384
 """A longer word is cut where it must be; no key is longer."""
+
+
+def written(path: str) -> str:
+    """`path` on one line: as it is, or as a JSON string when it holds what would not show (line ends, marks, bytes)."""
+    return path if path.isprintable() and not path.startswith('"') else json.dumps(path)
 
 
 def obedient(text: str) -> bool:

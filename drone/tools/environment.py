@@ -1,19 +1,23 @@
-"""The first look at a project: its languages, how it is built and started, its commit, what this machine has."""
+"""The first look at a project: its languages, build, commit, programs; git and shell wait until it has succeeded."""
 
+import asyncio
 import json
 import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from drone.agent.messages import ToolSpec
+from drone.agent.toolset import Call, Output, ToolSet
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.tools.display_text import written
 from drone.tools.files import workspace_of
 from drone.tools.manifests import EntryPoint, Manifests
-from drone.tools.naming import written
-from drone.tools.tool import ToolContext, tool
+from drone.tools.tool import ToolContext, failure, tool
 from drone.tools.walk import Found, Kind, Walk, read_up_to
+from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
 
 PROGRAMS = ("rg", "bwrap", "git")
@@ -191,3 +195,62 @@ def _commit(text: str) -> str | None:
 def _read(workspace: Workspace, path: str, size: int) -> str:
     with workspace.open_file(path, symlinks=False) as file:
         return read_up_to(file.fileno(), size).decode("utf-8", "replace")
+
+
+DETECTION = "environment_detect"
+GATED = frozenset({"diff_read", "git_read", "git_write", "shell_read", "shell_write"})
+"""Groups whose tools run programs."""
+
+
+class Detected:
+    """Whether `environment_detect` has succeeded in an order's workspace: once, by anybody in the tree, for all.
+
+    `already`: a `tool.finished` of that name without an error stands in the order's journal.
+    """
+
+    def __init__(self, *, already: bool = False) -> None:
+        self.done = already
+        self._running: set[asyncio.Future[None]] = set()
+
+    async def settled(self) -> bool:
+        """Whether it has succeeded, those under way now included: they are waited for."""
+        while not self.done and self._running:
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        return self.done
+
+    async def by(self, toolset: ToolSet, call: Call) -> Output:
+        """Run a detection, and remember it when it succeeds."""
+        running = asyncio.get_running_loop().create_future()
+        self._running.add(running)
+        try:
+            output = await toolset.call(call)
+            self.done = self.done or not output.is_error
+            return output
+        finally:
+            self._running.discard(running)
+            running.set_result(None)
+
+
+class EnvironmentGate:
+    """Refuses the tools of `GATED` until `detected`. Wrap the workspace's tools once; all agents of a tree share it."""
+
+    def __init__(self, toolset: ToolSet, detected: Detected) -> None:
+        self._toolset = toolset
+        self._detected = detected
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._toolset.specs()
+
+    async def call(self, call: Call) -> Output:
+        if call.name == DETECTION:
+            return await self._detected.by(self._toolset, call)
+        if self._is_gated(call.name) and not await self._detected.settled():
+            return failure(
+                f"{call.name} waits until {DETECTION} has succeeded once in this workspace. Call {DETECTION} first, "
+                f"and then {call.name} again.",
+                Outcome.DENIED,
+            )
+        return await self._toolset.call(call)
+
+    def _is_gated(self, name: str) -> bool:
+        return any(spec.name == name and spec.group in GATED for spec in self._toolset.specs())

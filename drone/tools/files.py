@@ -1,18 +1,22 @@
 """Looking at a workspace: what is there, what it is called, and what stands in a file."""
 
 import io
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
+import re2
 from pydantic import Field
 
-from drone.sandbox.paths import PathMissing, Workspace
-from drone.tools.display_text import pictured, word_before
-from drone.tools.naming import matcher, with_nearest, written
+from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.tools.display_text import pictured, word_before, written
+from drone.tools.glob import GlobError, expression
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, read_up_to
 from mcc.contracts.shape import Text
+from mcc.rules.errors import alike
 
 MAX_LISTED = 2_000
 MAX_WHOLE_BYTES = 10_000_000
@@ -228,3 +232,39 @@ def _with_notes(lines: list[str], total: int, notes: list[str], narrow: str) -> 
         lines.append(f"[{total - MAX_LISTED:,} more are not shown. {narrow}]")
     lines.extend(f"[{note}]" for note in notes)
     return "\n".join(lines)
+
+
+def matcher(glob: str) -> Callable[[str], bool]:
+    """Whether a path fits the glob: one without a slash is about the last name, any other about the whole path.
+
+    Raises `ToolFailed`.
+    """
+    bare = glob.removeprefix("./")
+    try:
+        bare.encode()
+        source = ("" if "/" in bare else "(?s:.*/)?") + expression(bare, braces=True)
+        options = re2.Options()
+        options.log_errors = False
+        compiled: Any = re2.compile(source, options)
+    except (GlobError, UnicodeEncodeError, re2.error) as error:
+        said = error if isinstance(error, GlobError) else "it cannot be read."
+        raise ToolFailed(f"The glob {glob[:200]!r} cannot be used: {said}") from error
+    return lambda path: compiled.fullmatch(os.fsencode(path)) is not None
+
+
+def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolFailed:
+    """The sentence of `missing`, with names of the same directory that look like the one that was asked for."""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    try:
+        fd = workspace.open_directory(parent or ("/" if path.startswith("/") else "."))
+    except PathError:
+        return ToolFailed(
+            f"{missing} Its directory does not exist either; list_files and find_files show what is there."
+        )
+    try:
+        siblings = sorted(entry.name for entry in workspace.entries(fd))
+        near = alike(name, siblings, n=3)
+    finally:
+        os.close(fd)
+    there = ", ".join(written(f"{parent}/{other}" if parent else other) for other in near)
+    return ToolFailed(f"{missing} There is {there}." if near else f"{missing} find_files finds a file by its name.")

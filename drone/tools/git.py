@@ -7,11 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.child import Bounds, Captured
-from drone.tools.display_text import cut
+from drone.tools.display_text import cut, written
 from drone.tools.files import workspace_of
 from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
-from drone.tools.naming import written
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
 

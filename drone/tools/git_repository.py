@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace, kind_of
-from drone.tools.naming import written
+from drone.tools.display_text import written
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import read_up_to
 from mcc.contracts.journal import Outcome

@@ -12,8 +12,7 @@ from typing import Any
 
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, Workspace
-from drone.tools.display_text import cut
-from drone.tools.naming import written
+from drone.tools.display_text import cut, written
 from drone.tools.walk import read_up_to
 
 _SAID = 300

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.tools.display_text import cut, plain, word_before
+from drone.tools.display_text import cut, plain, word_before, written
 from drone.tools.files import workspace_of
-from drone.tools.naming import written
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
 from mcc.contracts.shape import Text

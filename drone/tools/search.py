@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import plain, word_after, word_before
-from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
-from drone.tools.naming import matcher, with_nearest, written
+from drone.tools.display_text import plain, word_after, word_before, written
+from drone.tools.files import MAX_WHOLE_BYTES, matcher, with_nearest, workspace_of
 from drone.tools.pattern import Pattern, PatternError
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.tool import ToolContext, ToolFailed, tool

@@ -10,10 +10,9 @@ from enum import Enum
 from threading import Event
 
 from drone.sandbox.aside import Aside
-from drone.sandbox.marker import DIRECTORY
+from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
-from drone.tools.ignore import MAX_BYTES
-from drone.tools.ignore_reader import Ignored, IgnoreReader, answering
+from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, answering
 
 ENTRY_LIMIT = 200_000
 """Names looked at before a walk stops and says so."""
@@ -21,7 +20,7 @@ ENTRY_LIMIT = 200_000
 SECONDS = 20.0
 """How long a walk goes on before it stops and says so."""
 
-NEVER_SHOWN = frozenset({b".git", os.fsencode(DIRECTORY)})
+NEVER_SHOWN = frozenset({b".git", os.fsencode(MARKER)})
 
 
 class Kind(Enum):

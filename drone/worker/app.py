@@ -1,24 +1,26 @@
-"""The Celery application of a drone: its settings, its two tasks, and `drone work`, which runs a worker of it."""
+"""The Celery application of a drone: settings, logs, two tasks, its Flower, and `drone work`, which runs a worker."""
 
 import logging
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
 from celery import Celery, Task
+from celery.app.log import Logging
+from celery.loaders.app import AppLoader
 
 from drone.settings import Settings, load
-from drone.worker.flower import Loader
-from drone.worker.logs import DroneLogging, set_up
 from drone.worker.redis_transport import Messaging
 from drone.worker.step import DroneStep
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 from mcc.dispatch.broker import celery_settings
-from mcc.logs import log_crashes
+from mcc.logs import log_crashes, set_up_logs
+from mcc.redaction import Redactor
 
 if TYPE_CHECKING:
     from drone.crew import Crew
@@ -27,6 +29,71 @@ if TYPE_CHECKING:
 log = structlog.get_logger("drone.app")
 
 USAGE = 2
+LOOPBACK = "127.0.0.1"
+
+
+def set_up_logging(level: str, redactor: Callable[[], Redactor] = Redactor) -> None:
+    """Coloured lines where standard error is a terminal, else JSON."""
+    set_up_logs(level, redactor, on_terminal=sys.stderr is not None and sys.stderr.isatty())
+
+
+class DroneLogging(Logging):  # type: ignore[misc]
+    """What Celery calls to set up its logging: that of a drone instead."""
+
+    def setup(self, *_: Any, **__: Any) -> bool:
+        settings = self.app.settings
+        set_up_logging(settings.log_level, lambda: settings.redactor)
+        return True
+
+
+class Options(Protocol):
+    """The part of Flower's options that decides who can reach it, however they were given."""
+
+    address: str
+    auth: str
+    basic_auth: list[str] | None
+
+
+class OpenToAll(Exception):
+    """Flower would show all workers and tasks to whoever asks; the message says what to do."""
+
+
+class Loader(AppLoader):  # type: ignore[misc]
+    """Flower calls this between reading its options and listening, and a worker when it starts."""
+
+    def import_default_modules(self) -> None:
+        super().import_default_modules()
+        if "flower.options" in sys.modules:
+            try:
+                keep_to_loopback(sys.modules["flower.options"].options)
+            except OpenToAll as problem:
+                print(problem, file=sys.stderr)
+                raise SystemExit(USAGE) from problem
+
+
+def keep_to_loopback(options: Options) -> None:
+    """Name the address where none is: Flower would take every one. Raises `OpenToAll`."""
+    options.address = options.address or LOOPBACK
+    if not (_is_loopback(options.address) or has_login(options)):
+        raise OpenToAll(
+            f"Flower does not listen on {options.address} without a login: anybody there could see the workers and end "
+            f"their tasks. Set FLOWER_BASIC_AUTH=NAME:PASSWORD (or --basic-auth, or OAuth with --auth), or leave "
+            f"--address out to listen on {LOOPBACK}."
+        )
+
+
+def has_login(options: Options) -> bool:
+    """Whether nobody comes in without a password or OAuth; a login with an empty part is none."""
+    logins = [login.partition(":") for login in options.basic_auth or ()]
+    return all(name and password for name, _, password in logins) if logins else bool(options.auth)
+
+
+def _is_loopback(address: str) -> bool:
+    """Other names may lead anywhere."""
+    try:
+        return address == "localhost" or ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def hired(settings: Settings) -> "Crew":
@@ -121,7 +188,7 @@ def land_canary(task: Any, token: object) -> None:
 
 def work(settings: Settings, hire: "Callable[[Settings], Crew]" = hired) -> int:
     """Serve orders until told to stop. Answers the exit code: 0 stopped in order, 3 no usable database, else broken."""
-    set_up(settings.log_level, lambda: settings.redactor)
+    set_up_logging(settings.log_level, lambda: settings.redactor)
     log_crashes(logging.getLogger("drone"))
     worker = DroneApp(lambda: settings, hire).Worker(
         hostname=f"{settings.name}@drone",

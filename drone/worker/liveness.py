@@ -7,7 +7,7 @@ import structlog
 from kombu.entity import Queue
 
 from drone.agent.threads import Pools
-from drone.worker.slots import Slots
+from drone.worker.claiming import Slots
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK
 from mcc.dispatch.broker import FOREIGN, DispatchUnavailable, connect, make_app, translated

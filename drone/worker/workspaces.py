@@ -16,8 +16,7 @@ import structlog
 from drone.agent.journal import Fenced as Lost
 from drone.agent.threads import NoThread
 from drone.crew import Crew
-from drone.sandbox.host_lock import Holder, HostLock, Overtaken
-from drone.sandbox.marker import workspace_key
+from drone.sandbox.host_lock import Holder, HostLock, Overtaken, workspace_key
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.reaper import Process
 from drone.sandbox.roots import Roots, resolved

@@ -11,11 +11,10 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.spending.budget import Budget
+from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.spawning import Wanted
 from drone.agent.turn import Turn
-from drone.tools.artifact_tools import ArtifactTools
-from drone.tools.catalog import Toolbox
+from drone.tools.catalog import ArtifactTools, Toolbox
 from drone.tools.git_program import Git
 from mcc.contracts.limits import Limits
 from mcc.definitions.rights import TOOL_GROUPS

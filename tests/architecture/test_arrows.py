@@ -48,7 +48,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drone.tools": ("drone.tools", "drone.agent", "drone.sandbox", *FLOOR),
     "drone.sandbox": ("drone.sandbox", *FLOOR),
     "drone.settings": FLOOR,
-    "drone.collector": (),
     "drone.worker": ("drone", *FLOOR, "mcc.logs", "mcc.store", "mcc.dispatch"),
     "drone": ("drone.agent", "drone.models", "drone.tools", "drone.settings", "drone.crew", *FLOOR),
     "drone.hiring": ("drone.agent", "drone.models", "drone.tools", *FLOOR),
@@ -63,7 +62,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drone.cli": ("drone", "mcc.view", *FLOOR),
     "drone.local_run": ("drone", "mcc.view", *FLOOR),
-    "drone.terminal": ("drone.agent", "mcc.view", *FLOOR),
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts. Of `mcc` every room is named."""
 

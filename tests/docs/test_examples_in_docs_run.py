@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.subagents.assignments import assignment_of, assignments_of, message_of
-from drone.agent.subagents.offers import offers
+from drone.agent.subagents.assignments import assignment_of, assignments_of, message_of, offers
 from drone.models.scripted import call
-from drone.tools.artifact_tools import ArtifactTools
+from drone.tools.catalog import ArtifactTools
 from mcc.contracts.limits import Limits
 from mcc.definitions.agents import parse_agent
 from mcc.rules.schema import checked_schema

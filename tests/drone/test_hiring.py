@@ -10,7 +10,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.spawning import CannotHire, Wanted
+from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.hiring import Hiring, Parent, Terms

@@ -12,9 +12,8 @@ from celery import Celery
 from drone.agent.definitions import Definitions
 from drone.crew import Crew
 from drone.settings import Settings, load
-from drone.worker.app import DroneApp
+from drone.worker.app import DroneApp, set_up_logging
 from drone.worker.drone import Drone
-from drone.worker.logs import set_up
 from drone.worker.redis_transport import BrokerConnection, Channel, Messaging, Transport
 from drone.worker.step import DroneStep
 from mcc.contracts.wire import RUN_ORDER_TASK
@@ -93,7 +92,7 @@ class FailingApp(DroneApp):
 
 def work(app: Celery, settings: Settings) -> int:
     """As `drone.worker.app.work`."""
-    set_up(settings.log_level)
+    set_up_logging(settings.log_level)
     worker = app.Worker(
         hostname=f"{settings.name}@drone",
         loglevel=settings.log_level.upper(),

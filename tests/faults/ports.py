@@ -19,7 +19,7 @@ from drone.models.registry import Models, Unusable
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.environment_gate import Detected
+from drone.tools.environment import Detected
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drone.worker.flower import OpenToAll, keep_to_loopback
+from drone.worker.app import OpenToAll, keep_to_loopback
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

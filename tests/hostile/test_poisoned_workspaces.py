@@ -16,7 +16,7 @@ from drone.sandbox.paths import Workspace
 from drone.tools.agent_files import AgentReader, agent_files
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
-from drone.tools.ignore_reader import Ignored, IgnoreReader, answering
+from drone.tools.ignore import Ignored, IgnoreReader, answering
 from drone.tools.rules_and_skills import SkillTools
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext

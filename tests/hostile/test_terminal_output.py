@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from drone.agent.memory import MemoryJournal
-from drone.terminal import watcher
+from drone.local_run import watcher
 from mcc.cli.main import app
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import AgentStep

@@ -1,9 +1,9 @@
-"""One child: its place in the tree taken, its run brought to an end, its conversation kept."""
+"""Children: which agent a parent wants, its place in the tree, its run brought to an end, its conversation kept."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from drone.agent.artifacts import Artifacts
 from drone.agent.messages import Message
@@ -11,11 +11,9 @@ from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report
 from drone.agent.run import Run, broken
-from drone.agent.subagents.assignments import Assignment, BadAssignment, assignment_of, assignments_of
+from drone.agent.subagents.assignments import SUBAGENTS_RUN, Assignment, BadAssignment, assignment_of, assignments_of
 from drone.agent.subagents.child_report import as_report, as_text
 from drone.agent.subagents.conversations import Conversation
-from drone.agent.subagents.offers import SUBAGENTS_RUN
-from drone.agent.subagents.spawning import CannotHire, Hire, Wanted, take_spawn
 from drone.agent.toolset import Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
@@ -23,6 +21,61 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`groups`: tool groups it may have, None = as its definition says; `model` None = as its definition says."""
+
+    agent_type: str
+    depth: int
+    groups: tuple[str, ...] | None = None
+    model: str | None = None
+
+
+class CannotHire(Exception):
+    """There is no such agent to be had here; a sentence that says what to do."""
+
+
+Hire: TypeAlias = Callable[[Wanted], AgentParts]
+"""Makes an agent of an offered type. Raises `CannotHire`."""
+
+
+class CannotSpawn(Exception):
+    """The tree may not grow here; a sentence that says what to do.
+
+    CannotSpawn
+    ├── DepthExceeded     the child would lie deeper than the turn allows
+    └── SpawnsExceeded    the tree has had all its subagents
+    """
+
+
+class DepthExceeded(CannotSpawn):
+    """The child would lie deeper than `Limits.depth`; no model was asked."""
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__(f"The limit depth ({allowed}) is reached: do this work yourself.")
+        self.allowed = allowed
+
+
+class SpawnsExceeded(CannotSpawn):
+    """The tree has had `Limits.spawns` subagents."""
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__(f"The limit spawns ({allowed}) is reached: do this work yourself.")
+        self.allowed = allowed
+
+
+def check_depth(turn: Turn, depth: int) -> None:
+    """Raises `DepthExceeded` when no agent may run at this depth (0 = the root)."""
+    if depth > turn.budget.limits.depth:
+        raise DepthExceeded(turn.budget.limits.depth)
+
+
+def take_spawn(turn: Turn, task: Task) -> None:
+    """Count one more subagent, unless an earlier drone had begun it. Raises `SpawnsExceeded`."""
+    if turn.tree.begun(task.record_id) is None and not turn.budget.take_spawn(task.record_id):
+        raise SpawnsExceeded(turn.budget.limits.spawns)
 
 
 class Caller(Protocol):

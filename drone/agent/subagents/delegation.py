@@ -1,17 +1,182 @@
-"""Delegation: the tools whose bodies run other agents in the same loop."""
+"""Delegation: the tools whose bodies run other agents in the same loop, one of them or a group."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, assert_never
 
+from drone.agent.artifacts import Artifacts
 from drone.agent.messages import ToolSpec
-from drone.agent.subagents.agent_group import AgentGroup, answer
-from drone.agent.subagents.assignments import BadAssignment, assignment_of, assignments_of, message_of
-from drone.agent.subagents.children import Children, told
+from drone.agent.mishap import mishap
+from drone.agent.report import Report
+from drone.agent.side_by_side import side_by_side
+from drone.agent.subagents.assignments import (
+    SUBAGENT,
+    SUBAGENT_SEND,
+    SUBAGENTS_RUN,
+    Assignment,
+    Assignments,
+    BadAssignment,
+    assignment_of,
+    assignments_of,
+    message_of,
+    offers,
+)
+from drone.agent.subagents.child_report import as_report
+from drone.agent.subagents.children import Caller, CannotHire, CannotSpawn, Children, Hire, Wanted, check_depth, told
 from drone.agent.subagents.conversations import CannotContinue
-from drone.agent.subagents.offers import SUBAGENT, SUBAGENT_SEND, SUBAGENTS_RUN, offers
-from drone.agent.subagents.spawning import CannotHire, CannotSpawn, Hire, Wanted, check_depth
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
+from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What became of one assignment: a report, or in a sentence why there was no run (`impossible`: nor could be)."""
+
+    assignment: Assignment
+    report: Report | None = None
+    not_run: str = ""
+    impossible: bool = False
+
+    @property
+    def completed(self) -> bool:
+        return self.report is not None and self.report.completed
+
+
+class AgentGroup:
+    """The children of one call of `subagents_run`."""
+
+    def __init__(self, children: Children, asked: Assignments, caller: Caller) -> None:
+        self._children = children
+        self._asked = asked
+        self._caller = caller
+        self._members: dict[int, Member] = {}
+        self._running: dict[int, str] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._over = ""
+
+    async def run(self) -> Sequence[Member]:
+        """What became of each, in the order in which they were asked for. Raises `JournalError`."""
+        if self._asked.mode == "chain":
+            await self._one_by_one()
+        else:
+            await self._side_by_side()
+        return [self._members[index] for index in range(len(self._asked.agents))]
+
+    async def _one_by_one(self) -> None:
+        previous: str | None = None
+        for index, assignment in enumerate(self._asked.agents):
+            if self._over:
+                self._members[index] = Member(assignment, not_run=self._over)
+                continue
+            member = await self._member(index, assignment, assignment.prompt(previous))
+            self._members[index] = member
+            self._over = self._chain_over(member) or self._enough() or ""
+            if member.report is not None:
+                said, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
+                previous = fenced(said, member.report.record_id)
+
+    async def _side_by_side(self) -> None:
+        """A further one begins as soon as one has ended; the caps queue."""
+        width = asyncio.Semaphore(self._asked.max_concurrency)
+
+        async def one(index: int, assignment: Assignment) -> None:
+            async with width:
+                self._members[index] = await self._member(index, assignment, assignment.prompt())
+            self._running.pop(index, None)
+            if why := self._enough():
+                self._call_off(why)
+
+        async with side_by_side() as start:
+            for index, assignment in enumerate(self._asked.agents):
+                self._tasks[index] = start(partial(one, index, assignment))
+        for index, assignment in enumerate(self._asked.agents):
+            self._members.setdefault(index, Member(assignment, not_run=self._over))
+
+    async def _member(self, index: int, assignment: Assignment, prompt: str) -> Member:
+        def begun(record_id: str) -> None:
+            self._running[index] = record_id
+
+        try:
+            return Member(assignment, await self._children.run(self._caller, assignment, prompt, index, begun))
+        except CannotSpawn as error:
+            return Member(assignment, not_run=str(error))
+        except CannotHire as error:
+            return Member(assignment, not_run=str(error), impossible=True)
+        except BaseException as error:
+            return Member(assignment, not_run=f"It could not be started: {mishap(error)}", impossible=True)
+
+    def _enough(self) -> str | None:
+        """Why no more of them are needed; None as long as they are."""
+        if self._asked.policy == "quorum":
+            completed = sum(member.completed for member in self._members.values())
+            if completed >= (self._asked.quorum or 0):
+                return f"Not needed any more: {completed} of the agents have completed."
+        if self._asked.policy == "fail_fast":
+            failed = next((one for one in self._members.values() if not one.completed), None)
+            if failed is not None:
+                return f"Called off, because {failed.assignment.id!r} did not complete."
+        return None
+
+    def _chain_over(self, member: Member) -> str | None:
+        return None if member.completed else f"Not run, because {member.assignment.id!r} before it did not complete."
+
+    def _call_off(self, why: str) -> None:
+        """End those that run, and let the others not begin."""
+        if self._over:
+            return
+        self._over = why
+        for index, task in self._tasks.items():
+            if index in self._running:
+                self._children.turn.router.end(self._running[index], why.rstrip("."))
+            elif index not in self._members:
+                task.cancel()
+
+
+async def answer(members: Sequence[Member], asked: Assignments, artifacts: Artifacts) -> Output:
+    """`{agents: [report, …]}` in the order of the call, each with its `id`. Raises `JournalError`."""
+    told = [await _told(member, artifacts) for member in members]
+    reports = tuple(member.report for member in members if member.report is not None)
+    is_error = not _met(members, asked)
+    return Output(
+        to_json(
+            {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, told, strict=True)]}
+        ).decode(),
+        is_error=is_error,
+        outcome=Outcome.ERROR if is_error else Outcome.OK,
+        subagent_ids=tuple(report.record_id for report in reports),
+        children=reports,
+    )
+
+
+async def _told(member: Member, artifacts: Artifacts) -> dict[str, Any]:
+    if member.report is not None:
+        return (await as_report(member.report, artifacts))[0]
+    return {
+        "status": "failed" if member.impossible else "blocked",
+        "summary": member.not_run,
+        "role": member.assignment.role,
+        "display_name": member.assignment.display_name,
+    }
+
+
+def _met(members: Sequence[Member], asked: Assignments) -> bool:
+    """Whether enough of them have completed for the policy."""
+    completed = sum(member.completed for member in members)
+    match asked.policy:
+        case "best_effort":
+            return True
+        case "quorum":
+            return completed >= (asked.quorum or 0)
+        case "collect" | "fail_fast":
+            return completed == len(members)
+        case _:
+            assert_never(asked.policy)
+
 
 __all__ = ["DELEGATION_TOOLS", "SUBAGENT", "CannotHire", "Delegation", "Hire", "Wanted"]
 

@@ -11,10 +11,19 @@ from drone.agent.journal import Journal
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.report import Report
-from drone.agent.subagents.children import Caller, FinishedRun, child_task, continued, run_child, told
+from drone.agent.subagents.assignments import GROUP
+from drone.agent.subagents.children import (
+    Caller,
+    CannotSpawn,
+    FinishedRun,
+    check_depth,
+    child_task,
+    continued,
+    run_child,
+    take_spawn,
+    told,
+)
 from drone.agent.subagents.conversations import Conversation
-from drone.agent.subagents.offers import GROUP
-from drone.agent.subagents.spawning import CannotSpawn, check_depth, take_spawn
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn, title_of
 from mcc.contracts.ids import derived_id, fresh_id

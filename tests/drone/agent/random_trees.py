@@ -10,8 +10,8 @@ from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, AskLater
 from drone.agent.spending.budget import Budget
+from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.spawning import Wanted
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

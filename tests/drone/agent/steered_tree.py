@@ -11,8 +11,8 @@ from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
+from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.spawning import Wanted
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call

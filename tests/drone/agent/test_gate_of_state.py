@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.gates.state_gate import StateGate
+from drone.agent.gates.gate import StateGate
 from drone.agent.memory import MemoryJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget

@@ -14,8 +14,8 @@ from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Budget, Share
+from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.subagents.spawning import Wanted
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.marker import DIRECTORY, FILE, Key, workspace_key
+from drone.sandbox.host_lock import FILE, MARKER, Key, workspace_key
 from drone.sandbox.paths import PathError, Workspace
 
 
@@ -46,7 +46,7 @@ def test_two_machines_that_share_the_disk_see_the_same_key(root: Path, monkeypat
 def test_a_copy_has_another_key_although_the_marker_was_copied(root: Path, tmp_path: Path, command: str) -> None:
     key = key_of(root)
     subprocess.run([*command.split(), str(root), str(tmp_path / "copy")], check=True)
-    assert (tmp_path / "copy" / DIRECTORY / FILE).read_text() == (root / DIRECTORY / FILE).read_text()
+    assert (tmp_path / "copy" / MARKER / FILE).read_text() == (root / MARKER / FILE).read_text()
     assert key_of(tmp_path / "copy") != key
     assert key_of(root) == key
 
@@ -54,7 +54,7 @@ def test_a_copy_has_another_key_although_the_marker_was_copied(root: Path, tmp_p
 def test_many_that_mark_it_at_once_agree(root: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
         assert len(set(threads.map(key_of, [root] * 64))) == 1
-    assert sorted(os.listdir(root / DIRECTORY)) == [".gitignore", FILE]
+    assert sorted(os.listdir(root / MARKER)) == [".gitignore", FILE]
 
 
 def test_git_does_not_see_the_marker(root: Path) -> None:
@@ -69,12 +69,12 @@ def test_git_does_not_see_the_marker(root: Path) -> None:
 def test_where_nothing_can_be_made_the_path_and_the_machine_make_the_key(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (root / DIRECTORY).write_text("a file is in the way")
+    (root / MARKER).write_text("a file is in the way")
     key = key_of(root)
     assert key_of(root / ".." / "root") == key
     other = tmp_path / "other"
     other.mkdir()
-    (other / DIRECTORY).write_text("here too")
+    (other / MARKER).write_text("here too")
     assert key_of(other) != key
     monkeypatch.setattr("socket.gethostname", lambda: "another-machine")
     assert key_of(root) != key
@@ -82,27 +82,27 @@ def test_where_nothing_can_be_made_the_path_and_the_machine_make_the_key(
 
 @pytest.mark.parametrize("content", ["", "x" * 32, "0" * 32, f"{'0' * 32}\nmore", "0" * 5_000])
 def test_a_marker_that_is_none_of_ours_is_left_alone(root: Path, content: str) -> None:
-    (root / DIRECTORY).mkdir()
-    (root / DIRECTORY / FILE).write_text(content)
+    (root / MARKER).mkdir()
+    (root / MARKER / FILE).write_text(content)
     assert key_of(root) == key_of(root)
-    assert (root / DIRECTORY / FILE).read_text() == content
+    assert (root / MARKER / FILE).read_text() == content
 
 
 def test_a_marker_that_leads_elsewhere_is_not_followed(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (root / DIRECTORY).symlink_to(elsewhere)
+    (root / MARKER).symlink_to(elsewhere)
     key_of(root)
     assert os.listdir(elsewhere) == []
-    (root / DIRECTORY).unlink()
-    (root / DIRECTORY).mkdir()
-    os.mkfifo(root / DIRECTORY / FILE)
+    (root / MARKER).unlink()
+    (root / MARKER).mkdir()
+    os.mkfifo(root / MARKER / FILE)
     assert key_of(root) == key_of(root)
 
 
 def test_looking_does_not_mark(root: Path) -> None:
     assert not key_of(root, mark=False).lasting
-    assert not (root / DIRECTORY).exists()
+    assert not (root / MARKER).exists()
     assert key_of(root) == key_of(root, mark=False)
     assert key_of(root).lasting
 

@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
-from drone.tools.environment_gate import DETECTION, GATED, Detected, EnvironmentGate
+from drone.tools.environment import DETECTION, GATED, Detected, EnvironmentGate
 from drone.tools.wrappers import Only
 from mcc.contracts.journal import Outcome
 

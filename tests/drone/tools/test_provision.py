@@ -3,8 +3,7 @@
 import pytest
 
 from drone.agent.messages import ToolSpec
-from drone.tools.catalog import Toolbox
-from drone.tools.provision import UnknownToolName, chosen, expand
+from drone.tools.catalog import Toolbox, UnknownToolName, chosen, expand
 from mcc.definitions.rights import TOOL_GROUPS
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from drone.agent.toolset import Output
 from drone.tools.catalog import Toolbox
-from drone.tools.environment_gate import Detected
+from drone.tools.environment import Detected
 from drone.tools.git_program import Git
 from mcc.contracts.journal import Outcome
 

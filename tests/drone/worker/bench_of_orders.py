@@ -7,12 +7,11 @@ from dataclasses import replace
 from drone.crew import Crew
 from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
-from drone.worker.claiming import Claimant, Claiming
+from drone.worker.claiming import Claimant, Claiming, Slots
 from drone.worker.ending import Finisher, Suspects
 from drone.worker.executions import Executions, ExecutionTimes
 from drone.worker.journal import Writer
 from drone.worker.runner import Runner
-from drone.worker.slots import Slots
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Entry

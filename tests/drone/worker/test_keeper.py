@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from drone.worker.claiming import Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
-from drone.worker.slots import Counting, Slots
 from mcc.contracts.drones import DroneStatus
 from mcc.store.errors import StoreUnavailable
 from mcc.testing import FakeClock, temporary_store

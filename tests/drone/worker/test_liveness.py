@@ -3,8 +3,8 @@ from collections.abc import Callable
 from threading import Event
 
 from drone.agent.threads import Pools, Threads
+from drone.worker.claiming import Slots
 from drone.worker.liveness import MOST_LEFT_BEHIND, Canary, Stall, ThreadHealth
-from drone.worker.slots import Slots
 from mcc.testing import FakeClock
 
 WEDGED_SECONDS = 30.0

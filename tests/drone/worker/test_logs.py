@@ -24,7 +24,7 @@ SET_UP = {
 
 
 def set_up() -> None:
-    from drone.worker.logs import set_up as of_drone
+    from drone.worker.app import set_up_logging as of_drone
 
     of_drone("info")
 

@@ -1,6 +1,5 @@
-from drone.worker.claiming import Claimant
+from drone.worker.claiming import Claimant, Slots
 from drone.worker.poll import Poll
-from drone.worker.slots import Slots
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 

@@ -1,4 +1,4 @@
-from drone.worker.slots import Slots
+from drone.worker.claiming import Slots
 
 
 def test_no_more_slots_are_taken_than_there_are() -> None:

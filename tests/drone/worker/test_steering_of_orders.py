@@ -8,7 +8,7 @@ from drone.agent.controls import control_router
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.journal import Journal
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.spawning import Wanted
+from drone.agent.subagents.children import Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of
 from drone.models.scripted import Line

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from drone.agent.threads import Pools, Threads
-from drone.sandbox.host_lock import Holder, HostLock
-from drone.sandbox.marker import DIRECTORY, workspace_key
+from drone.sandbox.host_lock import MARKER, Holder, HostLock, workspace_key
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
@@ -77,7 +76,7 @@ def held(locks: Path) -> int:
 
 
 def is_marked(place: Path) -> bool:
-    return (place / DIRECTORY).is_dir()
+    return (place / MARKER).is_dir()
 
 
 def waiting(bench: Bench, order: WorkOrder) -> bool:

@@ -26,7 +26,7 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
-from drone.tools.environment_gate import Detected
+from drone.tools.environment import Detected
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.app import work
 from mcc.contracts.fence import unfenced
