@@ -70,7 +70,11 @@ class Door:
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise Refusal(400, "A request needs exactly one Host header.")
-        if (name := _host_name(hosts[0])) not in self._hosts:
+        found = _HOST.fullmatch(hosts[0])
+        name = str(found[1] or found[2]).lower().rstrip(".") if found else ""
+        if not name or (found[3] is not None and not 1 <= int(found[3]) <= 65_535):
+            raise Refusal(400, "The Host header must be a host name or address, and perhaps a port from 1 to 65535.")
+        if name not in self._hosts:
             raise Refusal(421, f"This service does not answer as {name!r}; its operator can add it to allowed_hosts.")
 
     def _check_token(self, request: Request) -> None:
@@ -101,15 +105,6 @@ def _check_size(request: Request) -> None:
     headers = request.scope["headers"]
     if len(headers) > MAX_HEADERS or sum(len(name) + len(value) + 4 for name, value in headers) > MAX_HEADER_BYTES:
         raise Refusal(431, f"A request has at most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES:,} bytes together.")
-
-
-def _host_name(host: str) -> str:
-    """Name or address of a Host header, brackets off. Raises `Refusal` for anything but that and a port."""
-    found = _HOST.fullmatch(host)
-    name = (found[1] or found[2]).lower().rstrip(".") if found else ""
-    if not name or (found[3] is not None and not 1 <= int(found[3]) <= 65_535):
-        raise Refusal(400, "The Host header must be a host name or address, and perhaps a port from 1 to 65535.")
-    return str(name)
 
 
 def _check_origin(request: Request) -> None:

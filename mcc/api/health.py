@@ -87,7 +87,11 @@ async def ready(service: ServiceHere) -> Response:
 
     What only makes things slower is told and not fatal: a Redis that is away or refuses, a disk that is nearly full.
     """
-    if trouble := service.trouble() or await _trouble(service):
+    try:
+        trouble: str | None = service.trouble() or await service.offload(service.store.schema_problem)
+    except StoreError as error:
+        trouble = str(error)
+    if trouble:
         return problem(503, trouble, headers={"Retry-After": str(RETRY_SECONDS)})
     shortage = service.reserve.shortage()
     answers: dict[str, Any] = {
@@ -103,13 +107,6 @@ def _redis(service: Service) -> str:
     if service.feed.connected is None:
         return "none"
     return "ok" if service.feed.connected and not service.notices.trouble else "degraded"
-
-
-async def _trouble(service: Service) -> str | None:
-    try:
-        return await service.offload(service.store.schema_problem)
-    except StoreError as error:
-        return str(error)
 
 
 @router.get("/metrics")

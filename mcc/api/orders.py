@@ -1,7 +1,7 @@
 """Orders and their sessions over HTTP: placing, reading, record and journal; retry, fork and rollback."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -170,15 +170,13 @@ def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tupl
     check_disk(service)
     accepted = checked(new, service.settings, store.leases.registrations(), now())
     placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key)
-    return placed, list(_requested(store, placed))
-
-
-def _requested(store: Store, placed: Placed) -> Iterator[Requested]:
-    """The controls that placing asked of running orders: an interruption, or a steer."""
+    requested: list[Requested] = []
+    # Placing may have asked something of a running order: an interruption, or a steer.
     for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):
         if order_id is not None:
             with contextlib.suppress(StoreError):
-                yield traced(store, store.controls.of_order(order_id)[-1])
+                requested.append(traced(store, store.controls.of_order(order_id)[-1]))
+    return placed, requested
 
 
 async def _place_again(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:

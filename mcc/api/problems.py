@@ -74,14 +74,14 @@ def problem(
     headers: Mapping[str, str] | None = None,
     id: str | None = None,
 ) -> Response:
-    told = Problem(
+    found = Problem(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
         errors=tuple(errors) if errors is not None else None,
         id=id,
     )
-    body = to_json(told.model_dump(exclude_none=True))
+    body = to_json(found.model_dump(exclude_none=True))
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 

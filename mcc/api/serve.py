@@ -51,7 +51,9 @@ class BoundedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._thrown_away is not None:
-            self._throw_away(data)
+            self._thrown_away += len(data)
+            if self._thrown_away > LINGER_BYTES:
+                self.transport.close()
             return
         super().data_received(data)
         if self._thrown_away is not None:
@@ -84,11 +86,6 @@ class BoundedConnection(H11Protocol):
         self._thrown_away = 0
         self._rest()
         self._watch()
-
-    def _throw_away(self, data: bytes) -> None:
-        self._thrown_away = (self._thrown_away or 0) + len(data)
-        if self._thrown_away > LINGER_BYTES:
-            self.transport.close()
 
     def _watch(self) -> None:
         self._too_slow = self.loop.call_later(self.head_seconds, self.transport.close)

@@ -50,7 +50,16 @@ def list_agents(call: Call) -> None:
     if call.as_json:
         print_json({"items": found})
         return
-    rows = [(one.name, _origin(one), one.problem or "ok", ",".join(one.drones), one.description) for one in found]
+    rows = [
+        (
+            one.name,
+            one.agent.origin if one.agent is not None else "",
+            one.problem or "ok",
+            ",".join(one.drones),
+            one.description,
+        )
+        for one in found
+    ]
     print_table(("NAME", "ORIGIN", "STATE", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
     _say_what_is_wrong_here(call.data_dir)
 
@@ -207,10 +216,6 @@ def _counted(found: Sequence[object], what: str) -> str:
 
 def _finding(error: "DefinitionError", level: str) -> dict[str, object]:
     return {"file": error.source, "line": error.line, "level": level, "message": error.sentence}
-
-
-def _origin(one: "Offer") -> str:
-    return one.agent.origin if one.agent is not None else ""
 
 
 def _facts(one: "Offer") -> list[tuple[str, object]]:

@@ -7,7 +7,7 @@ import typer
 from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors
 
 if TYPE_CHECKING:
-    from mcc.doctor.repairs import Repair
+    pass
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red"), "repaired": ("+", "cyan")}
 
@@ -51,14 +51,15 @@ def doctor(
         elif fix and not found.repairs:
             _show("ok", "repair", "there was nothing to repair by rule", "")
         for repair in found.repairs:
-            _show("repaired" if repair.done else "broken", "repair", clean(_line_of(repair)), "")
+            _show(
+                "repaired" if repair.done else "broken",
+                "repair",
+                clean(f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail),
+                "",
+            )
         for finding in found.findings:
             _show(finding.state, finding.what, clean(finding.detail), clean(finding.advice))
     raise typer.Exit(DONE if found.ok else FAILED)
-
-
-def _line_of(repair: "Repair") -> str:
-    return f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail
 
 
 def _show(state: str, what: str, detail: str, advice: str) -> None:

@@ -237,13 +237,6 @@ def _print_placed(order: "WorkOrder", as_json: bool) -> None:
     print(order.id)
 
 
-def _made_from(order: "WorkOrder") -> str | None:
-    origin = order.origin
-    if origin is None:
-        return None
-    return f"{origin.kind} of {origin.order_id}" + (f" after entry {origin.after}" if origin.after is not None else "")
-
-
 def _resting(client: "MCC", order: "WorkOrder") -> str | None:
     """Which agents are paused in a running order; None when none is."""
     from mcc.client import NotFound
@@ -266,6 +259,8 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
     why = order.reason or resting
     status = f"{order.status} ({why})" if why else str(order.status)
     reason = "paused" if resting else order.reason if order.status is OrderStatus.WAITING else None
+    origin = order.origin
+    after = f" after entry {origin.after}" if origin and origin.after is not None else ""
     return [
         ("id", order.id),
         ("status", status),
@@ -279,7 +274,7 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("attempt", order.attempt),
         ("position", order.queue_position),
         ("blocked by", order.blocked_by),
-        ("made from", _made_from(order)),
+        ("made from", f"{origin.kind} of {origin.order_id}{after}" if origin else None),
         ("rolled back", "yes: not in its session's context" if order.left_out else None),
         ("created", clock(order.created_at)),
         ("started", clock(order.started_at) or None),

@@ -77,8 +77,11 @@ def _asked(
 
     settings = load(data_dir=data_dir)
     _check(prompt, order)
-    with _serving(settings, url, detach) as (there, here_only), refusals(), _client(there) as client:
-        yield client, client.orders.submit(prompt, **order), here_only
+    with _serving(settings, url, detach) as (there, here_only), refusals():
+        from mcc.client import MCC
+
+        with MCC(there.url, token=there.token) as client:
+            yield client, client.orders.submit(prompt, **order), here_only
 
 
 def _read() -> str:
@@ -146,14 +149,6 @@ def _brought(settings: "Settings", stack: ExitStack) -> Server | None:
     except FamilyRunning:
         return None
     return Server(family.url, family.token)
-
-
-@contextmanager
-def _client(server: Server) -> "Iterator[MCC]":
-    from mcc.client import MCC
-
-    with MCC(server.url, token=server.token) as client:
-        yield client
 
 
 def _limits(pairs: list[str]) -> "Limits | None":

@@ -49,7 +49,9 @@ class EventParser:
 
     def _line(self, text: str) -> Event | None:
         if not text:
-            return self._dispatch()
+            event = Event(self._name or "message", "\n".join(self._data), self._id) if self._data else None
+            self._name, self._id, self._data = "", None, []
+            return event
         field, _, value = text.partition(":")
         value = value.removeprefix(" ")
         match field:
@@ -60,11 +62,6 @@ class EventParser:
             case "id":
                 self._id = value
         return None
-
-    def _dispatch(self) -> Event | None:
-        event = Event(self._name or "message", "\n".join(self._data), self._id) if self._data else None
-        self._name, self._id, self._data = "", None, []
-        return event
 
 
 class LostEntry(Exception):
@@ -94,12 +91,16 @@ class Position:
         self._failures = 0
         self._heard = time.monotonic()
         if event.name in DELTAS:
-            return _delta(event) if self._deltas else None
+            from mcc.contracts.wire import Delta
+
+            return Delta.model_validate(json.loads(event.data)) if self._deltas else None
         if event.id is None or int(event.id) <= self.seq:
             return None
         if int(event.id) != self.seq + 1:
             raise LostEntry(f"entry {self.seq + 1} is missing before {event.id}")
-        entry = _entry(event)
+        from mcc.contracts.entry import Entry
+
+        entry = Entry.model_validate(json.loads(event.data))
         self.seq = entry.seq
         self.over = entry.kind == "order.finished"
         return entry
@@ -118,15 +119,3 @@ class Position:
             raise problem
         wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
         return wait * random.uniform(0.5, 1.0)
-
-
-def _entry(event: Event) -> "Entry":
-    from mcc.contracts.entry import Entry
-
-    return Entry.model_validate(json.loads(event.data))
-
-
-def _delta(event: Event) -> "Delta":
-    from mcc.contracts.wire import Delta
-
-    return Delta.model_validate(json.loads(event.data))

@@ -61,19 +61,12 @@ def allowed_to(
     result that the operator demands stays demanded.
     """
     kept = narrowed(wanted, ceiling, groups).model_copy(
-        update={"model": _model(wanted, ceiling), "result": _result(wanted, ceiling)}
+        update={
+            "model": (INHERIT if "/" in wanted.model else wanted.model) if ceiling.model == INHERIT else ceiling.model,
+            "result": wanted.result if ceiling.result == TEXT_NAME else ceiling.result,
+        }
     )
     return kept, tuple(_lost(wanted, kept, groups))
-
-
-def _model(wanted: AgentDefinition, ceiling: AgentDefinition) -> str:
-    if ceiling.model != INHERIT:
-        return ceiling.model
-    return INHERIT if "/" in wanted.model else wanted.model
-
-
-def _result(wanted: AgentDefinition, ceiling: AgentDefinition) -> object:
-    return wanted.result if ceiling.result == TEXT_NAME else ceiling.result
 
 
 def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:

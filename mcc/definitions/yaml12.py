@@ -189,9 +189,9 @@ def _problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     """PyYAML's error as a sentence with what to do about it."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return YamlProblem(
-            f"not readable as YAML: {_first_line(str(error))}", _line_at(text, getattr(error, "position", None))
-        )
+        position, (first_line, *_) = getattr(error, "position", None), str(error).strip().split("\n", 1)
+        line = None if position is None else text.count("\n", 0, position) + 1
+        return YamlProblem(f"not readable as YAML: {first_line}", line)
     problem = str(getattr(error, "problem", "") or "not readable as YAML")
     return YamlProblem(f"not readable as YAML: {problem}{_hint(problem, text, mark.line)}", mark.line + 1)
 
@@ -209,11 +209,3 @@ def _hint(problem: str, text: str, index: int) -> str:
     if "cannot start any token" in problem:
         return "; quote the value"
     return ""
-
-
-def _line_at(text: str, position: int | None) -> int | None:
-    return None if position is None else text.count("\n", 0, position) + 1
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0]

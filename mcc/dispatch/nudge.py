@@ -56,7 +56,20 @@ class Nudger:
         if queue not in self._queues:
             raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
         with self._trying():
-            self._send_in_time(order_id, queue, priority)
+            sending = self._sender.submit(
+                self._app.send_task,
+                RUN_ORDER_TASK,
+                args=[order_id],
+                queue=queue,
+                priority=priority,
+                retry=False,
+                ignore_result=True,
+            )
+            try:
+                sending.result(self._seconds)
+            except NotYet:
+                sending.cancel()
+                raise DispatchUnavailable(SILENT) from None
         self.trouble = ""
         self._remember(order_id)
 
@@ -67,9 +80,9 @@ class Nudger:
         """
         if self.trouble:
             self.probe()
-        waiting = [
-            item for item in store.claims.claimable(self._queues, limit) if not self._nudged_lately(item.order_id)
-        ]
+        lately = self._clock() - self._repeat_seconds
+        claimable = store.claims.claimable(self._queues, limit)
+        waiting = [item for item in claimable if self._sent.get(item.order_id, float("-inf")) <= lately]
         if not waiting:
             return 0
         room = room_of(store.leases.drones(), self.lengths())
@@ -102,11 +115,6 @@ class Nudger:
         self._redis.close()
         self._app.close()
 
-    def _send(self, order_id: str, queue: str, priority: int) -> None:
-        self._app.send_task(
-            RUN_ORDER_TASK, args=[order_id], queue=queue, priority=priority, retry=False, ignore_result=True
-        )
-
     @contextmanager
     def _trying(self) -> Iterator[None]:
         if self._clock() < self._away_until:
@@ -119,24 +127,12 @@ class Nudger:
             self.trouble = str(problem)
             raise
 
-    def _send_in_time(self, order_id: str, queue: str, priority: int) -> None:
-        sending = self._sender.submit(self._send, order_id, queue, priority)
-        try:
-            sending.result(self._seconds)
-        except NotYet:
-            sending.cancel()
-            raise DispatchUnavailable(SILENT) from None
-
     def _remember(self, order_id: str) -> None:
         now = self._clock()
         with self._lock:
             if len(self._sent) > 10_000:
                 self._sent = {key: at for key, at in self._sent.items() if now - at < self._repeat_seconds}
             self._sent[order_id] = now
-
-    def _nudged_lately(self, order_id: str) -> bool:
-        at = self._sent.get(order_id)
-        return at is not None and self._clock() - at < self._repeat_seconds
 
 
 def room_of(drones: Iterable[Drone], lengths: dict[str, int]) -> Counter[str]:

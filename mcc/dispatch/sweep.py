@@ -96,22 +96,14 @@ class SweepLoop:
         steady = now - self._steady_since
         return self._store.sweeper.sweep(may_expire=steady >= STEADY_SECONDS, steady_seconds=steady)
 
-    def _troubled(self, problem: str) -> None:
-        if problem != self.trouble:
-            log.warning("sweep waits for the database", problem=problem)
-        self.trouble = problem
-
-    def _recovered(self) -> None:
-        if self.trouble:
-            log.info("the database is back")
-        self.trouble = ""
-
     def _run(self) -> None:
         troubled: Mapping[str, str] = {}
         while not self._stopped.wait(self._sweep_seconds * random.uniform(0.8, 1.2)):
             try:
                 swept = self.once()
-                self._recovered()
+                if self.trouble:
+                    log.info("the database is back")
+                self.trouble = ""
                 if swept.lost or swept.requeued:
                     log.warning(
                         "drones lost", lost=list(swept.lost), cut=list(swept.cut), requeued=list(swept.requeued)
@@ -120,7 +112,9 @@ class SweepLoop:
                     log.error("orders cannot be looked after", troubled=dict(swept.troubled))
                 troubled = swept.troubled
             except StoreUnavailable as problem:
-                self._troubled(str(problem))
+                if str(problem) != self.trouble:
+                    log.warning("sweep waits for the database", problem=str(problem))
+                self.trouble = str(problem)
             except Exception:
                 self._steady_since = None
                 log.exception("sweep failed")

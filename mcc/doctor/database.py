@@ -42,10 +42,16 @@ def check_database(installation: Installation) -> Iterator[Finding]:
         return
     try:
         problem = store.schema_problem()
-        yield _schema(problem, store)
-        if problem is None:
+        if problem is not None:
+            detail, _, advice = problem.partition(": ")
+            yield Finding("database", "broken", detail, advice)
+        else:
+            yield Finding("database", "ok", f"{store.database.dialect}, schema of this version")
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
-            yield from _drones(store)
+            found = store.leases.drones()
+            yield _up([one for one in found if one.status != "silent"])
+            yield _leases(found)
+            yield from _problems(store.leases.registrations())
             yield _clock(store)
     except StoreError as error:
         yield _unreachable(str(error))
@@ -55,20 +61,6 @@ def check_database(installation: Installation) -> Iterator[Finding]:
 
 def _unreachable(problem: str) -> Finding:
     return Finding("database", "broken", problem, "start it, correct MCC_DATABASE_URL, or end what holds it locked")
-
-
-def _schema(problem: str | None, store: Store) -> Finding:
-    if problem is None:
-        return Finding("database", "ok", f"{store.database.dialect}, schema of this version")
-    detail, _, advice = problem.partition(": ")
-    return Finding("database", "broken", detail, advice)
-
-
-def _drones(store: Store) -> Iterator[Finding]:
-    found = store.leases.drones()
-    yield _up([one for one in found if one.status != "silent"])
-    yield _leases(found)
-    yield from _problems(store.leases.registrations())
 
 
 def _up(drones: Sequence[Drone]) -> Finding:

@@ -122,7 +122,11 @@ def _silent(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
     if heard > snapshot.thresholds.heartbeat_seconds:
         detail = f"{process_of(drone)} has not renewed its lease for {duration(heard)}{process}"
         return Finding("silent", "warning", detail, _silent_advice(snapshot, drone), drone=drone.name)
-    asked = snapshot.nodes is not None and not drone.draining and _is_settled(snapshot, drone)
+    asked = (
+        snapshot.nodes is not None
+        and not drone.draining
+        and (snapshot.age(drone.started_at) > 2 * snapshot.thresholds.grace_seconds)
+    )
     if asked and not snapshot.answers(drone):
         detail = (
             f"{process_of(drone)} renews its lease, but does not answer Celery: "
@@ -137,11 +141,6 @@ def _silent_advice(snapshot: Snapshot, drone: SeenDrone) -> str:
     if snapshot.process(drone) is ProcessState.STOPPED:
         return f"{kill(drone, 'CONT')}; after {duration(snapshot.thresholds.lease_seconds)} its orders go to others"
     return f"nothing: after {duration(snapshot.thresholds.lease_seconds)} its orders go to others; see its log"
-
-
-def _is_settled(snapshot: Snapshot, drone: SeenDrone) -> bool:
-    """A drone registers before its consumer connects."""
-    return snapshot.age(drone.started_at) > 2 * snapshot.thresholds.grace_seconds
 
 
 def refused_messages(snapshot: Snapshot) -> Iterator[Finding]:

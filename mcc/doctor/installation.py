@@ -63,7 +63,9 @@ def nodes_of(
         Node(
             name=name,
             pid=stats.get(name, {}).get("pid"),
-            tasks=tuple(_task(task, now) for task in active.get(name, ())),
+            tasks=tuple(
+                RunningTask(_order_in(task), now - (task.get("time_start") or now)) for task in active.get(name, ())
+            ),
             queues=tuple(queue["name"] for queue in queues.get(name, ())),
         )
         for name in sorted(pinged)
@@ -84,10 +86,6 @@ def _ask(redis_url: str, queues: Sequence[str], seconds: float, expected: int) -
     finally:
         app.close()
     return nodes_of(pinged, stats, active, consumed, time.time())
-
-
-def _task(task: Mapping[str, Any], now: float) -> RunningTask:
-    return RunningTask(_order_in(task), now - (task.get("time_start") or now))
 
 
 def _order_in(task: Mapping[str, Any]) -> str | None:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from mcc.contracts.limits import Limits
-from mcc.contracts.open_calls import OpenCall
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration, kill, process_of
 from mcc.doctor.snapshot import OpenCalls, Snapshot
-from mcc.store.values import SeenDrone, SeenOrder
+from mcc.store.values import SeenOrder
 
 TIMED = frozenset(
     {
@@ -29,17 +28,12 @@ SLACK_SECONDS = 30.0
 def ghosts(snapshot: Snapshot) -> Iterator[Finding]:
     """Orders that a sweep should have taken back, ended or resumed."""
     for order in snapshot.examined.orders:
-        running = order.status is OrderStatus.RUNNING
-        if finding := _orphan(snapshot, order) if running else _expired(snapshot, order) or _overdue(snapshot, order):
-            yield finding
-
-
-def _orphan(snapshot: Snapshot, order: SeenOrder) -> Finding | None:
-    lost = _lost(snapshot, order)
-    if lost is None:
-        return None
-    advice = f"a sweep takes it back, and none has: see that an MCC or a drone runs, or {FIX_COMMAND}"
-    return Finding("ghost", "broken", f"order {order.id} runs under {lost}", advice, order.id, fix="sweep")
+        if order.status is not OrderStatus.RUNNING:
+            if late := _expired(snapshot, order) or _overdue(snapshot, order):
+                yield late
+        elif lost := _lost(snapshot, order):
+            advice = f"a sweep takes it back, and none has: see that an MCC or a drone runs, or {FIX_COMMAND}"
+            yield Finding("ghost", "broken", f"order {order.id} runs under {lost}", advice, order.id, fix="sweep")
 
 
 def _lost(snapshot: Snapshot, order: SeenOrder) -> str | None:
@@ -92,11 +86,13 @@ def allowed_seconds(limits: Limits, waiting: OpenCalls) -> float:
     """How long an order may be silent: as long as its slowest open call may take, and `SLACK_SECONDS`."""
     if not waiting.calls:
         return max(limits.model_call_seconds, limits.tool_seconds) + SLACK_SECONDS
-    return max(_allowed(limits, call) for call in waiting.calls) + SLACK_SECONDS
-
-
-def _allowed(limits: Limits, call: OpenCall) -> float:
-    return call.waits_seconds + (limits.model_call_seconds if call.kind == "model" else limits.tool_seconds)
+    return (
+        max(
+            (call.waits_seconds + (limits.model_call_seconds if call.kind == "model" else limits.tool_seconds))
+            for call in waiting.calls
+        )
+        + SLACK_SECONDS
+    )
 
 
 def _silent(snapshot: Snapshot) -> Iterator[Finding]:
@@ -107,16 +103,14 @@ def _silent(snapshot: Snapshot) -> Iterator[Finding]:
         waiting = snapshot.open_calls.get(order.id, OpenCalls())
         allowed = snapshot.thresholds.stuck_seconds or allowed_seconds(order.limits, waiting)
         quiet = snapshot.age(order.last_entry_at)
-        if quiet > allowed and not waiting.paused:
-            yield _stuck(snapshot, order, holder, waiting, f"{duration(quiet)} (expected: at most {duration(allowed)})")
-
-
-def _stuck(snapshot: Snapshot, order: SeenOrder, holder: SeenDrone, waiting: OpenCalls, quiet: str) -> Finding:
-    detail = (
-        f"order {order.id} runs on {holder.name}, and nothing has happened for {quiet}: {_waits_for(snapshot, waiting)}"
-    )
-    advice = f"mcc orders cancel {order.id}; if that does nothing, {kill(holder, 'KILL')}, and another drone goes on"
-    return Finding("stuck", "broken", detail, advice, order.id, holder.name)
+        if quiet <= allowed or waiting.paused:
+            continue
+        detail = (
+            f"order {order.id} runs on {holder.name}, and nothing has happened for {duration(quiet)} "
+            f"(expected: at most {duration(allowed)}): {_waits_for(snapshot, waiting)}"
+        )
+        stop = f"mcc orders cancel {order.id}; if that does nothing, {kill(holder, 'KILL')}, and another drone goes on"
+        yield Finding("stuck", "broken", detail, stop, order.id, holder.name)
 
 
 def _waits_for(snapshot: Snapshot, waiting: OpenCalls) -> str:
@@ -136,7 +130,10 @@ def _unclaimed(snapshot: Snapshot) -> Iterator[Finding]:
             yield _unserved(snapshot, queue, [order for order in queued if order.queue == queue])
         elif (free := sum(max(drone.slots - drone.active, 0) for drone in serving)) > 0:
             yield from (_overlooked(snapshot, order, free) for order in late)
-    yield from (_unreadable(order) for order in queued if _is_unreadable(snapshot, order))
+    for order in queued:
+        if _is_unreadable(snapshot, order):
+            detail = f"order {order.id} is queued, and its journal is of a version that this one does not know"
+            yield Finding("stuck", "warning", detail, "start a drone of the version that took it in", order.id)
 
 
 def _for_long(snapshot: Snapshot, order: SeenOrder) -> bool:
@@ -166,11 +163,6 @@ def _is_unreadable(snapshot: Snapshot, order: SeenOrder) -> bool:
     due = order.not_before is None or snapshot.age(order.not_before) >= 0
     fresh = order.expires_at is None or snapshot.age(order.expires_at) < 0
     return not order.claimable and order.blocked_by is None and due and fresh
-
-
-def _unreadable(order: SeenOrder) -> Finding:
-    detail = f"order {order.id} is queued, and its journal is of a version that this one does not know"
-    return Finding("stuck", "warning", detail, "start a drone of the version that took it in", order.id)
 
 
 def _endless(snapshot: Snapshot) -> Iterator[Finding]:

@@ -154,18 +154,14 @@ def _others(link: redis.Redis, queues: Sequence[str]) -> tuple[dict[str, int], S
     declared = {key for queue in queues for key in queue_keys(queue)}
     strays: dict[str, int] = {}
     canaries: dict[str, None] = {}
-    for key in islice(_lists(link), KEYS):
+    for found in islice(link.scan_iter(match=f"{KEY_PREFIX}*", count=500, _type="list"), KEYS):
+        key = found.decode("utf-8", "backslashreplace")
         name = key.removeprefix(KEY_PREFIX).partition(PRIORITY_SEPARATOR)[0]
         if name.startswith(CANARY):
             canaries[name] = None
         elif key not in declared and key != REMOVED and not name.endswith("celery.pidbox"):
             strays[name] = strays.get(name, 0) + _int(link.llen(key))
     return strays, list(canaries)
-
-
-def _lists(link: redis.Redis) -> Iterator[str]:
-    for key in link.scan_iter(match=f"{KEY_PREFIX}*", count=500, _type="list"):
-        yield key.decode("utf-8", "backslashreplace")
 
 
 def _clear_key(link: redis.Redis, key: str) -> int:
@@ -248,7 +244,9 @@ KNOWN = (
 def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
     """No finding when Redis is well."""
     if seen.refusal:
-        yield _refused(seen.refusal)
+        code = seen.refusal.split()[0]
+        detail = REFUSALS.get(code, f"it refuses to be written: {seen.refusal}")
+        yield Finding("redis", "broken", detail, ADVICE.get(code, "see its log and configuration"))
     elif seen.memory_limit and seen.memory_used >= FULL_PART * seen.memory_limit:
         detail = f"{seen.memory_used / seen.memory_limit:.0%} of its memory are used"
         yield Finding("redis", "warning", detail, ADVICE["OOM"])
@@ -270,12 +268,6 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
         detail = f"list {name} holds {length} messages, and no queue of this name is declared"
         advice = f"declare it (MCC_QUEUES), or remove it: redis-cli DEL mcc:{name}; its orders are found by other ways"
         yield Finding("messages", "warning", detail, advice)
-
-
-def _refused(refusal: str) -> Finding:
-    code = refusal.split()[0]
-    detail = REFUSALS.get(code, f"it refuses to be written: {refusal}")
-    return Finding("redis", "broken", detail, ADVICE.get(code, "see its log and configuration"))
 
 
 def _holes_in(server: str, version: str) -> Sequence[Hole]:

@@ -14,7 +14,6 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.status import OrderStatus
-from mcc.store.journal import Journal
 from mcc.store.store import Store
 from mcc.store.values import Examined, SeenDrone, SeenOrder
 
@@ -116,16 +115,16 @@ class Snapshot:
 
     def incarnations(self, node: Node) -> Sequence[SeenDrone]:
         """The drones that the process behind `node` registered as."""
-        near = [drone for drone in self.examined.drones if _same_pid(node, drone) and _same_name(node, drone)]
+        near = [
+            drone
+            for drone in self.examined.drones
+            if (node.pid is None or node.pid == drone.pid) and _same_name(node, drone)
+        ]
         return near or [drone for drone in self.examined.drones if node.pid is not None and node.pid == drone.pid]
 
     def answers(self, drone: SeenDrone) -> bool:
         """Whether the drone's process answered Celery."""
         return any(drone in self.incarnations(node) for node in self.nodes or ())
-
-
-def _same_pid(node: Node, drone: SeenDrone) -> bool:
-    return node.pid is None or node.pid == drone.pid
 
 
 def _same_name(node: Node, drone: SeenDrone) -> bool:
@@ -147,7 +146,12 @@ def take_snapshot(store: Store, nodes: Sequence[Node] | None, thresholds: Thresh
         thresholds=thresholds,
         nodes=nodes,
         known=store.examiner.orders(named) if named else {},
-        open_calls={order.id: _open_calls(store.journal, order) for order in _quiet(examined, least)},
+        open_calls={
+            order.id: open_calls(
+                store.journal.read(order.id, after=max(order.last_seq - ENTRIES, 0), limit=2 * ENTRIES)
+            )
+            for order in _quiet(examined, least)
+        },
         processes=processes_of(examined.drones, host or socket.gethostname()),
     )
 
@@ -157,10 +161,6 @@ def _quiet(examined: Examined, seconds: float) -> Sequence[SeenOrder]:
     running = [order for order in examined.orders if order.status is OrderStatus.RUNNING]
     quiet = [order for order in running if (examined.now - order.last_entry_at).total_seconds() > seconds]
     return sorted(quiet, key=lambda order: order.last_entry_at)[:QUIET_ORDERS]
-
-
-def _open_calls(journal: Journal, order: SeenOrder) -> OpenCalls:
-    return open_calls(journal.read(order.id, after=max(order.last_seq - ENTRIES, 0), limit=2 * ENTRIES))
 
 
 def open_calls(entries: Iterable[Entry]) -> OpenCalls:

@@ -160,7 +160,9 @@ class Feed:
             position = after
             while not self._closing:
                 viewer.heard()
-                chunk, frames = await self._next(watched.journal, viewer, position)
+                text = viewer.due(position)
+                frames = _portion(await watched.journal.after(position), viewer.next_stop())
+                chunk = text + b"".join(frame.data for frame in frames)
                 if chunk:
                     yield chunk
                 if frames:
@@ -171,11 +173,6 @@ class Feed:
                     yield PING
         finally:
             self._leave(order_id, viewer)
-
-    async def _next(self, journal: SharedJournal, viewer: Viewer, position: int) -> tuple[bytes, list[Frame]]:
-        text = viewer.due(position)
-        frames = _portion(await journal.after(position), viewer.next_stop())
-        return text + b"".join(frame.data for frame in frames), frames
 
     def _join(self, order_id: str, viewer: Viewer) -> Watched:
         watched = self._watched.get(order_id)

@@ -53,11 +53,15 @@ class Supervisor:
 
     def start(self, commands: Mapping[str, Callable[[], Command]], grace_seconds: float) -> tuple[Child, ...]:
         """Start a stage of named programs; the log of an earlier program of the same name is set aside."""
-        stage = Stage(tuple(self._child(name, command) for name, command in commands.items()), grace_seconds)
-        self._stages.append(stage)
-        for child in stage.children:
+        logs = {name: LogFile(self._logs / f"{name}.log") for name in commands}
+        children = tuple(
+            Child(name, command, logs[name], self._notify, self._backoff) for name, command in commands.items()
+        )
+        self._stages.append(Stage(children, grace_seconds))
+        for child in children:
+            child.log.rotate()
             child.start()
-        return stage.children
+        return children
 
     def kill(self) -> None:
         """Kill every child now."""
@@ -74,11 +78,6 @@ class Supervisor:
             if time.monotonic() > end:
                 raise StartFailed(f"Not ready after {seconds:g} s.\n" + "\n".join(_why(child) for child in needed))
             await asyncio.sleep(LOOK_SECONDS)
-
-    def _child(self, name: str, command: Callable[[], Command]) -> Child:
-        log = LogFile(self._logs / f"{name}.log")
-        log.rotate()
-        return Child(name, command, log, self._notify, self._backoff)
 
     async def _keep_house(self) -> None:
         while True:

@@ -53,23 +53,20 @@ def add_note(
 ) -> str:
     """Add a note in the transaction of what the note is about; answers the id of the note."""
     note_id = fresh_id()
+    try:
+        document = to_json(detail).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"the detail of this {kind} cannot be written as JSON: {error}") from error
     row = {
         "id": note_id,
         "at": micros(at),
         "principal": principal,
         "kind": kind,
         "order_id": order_id,
-        "detail_json": _document(kind, detail),
+        "detail_json": document,
     }
     connection.execute(_ADD, row)
     return note_id
-
-
-def _document(kind: str, detail: JsonObject) -> str:
-    try:
-        return to_json(detail).decode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadEntry(f"the detail of this {kind} cannot be written as JSON: {error}") from error
 
 
 def _note(row: sa.Row[tuple[object, ...]]) -> AuditNote:

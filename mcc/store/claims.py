@@ -186,7 +186,9 @@ class Claims:
                 return state.last_seq
             if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
                 raise _fenced(ending)
-            _settled(connection, state, ending)
+            controls = controls_of(connection, state.order_id) if state.control_seq else []
+            if any(must_be_read(control, ending) for control in controls):
+                raise _controls_pending(state)
             return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch).last_seq
 
         return self._database.write(work, repeatable=True)
@@ -207,18 +209,10 @@ class Claims:
         if state is None or not is_held(state, parking.epoch) or state.last_seq != parking.last_seq:
             if _was_parked(connection, parking, number):
                 return number
-            raise Fenced(
-                f"order {parking.order_id} is not held under epoch {parking.epoch} at entry {parking.last_seq}"
-            )
+            raise _fenced(parking)
         controls = controls_of(connection, state.order_id) if state.control_seq else []
         if any(keeps_from_waiting(control, parking) for control in controls):
-            raise ControlsPending(
-                f"order {state.order_id} has controls up to number {state.control_seq}: read them first"
-            )
-        self._lay_aside(connection, state, parking)
-        return number
-
-    def _lay_aside(self, connection: Connection, state: State, parking: Parking) -> None:
+            raise _controls_pending(state)
         fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
         due = micros(parking.until) if parking.until else None
         since = max(due or 0, int(connection.scalar(self._now) or 0))
@@ -234,6 +228,7 @@ class Claims:
             not_before=due,
             waits_until=waits_until(since, state.expires_at),
         )
+        return number
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
         """Orders that wait for this reason, by id (oldest first), those after the id `after`."""
@@ -277,8 +272,8 @@ def _claim_of(connection: Connection, state: State) -> Claim:
     return Claim(order, state.epoch, state.attempt, state.last_seq, control_seq=seen)
 
 
-def _fenced(ending: Ending) -> Fenced:
-    return Fenced(f"order {ending.order_id} is not held under epoch {ending.epoch} at entry {ending.last_seq}")
+def _fenced(held: Ending | Parking) -> Fenced:
+    return Fenced(f"order {held.order_id} is not held under epoch {held.epoch} at entry {held.last_seq}")
 
 
 def _was_finished(state: State, ending: Ending) -> bool:
@@ -287,10 +282,8 @@ def _was_finished(state: State, ending: Ending) -> bool:
     return state.status in FINAL and (state.epoch, state.last_seq) == (ending.epoch, reached)
 
 
-def _settled(connection: Connection, state: State, ending: Ending) -> None:
-    controls = controls_of(connection, state.order_id) if state.control_seq else []
-    if any(must_be_read(control, ending) for control in controls):
-        raise ControlsPending(f"order {state.order_id} has controls up to number {state.control_seq}: read them first")
+def _controls_pending(state: State) -> ControlsPending:
+    return ControlsPending(f"order {state.order_id} has controls up to number {state.control_seq}: read them first")
 
 
 def _hand_back(connection: Connection, state: State, drone: str, message: str, at: datetime) -> None:

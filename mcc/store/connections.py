@@ -158,22 +158,14 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
         raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error
 
 
-def _make_directory(path: Path) -> None:
-    try:
-        make_private_directory(path)
-    except OSError as error:
-        raise StoreUnavailable(f"the directory {path} for the database cannot be made: {error.strerror}") from error
-
-
-def _make_file(path: Path) -> None:
-    """For its owner alone, as are the files that SQLite puts beside it; what is wrong with the path, SQLite says."""
-    with suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
 def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
     file = Path(str(url.database))
-    _make_directory(file.parent)
+    try:
+        make_private_directory(file.parent)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the directory {file.parent} for the database cannot be made: {error.strerror}"
+        ) from error
     engine = sa.create_engine(
         url,
         poolclass=QueuePool,
@@ -187,7 +179,9 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
 
     @event.listens_for(engine, "do_connect")
     def make(*_: object) -> None:
-        _make_file(file)
+        """For its owner alone, as are the files that SQLite puts beside it; SQLite says what is wrong with the path."""
+        with suppress(OSError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:

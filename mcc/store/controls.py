@@ -64,7 +64,8 @@ class Controls:
         """Open controls of these orders (id -> highest control number seen); marks them delivered."""
         if not held:
             return []
-        found = self._database.read(lambda connection: _open(connection, held))
+        rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
+        found = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
         new = [control.id for control in found if control.delivered_at is None]
         if not new:
             return found
@@ -90,11 +91,6 @@ class Controls:
             return controls_of(connection, order_id)
 
         return self._database.read(controls)
-
-
-def _open(connection: Connection, held: Mapping[str, int]) -> list[Control]:
-    rows = connection.execute(_OPEN, {"ids": list(held)}).mappings()
-    return [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
 
 
 def _request(

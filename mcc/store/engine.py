@@ -64,7 +64,14 @@ def _of_driver(error: exc.DBAPIError, committing: bool) -> Exception:
     line = _first_line(error)
     if state in SCHEMA or "no such table" in line or "no such column" in line or "has no column" in line:
         return StoreUnavailable(f"the database has not the schema of this version ({line}): run `mcc db upgrade`")
-    if error.connection_invalidated or state in UNDONE or (not state and _is_postgres(error)):
+    if (
+        error.connection_invalidated
+        or state in UNDONE
+        or (
+            not state
+            and (type(error.orig).__module__.startswith("psycopg") and isinstance(error, exc.OperationalError))
+        )
+    ):
         undone = state in UNDONE
         what = "the database undid this because of another one" if undone else "the connection to the database was lost"
         return ConnectionLost(f"{what}: {line}", committing=committing and not undone, undone=undone)
@@ -83,13 +90,9 @@ def _is_full(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorcode", None) in FULL or "disk is full" in str(error)
 
 
-def _is_postgres(error: exc.DBAPIError) -> bool:
-    return type(error.orig).__module__.startswith("psycopg") and isinstance(error, exc.OperationalError)
-
-
 def _first_line(error: Exception) -> str:
-    told = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
-    return told.strip().partition("\n")[0]
+    message = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
+    return message.strip().partition("\n")[0]
 
 
 T = TypeVar("T")
@@ -211,7 +214,10 @@ class Database:
     def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self.engine.connect() as connection:
-                return work(_unbegun(connection))
+                # Without a transaction: SQLite has no level for that, so `begin` in `mcc.store.connections` looks away.
+                is_sqlite = connection.dialect.name == "sqlite"
+                options: dict[str, Any] = {"mcc_read": True} if is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+                return work(connection.execution_options(**options))
         except StoreError:
             raise
         except Exception as error:
@@ -232,9 +238,3 @@ def _raise_translated(error: Exception, *, committing: bool = False) -> NoReturn
         raise own from error
     finally:
         del own, error
-
-
-def _unbegun(connection: Connection) -> Connection:
-    if connection.dialect.name == "sqlite":
-        return connection.execution_options(mcc_read=True)
-    return connection.execution_options(isolation_level="AUTOCOMMIT")

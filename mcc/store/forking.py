@@ -30,7 +30,7 @@ from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder
 from mcc.contracts.shape import JsonObject, Text, to_json
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.rules.patterns import Found, Pattern
+from mcc.rules.patterns import Pattern
 from mcc.store.errors import CannotFork, OrderIsUnfinished
 from mcc.store.texts import parsed
 from mcc.store.transitions import title_of
@@ -237,16 +237,17 @@ class _Ids:
     def _exchanged(self, value: Any) -> Any:
         match value:
             case str():
-                return self._new[value] if value in self._new else _ID.sub(self._id, value)
+                return (
+                    self._new[value]
+                    if value in self._new
+                    else _ID.sub(lambda found: self._new.get(found.group(), found.group()), value)
+                )
             case dict():
                 return {key: self._exchanged(item) for key, item in value.items()}
             case list():
                 return [self._exchanged(item) for item in value]
             case _:
                 return value
-
-    def _id(self, found: Found) -> str:
-        return self._new.get(found.group(), found.group())
 
 
 FirstEntries = Callable[[int], Sequence[Entry]]

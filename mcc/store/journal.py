@@ -132,18 +132,15 @@ class Journal:
         try:
             tally.fenced |= self._append(tally.written)
         except BadEntry:
-            self._append_apart(tally)
+            for one in tally.written:
+                try:
+                    tally.fenced |= self._append([one])
+                except BadEntry as error:
+                    tally.culprits[one.batch.order_id] = str(error)
         return Appended(frozenset(tally.fenced), tally.culprits)
 
     def _append(self, written: Sequence[Written]) -> set[str]:
         return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
-
-    def _append_apart(self, tally: _Tally) -> None:
-        for one in tally.written:
-            try:
-                tally.fenced |= self._append([one])
-            except BadEntry as error:
-                tally.culprits[one.batch.order_id] = str(error)
 
     def _together(self, connection: Connection, written: Sequence[Written]) -> set[str]:
         """All of them in this transaction; answers the orders that are fenced."""

@@ -1,6 +1,6 @@
 """Orders: placing them, finding them, and the records that they left."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -129,40 +129,36 @@ class Orders:
         return self._placed(Placing(made.new, principal, key, at, self._database.time, made))
 
     def _placed(self, placing: Placing) -> Placed:
-        accepted = self._raced(placing) if placing.key is not None else self._database.write(self._bounded(placing))
-        receipt = receipt_of(accepted.steer) if accepted.steer else None
-        return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
-
-    def _raced(self, placing: Placing) -> Accepted:
-        for _ in range(RACES - 1):
-            try:
-                return self._database.write(self._bounded(placing), repeatable=True)
-            except BadEntry:
-                continue
-        return self._database.write(self._bounded(placing), repeatable=True)
-
-    def _bounded(self, placing: Placing) -> Callable[[Connection], Accepted]:
-        """What made no order needs no place: a known key, a steer."""
-
         def place(connection: Connection) -> Accepted:
             accepted = placing.place(connection)
+            # What made no order needs no place in the queue: a known key, a steer.
             if accepted.created:
                 self._bound.take(lambda most: count_queued(connection, most))
             return accepted
 
-        return place
+        keyed = placing.key is not None
+        for race in range(1, RACES + 1):
+            try:
+                accepted = self._database.write(place, repeatable=keyed)
+                break
+            except BadEntry:
+                if not keyed or race == RACES:
+                    raise
+        receipt = receipt_of(accepted.steer) if accepted.steer else None
+        return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
 
     def get(self, order_id: str) -> WorkOrder:
         """Raises `UnknownOrder`."""
         if not is_identifier(order_id):
             raise unknown_order(order_id)
-        return self._database.read(lambda connection: self._get(connection, order_id))
 
-    def _get(self, connection: Connection, order_id: str) -> WorkOrder:
-        rows = connection.execute(_ONE, {"wanted": order_id}).mappings().all()
-        if not rows:
-            raise unknown_order(order_id)
-        return self._views.whole(connection, rows)[0]
+        def order(connection: Connection) -> WorkOrder:
+            rows = connection.execute(_ONE, {"wanted": order_id}).mappings().all()
+            if not rows:
+                raise unknown_order(order_id)
+            return self._views.whole(connection, rows)[0]
+
+        return self._database.read(order)
 
     def list(
         self,
@@ -187,12 +183,13 @@ class Orders:
             statement = statement.join(LABELS, LABELS.c.order_id == ORDERS.c.id).where(LABELS.c.label == label)
         if cursor is not None:
             statement = statement.where(ORDERS.c.id < cursor)
-        return self._database.read(lambda connection: self._page(connection, statement, limit))
 
-    def _page(self, connection: Connection, statement: sa.Select[tuple[object, ...]], limit: int) -> Page[WorkOrder]:
-        rows: Sequence[sa.RowMapping] = connection.execute(statement).mappings().all()
-        items = self._views.whole(connection, rows[:limit])
-        return Page(items, items[-1].id if len(rows) > limit else None)
+        def page(connection: Connection) -> Page[WorkOrder]:
+            rows = connection.execute(statement).mappings().all()
+            items = self._views.whole(connection, rows[:limit])
+            return Page(items, items[-1].id if len(rows) > limit else None)
+
+        return self._database.read(page)
 
     def counts(self) -> Mapping[OrderStatus, int]:
         """How many orders have each status; a status that none has may be missing."""

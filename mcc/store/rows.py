@@ -153,7 +153,10 @@ def is_held(state: State, epoch: int) -> bool:
 def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
     """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`."""
     fact = entry.data
-    data, large = _document(fact, blobs)
+    try:
+        data, large = cut(to_json(fact), blobs)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
     return (
         entry.order_id,
         entry.seq,
@@ -168,13 +171,6 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
         data,
         large,
     )
-
-
-def _document(fact: Fact, blobs: dict[str, str]) -> tuple[str, str | None]:
-    try:
-        return cut(to_json(fact), blobs)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
 
 
 def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
@@ -218,7 +214,9 @@ def write(
     frees its workspace.
     """
     new_seq = state.last_seq + len(drafts)
-    values = {**changes, "last_seq": new_seq, **_usage_changes(spent_in(drafts))}
+    used = spent_in(drafts)
+    counted = {name: STATE.c[name] + getattr(used, name) for name in USAGE if getattr(used, name) != 0}
+    values = {**changes, "last_seq": new_seq, **counted}
     if status is not None:
         values["status"] = status.value
     connection.execute(sa.update(STATE).where(STATE.c.order_id == state.order_id).values(values))
@@ -239,12 +237,6 @@ def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft]
     if rows:
         keep_blobs(connection, blobs, micros(drafts[0].at))
         connection.execute(_ENTRY, rows)
-
-
-def _usage_changes(used: Usage) -> dict[str, Any]:
-    if used == Usage():
-        return {}
-    return {name: STATE.c[name] + getattr(used, name) for name in USAGE if getattr(used, name) != 0}
 
 
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:

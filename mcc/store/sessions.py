@@ -54,7 +54,7 @@ _TURNS = (
     .order_by(ORDERS.c.session_seq.desc())
     .limit(AT_ONCE)
 )
-_TOLD = (
+_STEERS = (
     sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
     .where(
         among(JOURNAL.c.order_id, "ids"),
@@ -81,18 +81,14 @@ class History:
     def before(self, place: TurnPlace) -> Iterator[EarlierTurn]:
         """Turns of the same session, newest first: those that have ended and were not rolled back."""
         before = place.session_seq
-        while turns := self._some(place.session_id, before):
-            yield from turns
-            before = turns[-1].session_seq
+        while rows := self._connection.execute(_TURNS, {"of": place.session_id, "before": before}).mappings().all():
+            steers = self._steers([row["id"] for row in rows])
+            yield from (_turn(row, steers[row["id"]]) for row in rows)
+            before = rows[-1]["session_seq"]
 
-    def _some(self, session_id: str, before: int) -> Sequence[EarlierTurn]:
-        rows = self._connection.execute(_TURNS, {"of": session_id, "before": before}).mappings().all()
-        told = self._told([row["id"] for row in rows])
-        return [_turn(row, told[row["id"]]) for row in rows]
-
-    def _told(self, ids: Sequence[str]) -> defaultdict[str, list[str]]:
-        """What people told the masters of these orders while they worked, by order."""
-        rows = self._connection.execute(_TOLD, {"ids": ids}).all() if ids else []
+    def _steers(self, ids: Sequence[str]) -> defaultdict[str, list[str]]:
+        """The messages of people to the masters of these orders while they ran, by order."""
+        rows = self._connection.execute(_STEERS, {"ids": ids}).all()
         blobs = kept_blobs(self._connection, digests(row.large_json for row in rows))
         found: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:
@@ -107,12 +103,12 @@ def _place(row: sa.RowMapping) -> TurnPlace:
     return TurnPlace(row["session_id"], row["session_seq"], origin)
 
 
-def _turn(row: sa.RowMapping, told: Sequence[str]) -> EarlierTurn:
+def _turn(row: sa.RowMapping, steers: Sequence[str]) -> EarlierTurn:
     outcome = parsed(row["outcome_json"]) if row["outcome_json"] else {}
     return EarlierTurn(
         order_id=row["id"],
         session_seq=row["session_seq"],
-        prompt=as_asked(parsed(row["spec_json"])["prompt"], told),
+        prompt=as_asked(parsed(row["spec_json"])["prompt"], steers),
         status=OrderStatus(row["status"]),
         answer=outcome.get("answer"),
     )
@@ -144,9 +140,9 @@ def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTur
     return found[::-1]
 
 
-def as_asked(prompt: str, heard: Iterable[str]) -> str:
-    """What a turn's master was asked: its prompt, and what people told it later."""
-    return "\n\n".join((prompt, *heard))
+def as_asked(prompt: str, steers: Iterable[str]) -> str:
+    """What a turn's master was asked: its prompt, and the messages of people that followed."""
+    return "\n\n".join((prompt, *steers))
 
 
 def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:

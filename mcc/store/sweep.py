@@ -88,7 +88,11 @@ class Sweeper:
         An order that cannot be looked after does not keep the others from it.
         """
         declared = self._declare_lost(steady_seconds) if may_expire else ()
-        orphaned, late, due = self._database.read(self._found)
+        orphaned, late, due = self._database.read(
+            lambda connection: [
+                connection.execute(found).scalars().all() for found in (self._orphaned, self._late, self._due)
+            ]
+        )
         troubled: dict[str, str] = {}
         ended = [state.order_id for state in self._each(late, _expire, troubled)]
         resumed = [state.order_id for state in self._each(due, _resume, troubled)]
@@ -124,13 +128,6 @@ class Sweeper:
                 if state is not None:
                     yield state
 
-    def _found(self, connection: Connection) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-        return (
-            _ids(connection, self._orphaned),
-            _ids(connection, self._late),
-            _ids(connection, self._due),
-        )
-
     def _locked(self, order_id: str, act: Callable[[Connection, State, datetime, int], State | None]) -> State | None:
         """`act` on the locked row; None when there was nothing left to do."""
 
@@ -142,10 +139,6 @@ class Sweeper:
             return act(connection, state, self._database.clock.now(), now)
 
         return self._database.write(work)
-
-
-def _ids(connection: Connection, statement: sa.Select[str]) -> Sequence[str]:
-    return connection.execute(statement).scalars().all()
 
 
 def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:

@@ -53,12 +53,9 @@ HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
 def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
     """Written out, not bound, and with the very words of the partial indexes: SQLite looks no further than these."""
     wider = [indexed for indexed in (UNFINISHED, HELD) if statuses < indexed]
-    return sa.and_(*(_among(column, one) for one in (*wider, statuses)))
-
-
-def _among(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
-    written: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{status.value}'") for status in sorted(statuses)]
-    return column.in_(written)
+    return sa.and_(
+        *(column.in_([sa.literal_column(f"'{one.value}'") for one in sorted(some)]) for some in (*wider, statuses))
+    )
 
 
 def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
@@ -117,21 +114,14 @@ class Views:
         """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
         queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
         waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
-        places = self._places(connection, {row["queue"] for row in queued})
-        blocked = self._blocked(connection, [row["id"] for row in queued]) if queued else {}
-        details = _details(connection, waiting) if waiting else {}
-        return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
-
-    def _places(self, connection: Connection, queues: set[str]) -> dict[str, int]:
         places: dict[str, int] = {}
-        for queue in queues:
+        for queue in {row["queue"] for row in queued}:
             first = connection.execute(self._claimable, {"queues": [queue], "most": POSITIONS})
             places.update({row.order_id: place for place, row in enumerate(first, start=1)})
-        return places
-
-    def _blocked(self, connection: Connection, ids: list[str]) -> dict[str, str]:
-        rows = connection.execute(self._blocking, {"ids": ids})
-        return {row.order_id: row.id for row in rows}
+        blocking = connection.execute(self._blocking, {"ids": [row["id"] for row in queued]}) if queued else ()
+        blocked = {row.order_id: row.id for row in blocking}
+        details = _details(connection, waiting) if waiting else {}
+        return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
 
 
 def _details(connection: Connection, ids: list[str]) -> dict[str, str]:

@@ -122,12 +122,15 @@ class Story:
     def add(self, entry: Entry) -> None:
         self.order_id = entry.order_id
         self.began = self.began or entry.at
-        self._use(entry)
+        node, used = self._nodes.get(entry.record_id or ""), entry.data.spends
+        if node is not None and used is not None:
+            node.usage, self.usage = node.usage.plus(used), self.usage.plus(used)
         match entry.data:
             case AgentStarted() as started:
                 self._start(entry, started)
             case AgentFinished() as end:
-                self._finish(entry, end)
+                if node is not None:
+                    node.status, node.finished_at, node.note = RecordStatus(end.status), entry.at, end.error or ""
             case ToolStarted() | ToolFinished() as call:
                 self._call(entry, call)
             case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
@@ -138,11 +141,6 @@ class Story:
                 self._warn(entry, message)
             case _:
                 self._order(entry)
-
-    def _use(self, entry: Entry) -> None:
-        node, used = self._nodes.get(entry.record_id or ""), entry.data.spends
-        if node is not None and used is not None:
-            node.usage, self.usage = node.usage.plus(used), self.usage.plus(used)
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""
@@ -203,11 +201,6 @@ class Story:
         if not line.calls:
             parent.rows.remove(line)
             del parent.tools[line.name]
-
-    def _finish(self, entry: Entry, end: AgentFinished) -> None:
-        if node := self._nodes.get(entry.record_id or ""):
-            node.status, node.finished_at = RecordStatus(end.status), entry.at
-            node.note = end.error or ""
 
     def _call(self, entry: Entry, call: ToolStarted | ToolFinished) -> None:
         node = self._nodes.get(entry.record_id or "")

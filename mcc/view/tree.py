@@ -33,8 +33,15 @@ def tree(story: Story, at: datetime) -> RenderableType:
     elif story.finished is None:
         heading.append(f"{_frame(story, at)} ", "cyan")
     heading.append(f"order {story.order_id[:8]} ", "bold")
-    heading.append(_state(story), "" if story.finished is None else _style(story))
-    heading.append(f"  {_spent(story, at)}", "dim")
+    if story.finished is None:
+        paused = story.paused and not story.waiting
+        heading.append(one_line(f"paused, {story.headline}" if paused else story.headline, 100))
+    else:
+        reason = f" ({story.finished.reason})" if story.finished.reason else ""
+        style = "bold green" if story.finished.status is OrderStatus.SUCCEEDED else "bold red"
+        heading.append(f"{story.finished.status}{reason}", style)
+    elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
+    heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.usage)}", "dim")
     lines: list[RenderableType] = [heading]
     if story.advice:
         lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
@@ -91,24 +98,6 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
     if row.brief:
         line.append(f"  {row.brief}", "dim")
     return line
-
-
-def _state(story: Story) -> str:
-    if story.finished is None:
-        paused = story.paused and not story.waiting
-        return one_line(f"paused, {story.headline}" if paused else story.headline, 100)
-    reason = f" ({story.finished.reason})" if story.finished.reason else ""
-    return f"{story.finished.status}{reason}"
-
-
-def _style(story: Story) -> str:
-    done = story.finished is not None and story.finished.status is OrderStatus.SUCCEEDED
-    return "bold green" if done else "bold red"
-
-
-def _spent(story: Story, at: datetime) -> str:
-    elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
-    return f"{figures.seconds(elapsed)} · {figures.spent(story.usage)}"
 
 
 def _frame(story: Story, at: datetime) -> str:
