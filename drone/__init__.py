@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drone.agent.controls.steering import Steering as Steering
     from drone.agent.gates.gate import StateGate as StateGate
     from drone.agent.gates.report_gate import ReportGate as ReportGate
     from drone.agent.memory import MemoryJournal as MemoryJournal
     from drone.agent.report import Report as Report
+    from drone.agent.steering import Steering as Steering
     from drone.agent.subagents.children import DepthExceeded as DepthExceeded
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
@@ -51,7 +51,7 @@ _HOMES = {
     "Report": "drone.agent.report",
     "ReportGate": "drone.agent.gates.report_gate",
     "Settings": "drone.settings",
-    "Steering": "drone.agent.controls.steering",
+    "Steering": "drone.agent.steering",
     "SubAgent": "drone.agent.subagents.subagent",
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",

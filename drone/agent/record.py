@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
-from drone.agent.gates.receipts import Receipt
+from drone.agent.estimate import Estimate
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults
 from drone.agent.progress import Progress
+from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, NoProgress, Report
-from drone.agent.spending.estimate import Estimate
 from drone.agent.transcript import (
     NUDGE,
     REPLY,

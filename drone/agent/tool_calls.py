@@ -9,10 +9,10 @@ from functools import partial
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, Finish
-from drone.agent.gates.receipts import Receipt, reading, recalled
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.mishap import mishap_of_tool, no_object
 from drone.agent.parts import AgentParts
+from drone.agent.receipts import Receipt, reading, recalled
 from drone.agent.record import OpenReply, RecordState
 from drone.agent.setup import SetUp
 from drone.agent.side_by_side import side_by_side

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.child_report import as_report, as_text
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.controls.idle_watch import Block, IdleWatch
+from drone.agent.conversations import Conversations
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
 from drone.agent.model import AskLater
 from drone.agent.spending.budget import Budget
-from drone.agent.subagents.child_report import as_report, as_text
-from drone.agent.subagents.conversations import Conversations
-from drone.agent.subagents.subagent_slots import SubagentSlots
+from drone.agent.subagent_slots import SubagentSlots
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.shape import now

@@ -65,6 +65,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts. Of `mcc` every room is named."""
 
+AGENT_LAYERS = (
+    ("subagents",),
+    ("steering", "agent", "run", "loop", "tool_calls", "model_call", "parts"),
+    ("gates",),
+    ("toolset", "turn"),
+    ("controls", "spending"),
+    ("tree", "record", "progress"),
+)
+"""Modules and groups of modules of `drone.agent`, the highest layer first; all others are the lowest layer."""
+
+AGENT_GROUPS = ("subagents", "gates", "controls", "spending")
+"""Groups that import nothing of another group in their own layer."""
+
 MODULES = {module for module, _ in modules()}
 SERVICES = {"celery", "kombu", "redis", "sqlalchemy", "sqlmodel", "alembic"}
 
@@ -83,6 +96,33 @@ def test_a_module_imports_only_what_its_room_may(module: str, path: Path) -> Non
     allowed = ALLOWED[room] if room == "mcc" else (*ALLOWED[room], room)
     strangers = sorted(name for name in imported_modules(path, MODULES) - {"mcc", "drone"} if not inside(name, allowed))
     assert not strangers, f"{module} (room {room}) imports {strangers}"
+
+
+def agent_layer(name: str) -> int:
+    """How high a module or group of `drone.agent` stands; 0 is the lowest layer."""
+    return next((len(AGENT_LAYERS) - depth for depth, names in enumerate(AGENT_LAYERS) if name in names), 0)
+
+
+def part_of_agent(module: str) -> str:
+    return module.removeprefix("drone.agent.").partition(".")[0]
+
+
+AGENT_MODULES = [(module, path) for module, path in modules() if module.startswith("drone.agent.")]
+
+
+@pytest.mark.parametrize(("module", "path"), AGENT_MODULES, ids=lambda value: value if isinstance(value, str) else "")
+def test_an_agents_module_imports_nothing_of_a_higher_layer(module: str, path: Path) -> None:
+    own = part_of_agent(module)
+    names = {name for name in imported_modules(path, MODULES) if name.startswith("drone.agent.")}
+    others = {part_of_agent(name) for name in names} - {own}
+    above = {name for name in others if agent_layer(name) > agent_layer(own)}
+    beside = {name for name in others if own in AGENT_GROUPS and agent_layer(name) == agent_layer(own)}
+    assert not above | beside, f"{module} imports {sorted(above | beside)}"
+
+
+def test_every_layer_of_an_agent_names_modules_that_are_there() -> None:
+    there = {part_of_agent(module) for module, _ in AGENT_MODULES}
+    assert {name for names in AGENT_LAYERS for name in names} <= there
 
 
 def test_the_arrows_between_the_rooms_of_mcc_make_no_circle() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drone.agent.gates.receipts import Receipt
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap, no_object
+from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState
 from drone.agent.report import GateFailed, Report
 from drone.agent.threads import OwnThreads

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
-from drone.agent.gates.receipts import Receipt
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap
+from drone.agent.receipts import Receipt
 from drone.agent.report import Report
 from drone.agent.transcript import VALIDATE
 from mcc.contracts.agents import AgentDefinition

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.child_report import as_report, as_text
+from drone.agent.conversations import Conversation
 from drone.agent.messages import Message
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report
 from drone.agent.run import Run, broken
 from drone.agent.subagents.assignments import SUBAGENTS_RUN, Assignment, BadAssignment, assignment_of, assignments_of
-from drone.agent.subagents.child_report import as_report, as_text
-from drone.agent.subagents.conversations import Conversation
 from drone.agent.toolset import Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, assert_never
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.child_report import as_report
+from drone.agent.conversations import CannotContinue
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap
 from drone.agent.report import Report
@@ -23,9 +25,7 @@ from drone.agent.subagents.assignments import (
     message_of,
     offers,
 )
-from drone.agent.subagents.child_report import as_report
 from drone.agent.subagents.children import Caller, CannotHire, CannotSpawn, Children, Hire, Wanted, check_depth, told
-from drone.agent.subagents.conversations import CannotContinue
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from mcc.contracts.fence import fenced

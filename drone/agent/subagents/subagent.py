@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
+from drone.agent.conversations import Conversation
 from drone.agent.journal import Journal
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import Message, ToolSpec
@@ -23,7 +24,6 @@ from drone.agent.subagents.children import (
     take_spawn,
     told,
 )
-from drone.agent.subagents.conversations import Conversation
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn, title_of
 from mcc.contracts.ids import derived_id, fresh_id

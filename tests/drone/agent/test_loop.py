@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.controls.steering import Steering
 from drone.agent.journal import Fenced, Unwritable
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
@@ -14,6 +13,7 @@ from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
+from drone.agent.steering import Steering
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

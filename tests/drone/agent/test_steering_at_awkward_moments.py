@@ -103,8 +103,8 @@ class SlowJournal(MemoryJournal):
 
 def on(journal: MemoryJournal, script: dict[str, list[Line | str]]) -> SteeredTree:
     """The same tree on another journal."""
-    from drone.agent.controls.steering import Steering
     from drone.agent.spending.budget import Budget
+    from drone.agent.steering import Steering
     from drone.agent.turn import Turn
 
     tree = SteeredTree(script)

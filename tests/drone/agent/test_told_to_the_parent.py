@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.child_report import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
 from drone.agent.memory import MemoryJournal
 from drone.agent.report import Cause, Report
-from drone.agent.subagents.child_report import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
 from drone.agent.subagents.children import told
 from drone.agent.toolset import Output
 from mcc.contracts.journal import Outcome
