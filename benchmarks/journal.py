@@ -18,6 +18,7 @@ from benchmarks.stored import Silent, Trusted
 from benchmarks.workload import table
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.journal import Writer
+from mcc.contracts.blocks import blocks_of
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fold import Fold
@@ -75,7 +76,12 @@ def round_of(record: str, number: int) -> list[Fact]:
     return [
         ModelStarted(round=number, attempt=1, model="openai/fast"),
         ModelReplied(
-            round=number, attempt=1, model="openai/fast", text="t" * 500, finish_reason="tool_calls", usage=usage
+            blocks=blocks_of(text="t" * 500),
+            round=number,
+            attempt=1,
+            model="openai/fast",
+            finish_reason="tool_calls",
+            usage=usage,
         ),
         ToolStarted(call_id=call, round=number, index=0, name="read_file", arguments={"path": "a.py"}, idempotent=True),
         ToolFinished(call_id=call, name="read_file", content="c" * 1_000, is_error=False),

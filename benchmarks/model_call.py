@@ -18,11 +18,11 @@ import httpx
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, Model
-from drone.models.anthropic import anthropic_model
-from drone.models.openai import openai_model
+from drone.models.dialects.anthropic import anthropic_model
+from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import ToolCall
 
 ROUNDS = 8
 CALLS = ROUNDS + 1
@@ -76,7 +76,7 @@ def our_turn(model: Model) -> Turn:
                 ToolCall(call_id=f"call-{len(messages)}-{index}", name=wanted.name, arguments=wanted.arguments)
                 for index, wanted in enumerate(reply.tool_calls)
             )
-            messages.append(AssistantMessage(reply.text, tool_calls=calls))
+            messages.append(AssistantMessage.of(reply.text, tool_calls=calls))
             messages.append(ToolResults(tuple(ToolResult(call.call_id, call.name, RESULT, False) for call in calls)))
         raise RuntimeError("the turn did not end")
 

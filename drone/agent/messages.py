@@ -1,11 +1,10 @@
 """The transcript's messages: frozen, and encoded once per wire format."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mcc.contracts.journal import Thought
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import AnyBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +16,34 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    text: str
-    thinking: str = ""
-    thoughts: tuple[Thought, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    """A reply, block by block.
+
+    `model` is who gave it (`provider/model`, empty: nobody did): what its provider signed or sealed, and what only its
+    provider understands, goes back to that model alone.
+    """
+
+    blocks: tuple[AnyBlock, ...] = ()
+    model: str = ""
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, text: str = "", tool_calls: Iterable[ToolCall] = (), *, thinking: str = "", model: str = ""
+    ) -> "AssistantMessage":
+        """A reply that thinks, speaks and then calls tools."""
+        return cls(blocks_of(text, thinking, tool_calls), model)
+
+    @property
+    def text(self) -> str:
+        return text_in(self.blocks)
+
+    @property
+    def thinking(self) -> str:
+        return thinking_in(self.blocks)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return calls_in(self.blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,42 @@
 """A model as the agent loop asks it: the question, the reply, and what may go wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from drone.agent.journal import DeltaKind
 from drone.agent.messages import Message, ToolSpec
-from mcc.contracts.journal import Thought
+from mcc.contracts.blocks import (
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    RedactedBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    refusal_in,
+    text_in,
+    thinking_in,
+)
 from mcc.contracts.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """A tool call as the model wrote it: `arguments` is the JSON object, or the raw text when it is not one."""
+    """A tool call as the model wrote it: `arguments` is the JSON object, or the raw text when it is not one.
+
+    `extra`: what its provider must get back with the call, unchanged.
+    """
 
     name: str
     arguments: Mapping[str, object] | str
     provider_id: str = ""
+    extra: Mapping[str, object] | None = None
+
+
+ReplyBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | RedactedBlock | WantedCall | RefusalBlock | ImageBlock | FileBlock | OpaqueBlock
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +54,41 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply. `finish_reason`: stop | tool_calls | length | content_filter | other; `model`: who answered."""
+    """A whole reply, block by block in the provider's order.
 
-    text: str
-    tool_calls: tuple[WantedCall, ...] = ()
-    thinking: str = ""
-    thoughts: tuple[Thought, ...] = ()
+    `finish_reason`: stop | tool_calls | length | content_filter | refusal | other; `model`: who answered.
+    `request_id`: what the provider calls the request.
+    """
+
+    blocks: tuple[ReplyBlock, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = Usage(model_calls=1)
     first_token_ms: float | None = None
     model: str = ""
+    request_id: str = ""
+
+    @property
+    def text(self) -> str:
+        return text_in(self.blocks)
+
+    @property
+    def thinking(self) -> str:
+        return thinking_in(self.blocks)
+
+    @property
+    def refusal(self) -> str:
+        return refusal_in(self.blocks)
+
+    @property
+    def tool_calls(self) -> tuple[WantedCall, ...]:
+        return tuple([block for block in self.blocks if isinstance(block, WantedCall)])
+
+
+def spoken_blocks(text: str, tool_calls: Iterable[WantedCall] = (), thinking: str = "") -> tuple[ReplyBlock, ...]:
+    """The blocks of a reply that thinks, speaks and then calls tools."""
+    thought = (ThinkingBlock(text=thinking),) if thinking else ()
+    said = (TextBlock(text=text),) if text else ()
+    return (*thought, *said, *tool_calls)
 
 
 class Listener(Protocol):

@@ -2,16 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 
 from drone.agent.journal import DeltaKind, Journal
 from drone.agent.mishap import mishap
-from drone.agent.model import Ask, Model, ModelError, Reply
+from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedCall
 from drone.agent.spending.budget import Reservation
+from mcc.contracts.blocks import AnyBlock, ToolCallBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted
-from mcc.contracts.record import ToolCall
 from mcc.contracts.usage import Usage
 
 log = logging.getLogger("drone.agent")
@@ -77,28 +78,31 @@ class ModelCall:
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
         """The entry of a whole reply; its calls get their ids here."""
-        record_id = self._origin.record_id or ""
         return ModelReplied(
             round=self._round,
             attempt=self.attempt,
             model=reply.model or self.model,
-            text=reply.text,
-            thinking=reply.thinking,
-            thoughts=reply.thoughts,
-            tool_calls=tuple(
-                ToolCall(
-                    call_id=call_id(record_id, self._round, index),
-                    provider_id=wanted.provider_id,
-                    name=wanted.name,
-                    arguments=wanted.arguments,
-                )
-                for index, wanted in enumerate(reply.tool_calls)
-            ),
+            blocks=tuple(self._identified(reply.blocks)),
             finish_reason=reply.finish_reason,
             usage=reply.usage,
             first_token_ms=reply.first_token_ms,
             seconds=seconds,
+            request_id=reply.request_id,
         )
+
+    def _identified(self, blocks: Iterable[ReplyBlock]) -> Iterator[AnyBlock]:
+        record_id, numbers = self._origin.record_id or "", count()
+        for block in blocks:
+            if isinstance(block, WantedCall):
+                yield ToolCallBlock(
+                    call_id=call_id(record_id, self._round, next(numbers)),
+                    provider_id=block.provider_id,
+                    name=block.name,
+                    arguments=block.arguments,
+                    extra=block.extra,
+                )
+            else:
+                yield block
 
 
 async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> ModelReplied:
@@ -125,6 +129,6 @@ def failed(error: ModelError, usage: Usage) -> AgentStep:
 
 def cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:
     """A note for people when the reply ended before the model was done."""
-    if reply.finish_reason not in ("length", "content_filter"):
+    if reply.finish_reason not in ("length", "content_filter", "refusal"):
         return ()
     return (AgentStep(name="cut_short", message=f"The model's last reply ended early: {reply.finish_reason}."),)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec
+from mcc.contracts.blocks import ToolCall
 from mcc.contracts.journal import Outcome, ToolFinished
-from mcc.contracts.record import ToolCall
 
 
 @dataclass(frozen=True, slots=True)

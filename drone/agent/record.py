@@ -17,6 +17,7 @@ from drone.agent.transcript import (
     Transcript,
     spoken,
 )
+from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import (
@@ -50,7 +51,6 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
 )
-from mcc.contracts.record import ToolCall
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
 
@@ -261,7 +261,7 @@ class RecordState:
         self.asked, self.put_off, self.rounds, self.tries = None, False, reply.round, 0
         self.text = reply.text or self.text
         self._use(reply.usage)
-        self.transcript.add(AssistantMessage(reply.text, reply.thinking, reply.thoughts, reply.tool_calls))
+        self.transcript.add(AssistantMessage(reply.blocks, reply.model))
         if reply.tool_calls:
             self.open = OpenReply(reply)
             return

@@ -68,8 +68,8 @@ def length(message: Message) -> int:
     match message:
         case ToolResults(results):
             return sum(len(result.content) for result in results)
-        case AssistantMessage(text, thinking):
-            return len(text) + len(thinking)
+        case AssistantMessage():
+            return len(message.text) + len(message.thinking)
         case _:
             return len(message.text)
 
@@ -96,7 +96,7 @@ def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
     """Each turn's prompt and answer; one without an answer says how it ended: each prompt is answered."""
     for turn in turns:
         yield UserMessage(turn.prompt)
-        yield AssistantMessage(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
+        yield AssistantMessage.of(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
 
 
 def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:

@@ -1,14 +1,18 @@
 """A reply while it arrives: its pieces in order, told to the listener, and the whole at the end."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
 
-from drone.agent.model import Listener, ModelError, Reply, WantedCall
+from drone.agent.journal import DeltaKind
+from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent
 from drone.models.tool_specs import own_names
-from mcc.contracts.journal import Thought
+from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
 from mcc.contracts.usage import Usage
+
+PassageKind: TypeAlias = Literal["text", "thinking", "refusal"]
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Text, thinking and arguments of one reply together; no model writes so much, a broken server might."""
@@ -17,13 +21,14 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 class Growing:
     """A tool call whose pieces are still coming. `whole` is its arguments where the provider sent an object."""
 
-    __slots__ = ("name", "pieces", "provider_id", "whole")
+    __slots__ = ("extra", "name", "pieces", "provider_id", "whole")
 
     def __init__(self, provider_id: str = "", name: str = "") -> None:
         self.provider_id = provider_id
         self.name = name
         self.pieces: list[str] = []
         self.whole: Mapping[str, object] | None = None
+        self.extra: Mapping[str, object] | None = None
 
     def is_whole(self) -> bool:
         """Whether its arguments are a JSON object already."""
@@ -37,34 +42,67 @@ class Growing:
         return arguments(joined(self.pieces))
 
 
+class Passage:
+    """A block of text, thinking or refusal whose pieces are still coming."""
+
+    __slots__ = ("extra", "kind", "pieces", "signature")
+
+    def __init__(self, kind: PassageKind, signature: str = "") -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+        self.signature = signature
+        self.extra: Mapping[str, object] | None = None
+
+    def block(self) -> TextBlock | ThinkingBlock | RefusalBlock | None:
+        """None where nothing came that is worth keeping."""
+        text = joined(self.pieces)
+        match self.kind:
+            case "thinking":
+                if not text and not self.signature and not self.extra:
+                    return None
+                return ThinkingBlock(text=text, signature=self.signature or None, extra=self.extra)
+            case "refusal":
+                return RefusalBlock(text=text) if text else None
+            case _:
+                return TextBlock(text=text, extra=self.extra) if text or self.extra else None
+
+
 class Collected:
-    """What came so far. `complete` once the provider said that the reply is whole; `finish_reason` is one of ours."""
+    """What came so far, in its order. `complete` once the provider said that the reply is whole; `finish_reason` is one
+    of ours."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.text: list[str] = []
-        self.thinking: list[str] = []
-        self.thoughts: list[Thought] = []
+        self.parts: list[Passage | Growing | RedactedBlock | OpaqueBlock] = []
         self.calls: list[Growing] = []
         self.spent = Spent()
         self.finish_reason = ""
+        self.request_id = ""
         self.complete = False
         self.closed = False
         self.characters = 0
-        self._texts_told = 0
-        self._thinking_told = 0
+        self._untold: dict[DeltaKind, list[str]] = {}
 
     @property
     def begun(self) -> bool:
-        return bool(self.text or self.thinking or self.calls)
+        return bool(self.characters or self.calls)
 
-    def say(self, text: str) -> None:
-        self.text.append(text)
-        self.grow(text)
+    def open(self, kind: PassageKind, signature: str = "") -> Passage:
+        """A new passage after everything that came so far."""
+        passage = Passage(kind, signature)
+        self.parts.append(passage)
+        return passage
 
-    def think(self, text: str) -> None:
-        self.thinking.append(text)
+    def add(self, passage: Passage, text: str) -> None:
+        passage.pieces.append(text)
         self.grow(text)
+        self._untold.setdefault("thinking.delta" if passage.kind == "thinking" else "model.delta", []).append(text)
+
+    def call(self, call: Growing) -> Growing:
+        """A new call after everything that came so far."""
+        self.parts.append(call)
+        self.calls.append(call)
+        return call
 
     def grow(self, text: str) -> None:
         """Count `text`. Raises `ModelError` past the bound."""
@@ -75,40 +113,47 @@ class Collected:
 
     def tell(self, listener: Listener) -> None:
         """Pass on what came since the last time, in one piece of each kind."""
-        if len(self.thinking) > self._thinking_told:
-            listener.delta("thinking.delta", "".join(self.thinking[self._thinking_told :]))
-            self._thinking_told = len(self.thinking)
-        if len(self.text) > self._texts_told:
-            listener.delta("model.delta", "".join(self.text[self._texts_told :]))
-            self._texts_told = len(self.text)
+        if self._untold:
+            untold, self._untold = self._untold, {}
+            for kind in sorted(untold, reverse=True):
+                listener.delta(kind, "".join(untold[kind]))
 
     def reply(
         self, tools: Iterable[str], price: Price | None, request_bytes: int, first_token_ms: float | None
     ) -> Reply:
         """The whole reply. `tools`: names as the agent knows them."""
-        calls = self._wanted(tools) if self.calls else ()
-        finish = self.finish_reason or "stop"
+        blocks = tuple(self._blocks(own_names(tools) if self.calls else {}))
         return Reply(
-            text=joined(self.text),
-            tool_calls=calls,
-            thinking=joined(self.thinking),
-            thoughts=tuple(self.thoughts),
-            finish_reason="tool_calls" if calls and finish == "stop" else finish,
+            blocks=blocks,
+            finish_reason=self._finish(blocks),
             usage=self.spent.usage(price, request_bytes, self.characters),
             first_token_ms=first_token_ms,
             model=self.name,
+            request_id=self.request_id,
         )
+
+    def _finish(self, blocks: Iterable[ReplyBlock]) -> str:
+        """Why it ended. Not every provider says of a refusal that it is one, and of calls that they are why."""
+        said = self.finish_reason or "stop"
+        if said in ("stop", "content_filter") and refusal_in(blocks):
+            return "refusal"
+        return "tool_calls" if self.calls and said == "stop" else said
+
+    def _blocks(self, ours: Mapping[str, str]) -> Iterator[ReplyBlock]:
+        for part in self.parts:
+            match part:
+                case Passage():
+                    if (block := part.block()) is not None:
+                        yield block
+                case Growing():
+                    yield WantedCall(ours.get(part.name, part.name), part.arguments(), part.provider_id, part.extra)
+                case _:
+                    yield part
 
     def billed(self, price: Price | None, request_bytes: int) -> Usage | None:
         """The usage of a reply that will never be whole, as far as the provider said any; None when it did not."""
         said = self.spent.input is not None or self.spent.output is not None
         return self.spent.usage(price, request_bytes, self.characters) if said else None
-
-    def _wanted(self, tools: Iterable[str]) -> tuple[WantedCall, ...]:
-        ours = own_names(tools)
-        return tuple(
-            WantedCall(ours.get(call.name, call.name), call.arguments(), call.provider_id) for call in self.calls
-        )
 
 
 def as_text(value: object) -> str:

@@ -12,8 +12,10 @@ from drone.agent.model import (
     Model,
     ModelError,
     Reply,
+    ReplyBlock,
     WantedCall,
 )
+from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.redaction import Redactor, Stream
 
 
@@ -47,20 +49,26 @@ class RedactedModel:
         return self._redacted(reply)
 
     def _redacted(self, reply: Reply) -> Reply:
-        """Thinking that its provider signed is left out when it has a secret: changed, it would be refused."""
-        clean = self._redactor.text
-        return replace(
-            reply,
-            text=clean(reply.text),
-            thinking=clean(reply.thinking),
-            thoughts=tuple(thought for thought in reply.thoughts if self._redactor.model(thought) is thought),
-            tool_calls=tuple(map(self._call, reply.tool_calls)),
-        )
+        return replace(reply, blocks=tuple(filter(None, map(self._block, reply.blocks))))
+
+    def _block(self, block: ReplyBlock) -> ReplyBlock | None:
+        """What its provider signed or sealed is not sent back when it has a secret: changed, it would be refused."""
+        match block:
+            case WantedCall():
+                return self._call(block)
+            case RedactedBlock() | OpaqueBlock():
+                return block if self._redactor.model(block) is block else None
+            case ThinkingBlock():
+                clean = self._redactor.model(block)
+                return block if clean is block else ThinkingBlock(text=clean.text)
+            case _:
+                return self._redactor.model(block)
 
     def _call(self, wanted: WantedCall) -> WantedCall:
         clean = self._redactor.value
         arguments: Mapping[str, object] | str = clean(wanted.arguments)
-        return WantedCall(clean(wanted.name), arguments, clean(wanted.provider_id))
+        extra = wanted.extra if clean(wanted.extra) == wanted.extra else None
+        return WantedCall(clean(wanted.name), arguments, clean(wanted.provider_id), extra)
 
 
 class _Redacting:

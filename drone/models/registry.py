@@ -145,8 +145,8 @@ class Models:
     def _asked_over(
         self, form: str, name: str, config: ModelConfig, base_url: str, key: str, key_name: str, price: Price | None
     ) -> Model:
-        from drone.models.anthropic import anthropic_model
-        from drone.models.openai import openai_model
+        from drone.models.dialects.anthropic import anthropic_model
+        from drone.models.dialects.chat import openai_model
         from drone.models.remote import Endpoint
 
         endpoint = Endpoint(

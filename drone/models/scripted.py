@@ -16,10 +16,11 @@ from drone.agent.model import (
     Listener,
     ModelError,
     Reply,
+    ReplyBlock,
     WantedCall,
+    spoken_blocks,
 )
 from drone.models.prices import FREE, Spent
-from mcc.contracts.journal import Thought
 from mcc.contracts.shape import Closed, JsonObject, Text, to_json
 from mcc.contracts.usage import Usage
 from mcc.rules.patterns import Pattern, PatternError
@@ -31,13 +32,15 @@ _PIECE = Pattern(r"\S+\s*|\s+")
 class Line:
     """One reply. `pieces` None: the text is streamed word by word. With `error` it is raised after the pieces.
 
+    `blocks`, where there are any, are the reply, and text, calls and thinking only what is streamed of it.
+
     `gate`: nothing is said before the event is set. `usage` None: counted from the sizes of ask and reply.
     """
 
     text: str = ""
     calls: tuple[WantedCall, ...] = ()
     thinking: str = ""
-    thoughts: tuple[Thought, ...] = ()
+    blocks: tuple[ReplyBlock, ...] = ()
     finish_reason: str = ""
     pieces: tuple[str, ...] | None = None
     error: ModelError | None = None
@@ -106,10 +109,7 @@ class ScriptedModel:
         if line.error is not None:
             raise line.error
         return Reply(
-            text=line.text,
-            tool_calls=line.calls,
-            thinking=line.thinking,
-            thoughts=line.thoughts or ((Thought(text=line.thinking),) if line.thinking else ()),
+            blocks=line.blocks or spoken_blocks(line.text, line.calls, line.thinking),
             finish_reason=line.finish_reason or ("tool_calls" if line.calls else "stop"),
             usage=line.usage or _usage(ask, line),
             first_token_ms=0.0,

@@ -3,26 +3,29 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import (
     ConfigDict,
     Field,
     RootModel,
+    computed_field,
 )
 
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.blocks import Block, ToolCall, calls_in, text_in, thinking_in
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder
-from mcc.contracts.record import AgentEnd, ModelChoice, ToolCall
+from mcc.contracts.record import AgentEnd, ModelChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 3
+JOURNAL_VERSION = 4
 """Version of the shapes below: that of new orders, and of every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1, 2, 3})
+READABLE_VERSIONS = frozenset({1, 2, 3, 4})
 """A drone claims only orders whose journal it can read, and nobody else closes what their agents have open.
 
 Entries of the order's own (`order.…`, `control.applied` without a record) are understood by every version: a service of
@@ -44,14 +47,6 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Thought(Closed):
-    """A thinking block as the provider sent it, so that it can be sent back: its text, or its sealed data."""
-
-    text: Text = ""
-    signature: str | None = None
-    sealed: str | None = None
-
-
 class Fact(Closed):
     """What an entry tells; each subclass names its kind."""
 
@@ -61,6 +56,11 @@ class Fact(Closed):
     def spends(self) -> Usage | None:
         """What the entry adds to the usage of its record and of its order; None: nothing."""
         return None
+
+    @property
+    def kept(self) -> object:
+        """What of it the journal keeps: all but what follows from the rest."""
+        return self
 
 
 class Note(Fact):
@@ -234,18 +234,41 @@ class ModelStarted(Fact):
 
 
 class ModelReplied(Fact):
+    """A whole reply, block by block. `text`, `thinking` and `tool_calls` follow from its blocks, for readers.
+
+    `request_id` is what the provider calls the request; empty where it says nothing.
+    """
+
     kind: ClassVar[str] = "model.replied"
     round: int
     attempt: int = Field(alias="try", serialization_alias="try")
     model: str
-    text: Text
-    thinking: Text = ""
-    thoughts: tuple[Thought, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    blocks: tuple[Block, ...] = ()
     finish_reason: str
     usage: Usage
     first_token_ms: float | None = None
     seconds: float = 0.0
+    request_id: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def text(self) -> str:
+        return text_in(self.blocks)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def thinking(self) -> str:
+        return thinking_in(self.blocks)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return calls_in(self.blocks)
+
+    @property
+    def kept(self) -> object:
+        names = {field.serialization_alias or name: name for name, field in type(self).model_fields.items()}
+        return {alias: getattr(self, name) for alias, name in names.items()}
 
     @property
     def spends(self) -> Usage:

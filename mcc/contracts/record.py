@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.blocks import Block, ToolCall
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
@@ -37,24 +38,15 @@ class ModelChoice(Closed):
     effective: str
 
 
-class ToolCall(Closed):
-    """A tool call of a reply. `call_id` is ours and unique in the order; `provider_id` is data and may repeat.
-
-    `arguments` is the object sent, or the raw text when it was not a JSON object.
-    """
-
-    call_id: str
-    provider_id: Text = ""
-    name: Text
-    arguments: JsonObject | Text
-
-
 class ModelStep(Closed):
+    """A reply. `blocks` are all of it in their order; `text`, `thinking` and `tool_calls` say the same by kind."""
+
     seq: int
     kind: Literal["model"] = "model"
     text: Text
     thinking: Text
     tool_calls: tuple[ToolCall, ...]
+    blocks: tuple[Block, ...] = ()
     finish_reason: str
     usage: Usage
     first_token_ms: float | None

@@ -54,6 +54,7 @@ def _model_step(seq: int, fact: ModelReplied) -> ModelStep:
         text=fact.text,
         thinking=fact.thinking,
         tool_calls=fact.tool_calls,
+        blocks=fact.blocks,
         finish_reason=fact.finish_reason,
         usage=fact.usage,
         first_token_ms=fact.first_token_ms,

@@ -2,9 +2,10 @@
 
 A field that a version only added has a default in its contract, which says what its absence means: version 3 added
 `untrusted` (False: what was told stands there without a fence) and `definition_origin` (None: it was not noted).
+Version 4 keeps replies as blocks in their order.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
@@ -21,4 +22,38 @@ def _agent_started(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**data, "limits": {}} if turns else data
 
 
-_UPCASTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"agent.started": _agent_started}
+def _model_replied(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Up to version 3 thinking, text and tool calls stood side by side, and were sent back in this order.
+
+    What follows from the blocks may stand beside them where the entry was read from a service.
+    """
+    rest = {key: value for key, value in data.items() if key not in _BY_KIND}
+    return rest if "blocks" in data else {**rest, "blocks": list(_blocks(data))}
+
+
+_BY_KIND = ("text", "thinking", "thoughts", "tool_calls")
+
+
+def _blocks(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    thoughts = list(_mappings(data.get("thoughts")))
+    for thought in thoughts:
+        if thought.get("sealed") is not None:
+            yield {"type": "redacted", "data": thought["sealed"]}
+        else:
+            yield {"type": "thinking", "text": thought.get("text", ""), "signature": thought.get("signature")}
+    if data.get("thinking") and not thoughts:
+        yield {"type": "thinking", "text": data["thinking"]}
+    if data.get("text"):
+        yield {"type": "text", "text": data["text"]}
+    for call in _mappings(data.get("tool_calls")):
+        yield {**call, "type": "tool_call"}
+
+
+def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
+    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list | tuple) else iter(())
+
+
+_UPCASTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "agent.started": _agent_started,
+    "model.replied": _model_replied,
+}

@@ -10,13 +10,15 @@ Tokens = Annotated[int, Field(ge=0)]
 
 
 class Usage(Closed):
-    """What was spent. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
+    """What was spent. `input_tokens` includes those read from a cache and those written to one, `output_tokens` the
+    reasoning ones.
 
     `cost_usd` is US dollars, None as soon as one price in the sum is unknown.
     """
 
     input_tokens: Tokens = 0
     cached_input_tokens: Tokens = 0
+    cache_write_tokens: Tokens = 0
     output_tokens: Tokens = 0
     reasoning_tokens: Tokens = 0
     model_calls: Tokens = 0
@@ -29,6 +31,7 @@ class Usage(Closed):
             Usage,
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             model_calls=self.model_calls + other.model_calls,

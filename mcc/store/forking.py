@@ -41,6 +41,10 @@ CHILDREN = 1_000
 _ID = Pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
+_SEALED = ("thinking", "redacted", "opaque")
+"""Blocks that a provider takes back only as it sent them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The entries 1 to `after` may be taken over; `asked` is the number that was wished for.
@@ -224,15 +228,22 @@ class _Ids:
         """The fact with the ids of the fork in the place of those of its source, in the texts that models read too."""
         # A tool result tells a model the id under which a child can be asked again, and a fork, also a fork of a fork,
         # answers to ids of its own alone (docs/decisions/06). Only ids of the source's records and calls are exchanged.
-        # What a provider signed ("thoughts") stays as it was: its signature would not fit any more.
-        document: Mapping[str, Any] = parsed(to_json(fact))
-        changed = {name: value if name == "thoughts" else self._exchanged(value) for name, value in document.items()}
+        # What a provider signed or sealed stays as it was: its signature would not fit any more.
+        document: Mapping[str, Any] = parsed(to_json(fact.kept))
+        changed = {name: self._exchanged(value) for name, value in document.items() if name != "blocks"}
+        if "blocks" in document:
+            changed["blocks"] = list(map(self._block, document["blocks"]))
         if isinstance(fact, AgentStarted):
             changed["forked_from"] = entry.record_id
         if isinstance(fact, TranscriptCompacted):
             taken = (new for old, new in self._numbers.items() if old <= fact.through_seq)
             changed["through_seq"] = max(taken, default=1)
         return fact_of(fact.kind, changed)
+
+    def _block(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
+        if block["type"] in _SEALED:
+            return block
+        return {name: value if name == "extra" else self._exchanged(value) for name, value in block.items()}
 
     def _exchanged(self, value: Any) -> Any:
         match value:

@@ -154,7 +154,7 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
     """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`."""
     fact = entry.data
     try:
-        data, large = cut(to_json(fact), blobs)
+        data, large = cut(to_json(fact.kept), blobs)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
     return (

@@ -163,6 +163,7 @@ class OrderStateRow(Row, table=True):
     workspace_key: str | None = None
     input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    cache_write_tokens: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
     output_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     reasoning_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     model_calls: int = 0

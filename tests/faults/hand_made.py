@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
@@ -29,7 +30,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import NewOrder
-from mcc.contracts.record import ModelChoice, RecordStatus, ToolCall
+from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.store.store import Store, open_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -183,11 +184,10 @@ def _tool_call(record: str, index: int, place: int, wanted: Wanted) -> ToolCall:
 
 def _replied(step: Step, index: int, calls: tuple[ToolCall, ...]) -> ModelReplied:
     return ModelReplied(
+        blocks=blocks_of(text=step.text, tool_calls=calls),
         round=index + 1,
         attempt=1,
         model="fake",
-        text=step.text,
-        tool_calls=calls,
         finish_reason="tool_calls" if calls else "stop",
         usage=Usage(input_tokens=10, output_tokens=5, model_calls=1),
     )

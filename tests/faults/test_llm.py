@@ -13,8 +13,8 @@ import pytest
 from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
 from drone.agent.model import Ask, ModelError, Reply
-from drone.models.anthropic import anthropic_model
-from drone.models.openai import openai_model
+from drone.models.dialects.anthropic import anthropic_model
+from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.shape import to_json

@@ -34,10 +34,11 @@ from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rul
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext
 from drone.worker.app import TaskBroke, run_order
+from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelReplied, Thought
+from mcc.contracts.journal import ModelReplied
 from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
@@ -165,10 +166,14 @@ def reading(ask: Ask) -> Said:
             text=text,
             pieces=tuple(text),
             thinking=f"It is {FLOWER}.",
-            thoughts=(Thought(text=f"It is {FLOWER}.", signature="s1"), Thought(text="Well.", signature="s2")),
-            calls=(
-                WantedCall("read_file", {"path": "leak.txt"}),
-                WantedCall("search_text", {"pattern": REDIS}),
+            blocks=(
+                ThinkingBlock(text=f"It is {FLOWER}.", signature="s1"),
+                ThinkingBlock(text="Well.", signature="s2"),
+                RedactedBlock(data=f"sealed {KEY}"),
+                OpaqueBlock(data={"id": f"of {TOKEN}"}),
+                TextBlock(text=text),
+                WantedCall("read_file", {"path": "leak.txt"}, extra={"signature": TOKEN}),
+                WantedCall("search_text", {"pattern": REDIS}, extra={"signature": "s3"}),
                 WantedCall(f"no_{TOKEN}", {TOKEN: [KEY]}),
                 WantedCall("read_file", f"not JSON: {TOKEN}"),
             ),
@@ -360,8 +365,11 @@ async def test_thinking_that_was_signed_is_left_out_when_it_has_a_secret(tmp_pat
     journal = MemoryJournal(order.id)
     await crew(settings_in(tmp_path), ScriptedModel(reading)).run(order, journal=journal)
     reply = next(entry.data for entry in journal.entries if isinstance(entry.data, ModelReplied))
-    assert reply.thinking == f"It is {MARK}."
-    assert [thought.text for thought in reply.thoughts] == ["Well."]
+    assert reply.thinking == f"It is {MARK}.Well."
+    first, second, text, *calls = reply.blocks
+    assert (first, second) == (ThinkingBlock(text=f"It is {MARK}."), ThinkingBlock(text="Well.", signature="s2"))
+    assert isinstance(text, TextBlock)
+    assert [call.extra for call in calls if isinstance(call, ToolCallBlock)] == [None, {"signature": "s3"}, None, None]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 21])

@@ -12,8 +12,9 @@ from drone.agent.report import GateFailed, Report
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
 from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE
+from mcc.contracts.blocks import ToolCall
 from mcc.contracts.journal import GateChecked, Outcome
-from mcc.contracts.record import RecordStatus, ToolCall
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.rules.report import few
 

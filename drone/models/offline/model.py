@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drone.agent.model import Ask, Listener, Reply, WantedCall
+from drone.agent.model import Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.models.offline import delegate, direct, hand_in
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
@@ -58,9 +58,7 @@ class OfflineModel:
         await say("thinking.delta", said.thinking, listener, self._pace_seconds)
         await say("model.delta", text, listener, self._pace_seconds)
         return Reply(
-            text=text,
-            tool_calls=calls,
-            thinking=said.thinking,
+            blocks=spoken_blocks(text, calls, said.thinking),
             finish_reason="length" if is_cut else "tool_calls" if calls else "stop",
             usage=_usage(ask, said.thinking, text, calls),
             first_token_ms=first_token_ms,

@@ -7,6 +7,7 @@ from threading import Barrier
 from typing import TypeVar
 from uuid import uuid4
 
+from mcc.contracts.blocks import blocks_of
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fold import Fold
@@ -156,10 +157,10 @@ def ended(answer: str | None = "the answer") -> AgentFinished:
 
 def replied(text: str = "hello", *, tokens: int = 10, round_number: int = 1) -> ModelReplied:
     return ModelReplied(
+        blocks=blocks_of(text=text),
         round=round_number,
         attempt=1,
         model="openai/fast",
-        text=text,
         finish_reason="stop",
         usage=Usage(input_tokens=tokens, output_tokens=1, model_calls=1, cost_usd=0.5),
     )

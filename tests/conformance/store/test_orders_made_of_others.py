@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
@@ -19,7 +20,6 @@ from mcc.contracts.journal import (
     ToolStarted,
 )
 from mcc.contracts.order import NewFork, WorkOrder
-from mcc.contracts.record import ToolCall
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
@@ -49,7 +49,7 @@ def asking(root: str, *names: str, round_number: int = 1) -> ModelReplied:
         ToolCall(call_id=call_id(root, round_number, index), name=name, arguments={"path": "a"})
         for index, name in enumerate(names)
     ]
-    return replied(round_number=round_number).model_copy(update={"tool_calls": tuple(calls)})
+    return replied(round_number=round_number).model_copy(update={"blocks": blocks_of(tool_calls=calls)})
 
 
 def begun(round_number: int = 1) -> ModelStarted:

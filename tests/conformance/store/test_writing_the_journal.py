@@ -96,7 +96,8 @@ def test_rows_stay_short_and_equal_texts_are_kept_once(scene: Scene) -> None:
     rows = database.read(lambda one: one.exec_driver_sql("SELECT data_json, large_json FROM journal").all())
     assert max(len(row.data_json) for row in rows) <= 64 * 1024
     assert sum(row.large_json is not None for row in rows) == 3
-    previews = [json.loads(row.data_json)["text"] for row in rows if row.large_json and "text" in row.data_json]
+    replies = [json.loads(row.data_json) for row in rows if row.large_json and "blocks" in row.data_json]
+    previews = [block["text"] for reply in replies for block in reply["blocks"]]
     assert previews == ["x" * 1000] * 2
     [count] = database.read(lambda one: one.exec_driver_sql("SELECT count(*) FROM blobs").scalars().all())
     assert count == 2

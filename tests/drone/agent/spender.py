@@ -34,7 +34,7 @@ class Spender:
         said: tuple[BudgetWarned, ...] = ()
         if usage is not None:
             number = self.state.rounds + 1
-            reply = ModelReplied(round=number, attempt=1, model=model, text="", finish_reason="stop", usage=usage)
+            reply = ModelReplied(round=number, attempt=1, model=model, finish_reason="stop", usage=usage)
             said = self.allowance.unpriced(usage, model)
             self._budget.tree.apply(self.origin, reply, *said)
         self.allowance.settle(reservation)

@@ -6,8 +6,8 @@ import pytest
 
 from drone.agent.progress import ALL_FAILED, REFUSED, SAID_ENOUGH, SAME_FAILURE, SAME_OUTPUT, Progress
 from drone.agent.report import NoProgress
+from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.journal import AgentStep, ModelReplied, Outcome, ToolFinished
-from mcc.contracts.record import ToolCall
 from mcc.contracts.usage import Usage
 
 Call = tuple[ToolCall, ToolFinished]
@@ -33,12 +33,10 @@ def replied(
 ) -> ModelReplied:
     wanted = [call for call, _ in calls] or [ToolCall(call_id="c", name="look", arguments=sent)]
     return ModelReplied(
+        blocks=blocks_of(text=text, thinking=thinking, tool_calls=tuple(wanted)),
         round=1,
         attempt=1,
         model="m",
-        text=text,
-        thinking=thinking,
-        tool_calls=tuple(wanted),
         finish_reason=finish,
         usage=Usage(),
     )

@@ -47,7 +47,11 @@ async def test_a_continued_child_knows_what_was_said_and_has_a_new_record_that_n
     assert second.call_id == tree.results()[1].call_id
     assert unfenced(tree.results()[1].content) == f"answer 1\n\nrecord_id: {second.id}"
     asked = [ask for ask in tree.model.asks if ask.system.startswith("You are explore.")][1]
-    assert asked.messages == (UserMessage("north"), AssistantMessage("answer 0"), UserMessage("And now?"))
+    assert asked.messages == (
+        UserMessage("north"),
+        AssistantMessage.of("answer 0", model="scripted/model"),
+        UserMessage("And now?"),
+    )
     beginning = [entry.data for entry in tree.journal.entries if entry.record_id == second.id][:2]
     assert isinstance(beginning[0], AgentStarted) and beginning[1] == AgentReused(message="And now?", turn=2)
 

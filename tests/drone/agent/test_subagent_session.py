@@ -177,9 +177,9 @@ async def test_a_session_goes_on_with_its_conversation_until_it_is_reset() -> No
     assert session.turns == 2
     assert session.transcript == (
         UserMessage("I am Ann."),
-        AssistantMessage("Hello Ann."),
+        AssistantMessage.of("Hello Ann.", model="scripted/model"),
         UserMessage("Who am I?"),
-        AssistantMessage("You are Ann."),
+        AssistantMessage.of("You are Ann.", model="scripted/model"),
     )
     session.reset()
     assert (session.turns, session.transcript) == (0, ())
@@ -215,7 +215,11 @@ async def test_a_send_that_fails_is_a_report_and_the_next_one_goes_on() -> None:
     session = drone.SubAgentSession(drone.SubAgent(agent([ModelError("It is down."), "Here."])))
     assert (await session.send("a")).error == "It is down."
     assert (await session.send("b")).text == "Here."
-    assert session.transcript == (UserMessage("a"), UserMessage("b"), AssistantMessage("Here."))
+    assert session.transcript == (
+        UserMessage("a"),
+        UserMessage("b"),
+        AssistantMessage.of("Here.", model="scripted/model"),
+    )
 
 
 async def test_a_send_that_is_called_off_leaves_the_session_as_it_was_and_the_journal_closed() -> None:

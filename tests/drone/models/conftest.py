@@ -10,8 +10,8 @@ import pytest
 
 from drone.agent.messages import Message, ToolSpec, UserMessage
 from drone.agent.model import Ask, Model, ModelError, Reply
-from drone.models.anthropic import anthropic_model
-from drone.models.openai import openai_model
+from drone.models.dialects.anthropic import anthropic_model
+from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 

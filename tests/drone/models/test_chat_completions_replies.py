@@ -66,7 +66,7 @@ async def test_data_over_several_lines_is_one_event(bench: Any) -> None:
 async def test_thinking_is_kept_apart_from_the_text(bench: Any, field: str) -> None:
     data = bench.sse(bench.chunk(**{field: "Hm, "}), bench.chunk(**{field: "yes."}), bench.chunk("stop", content="42"))
     reply = await bench.chat(data)
-    assert (reply.thinking, reply.text, reply.thoughts[0].text) == ("Hm, yes.", "42", "Hm, yes.")
+    assert (reply.thinking, reply.text, reply.blocks[0].text) == ("Hm, yes.", "42", "Hm, yes.")
     assert bench.ear.heard("thinking.delta") == "Hm, yes."
 
 
@@ -76,9 +76,10 @@ async def test_content_as_a_list_of_parts_is_text_and_thinking(bench: Any) -> No
     assert (reply.text, reply.thinking) == ("ab", "Hm")
 
 
-async def test_a_refusal_is_text(bench: Any) -> None:
-    reply = await bench.chat(bench.sse(bench.chunk("content_filter", refusal="I will not.")))
-    assert (reply.text, reply.finish_reason) == ("I will not.", "content_filter")
+@pytest.mark.parametrize("finish", ["stop", "content_filter"])
+async def test_a_refusal_is_told_from_an_answer(bench: Any, finish: str) -> None:
+    reply = await bench.chat(bench.sse(bench.chunk(finish, refusal="I will not.")))
+    assert (reply.text, reply.refusal, reply.finish_reason) == ("", "I will not.", "refusal")
 
 
 @pytest.mark.parametrize(

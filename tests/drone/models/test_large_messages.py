@@ -6,9 +6,9 @@ import pytest
 
 from drone.agent.messages import ToolResult, ToolResults
 from drone.agent.model import Ask
-from drone.models.anthropic import Messages
 from drone.models.body import LARGE_BYTES, LongBody, body_of
-from drone.models.openai import ChatCompletions
+from drone.models.dialects.anthropic import Messages
+from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Format
 
 ENDPOINT = Endpoint(name="test/m", model="m", base_url="http://127.0.0.1:1")

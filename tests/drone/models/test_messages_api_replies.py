@@ -9,7 +9,7 @@ import pytest
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import WantedCall
 from drone.models.prices import Price
-from mcc.contracts.journal import Thought
+from mcc.contracts.blocks import RedactedBlock, ThinkingBlock, ToolCallBlock
 
 STOP = {"type": "message_stop"}
 
@@ -47,7 +47,7 @@ async def test_thinking_keeps_its_signature_and_sealed_thinking_its_data(bench: 
         delta(2, type="text_delta", text="42"),
     )
     reply = await bench.message(bench.named_sse(*events, finish(), STOP))
-    assert reply.thoughts == (Thought(text="Hm, yes.", signature="Zm9v"), Thought(sealed="c2VhbA=="))
+    assert reply.blocks[:2] == (ThinkingBlock(text="Hm, yes.", signature="Zm9v"), RedactedBlock(data="c2VhbA=="))
     assert (reply.thinking, bench.ear.heard("thinking.delta")) == ("Hm, yes.", "Hm, yes.")
 
 
@@ -62,9 +62,37 @@ async def test_thinking_goes_back_to_the_provider_as_it_came(bench: Any) -> None
     provider = bench.Provider(httpx.Response(200, headers=headers, content=json.dumps(body)))
     model = bench.anthropic(provider)
     reply = await model.ask(bench.asking(), bench.ear)
-    again = AssistantMessage(reply.text, reply.thinking, reply.thoughts)
+    again = AssistantMessage(reply.blocks, model.name)
     await model.ask(bench.asking(UserMessage("Hello"), again, UserMessage("More")), bench.ear)
     assert provider.body["messages"][1] == {"role": "assistant", "content": blocks}
+
+
+async def test_blocks_go_back_in_the_order_in_which_they_came(bench: Any) -> None:
+    """Thinking between two calls is refused where it is moved before them."""
+    blocks = [
+        {"type": "thinking", "thinking": "First.", "signature": "czE="},
+        {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
+        {"type": "thinking", "thinking": "Then.", "signature": "czI="},
+        {"type": "text", "text": "Both are needed."},
+        {"type": "tool_use", "id": "toolu_2", "name": "read", "input": {"path": "b"}},
+    ]
+    body = {"content": blocks, "stop_reason": "tool_use", "usage": {}}
+    headers = {"content-type": "application/json"}
+    provider = bench.Provider(httpx.Response(200, headers=headers, content=json.dumps(body)))
+    model = bench.anthropic(provider)
+    reply = await model.ask(bench.asking(), bench.ear)
+    identified = tuple(
+        ToolCallBlock(call_id=block.provider_id, name=block.name, arguments=block.arguments)
+        if isinstance(block, WantedCall)
+        else block
+        for block in reply.blocks
+    )
+    own = AssistantMessage(identified, model.name)
+    await model.ask(bench.asking(UserMessage("Hello"), own, UserMessage("More")), bench.ear)
+    assert provider.body["messages"][1]["content"] == blocks
+    other = AssistantMessage(identified, "anthropic/another")
+    await model.ask(bench.asking(UserMessage("Hello"), other, UserMessage("More")), bench.ear)
+    assert [block["type"] for block in provider.body["messages"][1]["content"]] == ["tool_use", "text", "tool_use"]
 
 
 async def test_calls_side_by_side_get_their_own_arguments(bench: Any) -> None:
@@ -108,7 +136,7 @@ async def test_truncated_input_stays_text(bench: Any) -> None:
         ("stop_sequence", "stop"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
-        ("refusal", "content_filter"),
+        ("refusal", "refusal"),
         ("pause_turn", "other"),
     ],
 )

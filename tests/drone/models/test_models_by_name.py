@@ -17,7 +17,7 @@ from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, Tool
 from drone.models.registry import Models, UnknownModel
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import ToolCall
 
 NOBODY = "http://127.0.0.1:9"
 ROOT = Path(__file__).parents[3]
@@ -208,7 +208,7 @@ async def test_a_conversation_with_a_server_runs_to_its_end(
                 assert wanted[0].arguments == {"q": f"fact number {number}"}
                 call = ToolCall(call_id=f"call-{number}", name=wanted[0].name, arguments=wanted[0].arguments)
                 results = ToolResults((ToolResult(call.call_id, call.name, "A fact.", False),))
-                messages += [AssistantMessage(reply.text, tool_calls=(call,)), results]
+                messages += [AssistantMessage.of(reply.text, tool_calls=(call,)), results]
     finally:
         await models.aclose()
     assert texts == ["", "", "", "Done." + " token" * 6]

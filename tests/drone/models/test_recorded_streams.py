@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from drone.agent.model import ModelError, Reply
+from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
 
 STREAMS = sorted((Path(__file__).parent / "streams").glob("*/*.sse"))
 FORMS = {"chat": "openai", "messages": "anthropic"}
 COUNTED = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+
+
+THOUGHTS = (ThinkingBlock, RedactedBlock)
 
 
 def recorded(path: Path) -> bytes:
@@ -35,6 +39,7 @@ def told(reply: Reply) -> dict[str, Any]:
     known = {
         "text": reply.text,
         "thinking": reply.thinking,
+        "refusal": reply.refusal,
         "finish": reply.finish_reason,
         "calls": [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls],
         "ids": [call.provider_id for call in reply.tool_calls],
@@ -52,10 +57,11 @@ async def test_a_stream_is_the_reply_beside_it(bench: Any, path: Path) -> None:
     reply, wanted = await reply_to(bench, path, recorded(path)), expected(path)
     assert told(reply) == {key: value for key, value in wanted.items() if key not in ("usage", "thoughts")}
     if "thoughts" in wanted:
-        assert [[one.text, one.signature, one.sealed] for one in reply.thoughts] == wanted["thoughts"]
+        blocks = [block.model_dump(exclude_none=True) for block in reply.blocks if isinstance(block, THOUGHTS)]
+        assert blocks == wanted["thoughts"]
     counted = {name: getattr(reply.usage, name) for name in COUNTED if name in wanted.get("usage", {})}
     assert counted == wanted.get("usage", {})
-    assert (bench.ear.heard(), bench.ear.heard("thinking.delta")) == (reply.text, reply.thinking)
+    assert (bench.ear.heard(), bench.ear.heard("thinking.delta")) == (reply.text + reply.refusal, reply.thinking)
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)

@@ -7,16 +7,15 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from mcc.contracts.journal import Thought
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import ThinkingBlock, ToolCall, blocks_of
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-def called(*names: str, text: str = "", thoughts: tuple[Thought, ...] = ()) -> AssistantMessage:
+def called(*names: str, text: str = "", thoughts: tuple[ThinkingBlock, ...] = ()) -> AssistantMessage:
     calls = tuple(ToolCall(call_id=f"call-{name}", name=name, arguments={"path": "ü"}) for name in names)
-    return AssistantMessage(text, thoughts=thoughts, tool_calls=calls)
+    return AssistantMessage((*thoughts, *blocks_of(text, tool_calls=calls)))
 
 
 def told(*names: str, is_error: bool = False) -> ToolResults:
@@ -83,7 +82,7 @@ async def test_a_conversation_in_the_terms_of_messages(bench: Any) -> None:
 
 async def test_messages_that_say_nothing_do_not_break_the_rules_of_messages(bench: Any) -> None:
     body = await sent(
-        bench, UserMessage(" "), AssistantMessage("\n"), UserMessage("b"), AssistantMessage("c"), form="anthropic"
+        bench, UserMessage(" "), AssistantMessage.of("\n"), UserMessage("b"), AssistantMessage.of("c"), form="anthropic"
     )
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
     assert [block["text"] for block in body["messages"][0]["content"]] == ["(empty)", "b"]
@@ -108,7 +107,7 @@ async def test_every_message_and_tool_is_encoded_once(bench: Any, form: str) -> 
     await sent(bench, *messages, form=form, tools=[tool])
     encodings = [{**one.encoded} for one in (*messages, tool)]
     assert all(len(known) == 1 for known in encodings)
-    await sent(bench, *messages, AssistantMessage("So"), UserMessage("And?"), form=form, tools=[tool])
+    await sent(bench, *messages, AssistantMessage.of("So"), UserMessage("And?"), form=form, tools=[tool])
     for one, known in zip((*messages, tool), encodings, strict=True):
         assert [id(encoded) for encoded in one.encoded.values()] == [id(encoded) for encoded in known.values()]
 
@@ -119,7 +118,7 @@ async def test_any_text_reaches_the_provider_exactly(bench: Any, form: str, text
     call = ToolCall(call_id="c", name="read", arguments={text: text})
     results = ToolResults((ToolResult("c", "read", text, False),))
     body = await sent(
-        bench, UserMessage(text), AssistantMessage(text, tool_calls=(call,)), results, form=form, system=text
+        bench, UserMessage(text), AssistantMessage.of(text, tool_calls=(call,)), results, form=form, system=text
     )
     messages = body["messages"]
     if form == "openai":
@@ -133,7 +132,7 @@ async def test_any_text_reaches_the_provider_exactly(bench: Any, form: str, text
 @pytest.mark.parametrize("form", ["openai", "anthropic"])
 async def test_arguments_that_were_no_json_object_go_back_inside_one(bench: Any, form: str) -> None:
     call = ToolCall(call_id="c", name="read", arguments='{"x": ')
-    body = await sent(bench, UserMessage("Hi"), AssistantMessage("", tool_calls=(call,)), told("read"), form=form)
+    body = await sent(bench, UserMessage("Hi"), AssistantMessage.of("", tool_calls=(call,)), told("read"), form=form)
     if form == "openai":
         given = json.loads(body["messages"][2]["tool_calls"][0]["function"]["arguments"])
     else:
@@ -154,7 +153,7 @@ async def test_tool_names_are_legal_for_the_provider(bench: Any, form: str, name
 
 
 async def test_thinking_without_signature_goes_back_to_servers_that_want_it_and_never_to_openai(bench: Any) -> None:
-    thought = (Thought(text="Hm"),)
+    thought = (ThinkingBlock(text="Hm"),)
     conversation = (UserMessage("Hi"), called("read", thoughts=thought), told("read"))
     body = await sent(bench, *conversation)
     assert body["messages"][2]["reasoning_content"] == "Hm"
@@ -166,7 +165,7 @@ async def test_thinking_without_signature_goes_back_to_servers_that_want_it_and_
 
 async def test_signed_thinking_of_another_provider_is_not_sent_on(bench: Any) -> None:
     body = await sent(
-        bench, UserMessage("Hi"), called("read", thoughts=(Thought(text="Hm", signature="s"),)), told("read")
+        bench, UserMessage("Hi"), called("read", thoughts=(ThinkingBlock(text="Hm", signature="s"),)), told("read")
     )
     assert "reasoning_content" not in body["messages"][2]
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from drone.agent.model import ModelError
-from drone.models.openai import ChatCompletions
+from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Wire
 

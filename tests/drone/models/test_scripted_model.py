@@ -54,7 +54,7 @@ async def test_a_gate_that_stays_shut_ends_with_the_deadline(bench: Any) -> None
 
 async def test_replies_by_prompt_are_the_same_in_every_order(bench: Any) -> None:
     model = ScriptedModel(by_prompt(lambda prompt, replies: f"{prompt} {replies}"))
-    later = bench.asking(UserMessage("b"), AssistantMessage("x"), UserMessage("c"))
+    later = bench.asking(UserMessage("b"), AssistantMessage.of("x"), UserMessage("c"))
     assert (await model.ask(later, bench.ear)).text == "b 1"
     assert (await model.ask(bench.asking(UserMessage("a")), bench.ear)).text == "a 0"
 
@@ -94,7 +94,7 @@ async def test_a_script_on_file_replies_by_rule_and_by_how_often_it_has_replied(
     first = await on_file.ask(bench.asking(prompt), bench.ear)
     assert first.tool_calls == (WantedCall("subagent", {"prompt": "child 1"}),)
     results = ToolResults((ToolResult("c", "subagent", "Found it.", False),))
-    going_on = (prompt, AssistantMessage(first.text), results)
+    going_on = (prompt, AssistantMessage.of(first.text), results)
     for _ in range(2):
         assert (await on_file.ask(bench.asking(*going_on), bench.ear)).text == "All done."
     assert (await on_file.ask(bench.asking(UserMessage("child 7")), bench.ear)).text == "Found it."
@@ -103,10 +103,10 @@ async def test_a_script_on_file_replies_by_rule_and_by_how_often_it_has_replied(
 async def test_a_second_turn_begins_its_rule_anew_and_a_steer_goes_on_with_the_first(
     bench: Any, on_file: ScriptedModel
 ) -> None:
-    history = (UserMessage("master"), AssistantMessage("x"), AssistantMessage("All done."))
+    history = (UserMessage("master"), AssistantMessage.of("x"), AssistantMessage.of("All done."))
     again = await on_file.ask(bench.asking(*history, UserMessage("master again")), bench.ear)
     assert again.text == "I delegate."
-    steered = bench.asking(UserMessage("master"), AssistantMessage("x"), UserMessage("hurry"))
+    steered = bench.asking(UserMessage("master"), AssistantMessage.of("x"), UserMessage("hurry"))
     assert (await on_file.ask(steered, bench.ear)).text == "All done."
 
 
@@ -116,7 +116,7 @@ async def test_rules_on_the_system_prompt_errors_and_raw_arguments(bench: Any, o
     assert (str(error), error.status, error.retryable) == ("No.", 503, True)
     raw = await on_file.ask(bench.asking(UserMessage("raw")), bench.ear)
     assert raw.tool_calls[0].arguments == "{not json"
-    spent = bench.asking(UserMessage("raw"), AssistantMessage("x"))
+    spent = bench.asking(UserMessage("raw"), AssistantMessage.of("x"))
     assert "has ended" in str(await bench.refused(on_file, spent))
     assert "No rule" in str(await bench.refused(on_file, bench.asking(UserMessage("other"))))
 

@@ -7,6 +7,17 @@ from pydantic import BaseModel
 
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.audit import AuditNote
+from mcc.contracts.blocks import (
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    RedactedBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    call_block,
+)
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.entry import Entry
@@ -37,7 +48,6 @@ from mcc.contracts.journal import (
     Outcome,
     QuestionAnswered,
     QuestionAsked,
-    Thought,
     ToolFinished,
     ToolStarted,
     TranscriptCompacted,
@@ -64,7 +74,6 @@ from mcc.contracts.record import (
     NoteStep,
     RecordStatus,
     SteerStep,
-    ToolCall,
     ToolStep,
 )
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -83,6 +92,7 @@ ODD = 'NUL \x00, half a pair \ud83d, an emoji 😀, a quote ", a tab \t, a line 
 USAGE = Usage(
     input_tokens=1_200,
     cached_input_tokens=1_000,
+    cache_write_tokens=50,
     output_tokens=300,
     reasoning_tokens=100,
     model_calls=2,
@@ -165,10 +175,17 @@ FACTS: tuple[Fact, ...] = (
         round=1,
         attempt=2,
         model="openai/qwen3-coder",
-        text=ODD,
-        thinking="Hm.",
-        thoughts=(Thought(text="Hm.", signature="c2ln", sealed="c2VhbGVk"),),
-        tool_calls=(TOOL_CALL,),
+        blocks=(
+            ThinkingBlock(text="Hm.", signature="c2ln"),
+            RedactedBlock(data="c2VhbGVk"),
+            TextBlock(text=ODD, extra={"thought_signature": "c2ln"}),
+            call_block(TOOL_CALL),
+            RefusalBlock(text="No."),
+            ImageBlock(artifact="a1", media_type="image/png", name="plot.png"),
+            FileBlock(artifact="a2", media_type="application/pdf", name="paper.pdf"),
+            OpaqueBlock(data={"type": "reasoning", "encrypted_content": "c2VhbGVk"}),
+        ),
+        request_id="req_1",
         finish_reason="tool_calls",
         usage=USAGE,
         first_token_ms=12.5,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
@@ -29,7 +30,7 @@ from mcc.contracts.journal import (
     ToolStarted,
 )
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus, ToolCall
+from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
@@ -91,7 +92,9 @@ class Story:
     def reply(self, origin: Origin, tokens: int = 10, cost: float | None = 0.5) -> None:
         usage = Usage(input_tokens=tokens, output_tokens=1, model_calls=1, cost_usd=cost)
         self.tell(origin, ModelStarted(round=1, attempt=1, model="m"))
-        reply = ModelReplied(round=1, attempt=1, model="m", text=f"{tokens}", finish_reason="stop", usage=usage)
+        reply = ModelReplied(
+            blocks=blocks_of(text=f"{tokens}"), round=1, attempt=1, model="m", finish_reason="stop", usage=usage
+        )
         self.tell(origin, reply)
         self.usage = self.usage.plus(usage)
 

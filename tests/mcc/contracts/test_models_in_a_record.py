@@ -1,5 +1,6 @@
 """The model of a record: the one asked for, and the one that answered."""
 
+from mcc.contracts.blocks import blocks_of
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentStarted, Fact, ModelFellBack, ModelReplied
@@ -28,7 +29,9 @@ def effective(*facts: Fact) -> ModelChoice:
 
 
 def replied(model: str, round: int = 1) -> ModelReplied:
-    return ModelReplied(round=round, attempt=1, model=model, text="x", finish_reason="stop", usage=Usage())
+    return ModelReplied(
+        blocks=blocks_of(text="x"), round=round, attempt=1, model=model, finish_reason="stop", usage=Usage()
+    )
 
 
 FELL_BACK = ModelFellBack(round=1, source="openai/a", target="anthropic/b", error="gone")

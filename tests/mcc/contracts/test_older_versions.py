@@ -6,17 +6,30 @@ from typing import Any
 
 import pytest
 
-from mcc.contracts.entry import Entry
+from mcc.contracts.entry import Entry, fact_of
 from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from tests.mcc.contracts.golden import FOLDER
-from tests.mcc.contracts.samples import SAMPLES
+from tests.mcc.contracts.samples import CALL, ODD, SAMPLES
 
-OLD = FOLDER / "version-2"
-ENTRIES = sorted(OLD.glob("journal-*.json"))
-ADDED = {"agent.started": {"definition_origin": None}, "tool.finished": {"untrusted": False}}
-"""What version 3 says of an entry of version 2 that did not say it."""
+VERSIONS = (2, 3)
+"""Those whose golden files are kept; version 1 differs from version 2 in `agent.started` alone."""
+
+ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{version}").glob("journal-*.json"))
+ADDED: dict[str, dict[str, Any]] = {
+    "agent.started": {"definition_origin": None},
+    "tool.finished": {"untrusted": False},
+    "model.replied": {"request_id": ""},
+}
+"""What the newest version says of an entry that did not say it."""
+
+BLOCKS = [
+    {"type": "redacted", "data": "c2VhbGVk"},
+    {"type": "text", "text": ODD, "extra": None},
+    {"type": "tool_call", "call_id": CALL, "provider_id": "toolu_1", "name": "read_file", "extra": None}
+    | {"arguments": {"path": "README.md"}},
+]
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -24,22 +37,48 @@ def document(path: Path) -> dict[str, Any]:
     return found
 
 
+def as_today(entry: dict[str, Any]) -> dict[str, Any]:
+    data = {**ADDED.get(entry["kind"], {}), **entry["data"]}
+    if "thoughts" in data:
+        assert data.pop("thoughts")[0]["sealed"] == "c2VhbGVk"
+        data |= {"blocks": BLOCKS, "thinking": ""}
+    if isinstance(data.get("usage"), dict):
+        data["usage"] = {"cache_write_tokens": 0, **data["usage"]}
+    return {**entry, "data": data}
+
+
 def test_older_versions_are_readable_and_the_newest_is_written() -> None:
     assert frozenset(range(1, JOURNAL_VERSION + 1)) == READABLE_VERSIONS
+    assert VERSIONS[-1] + 1 == JOURNAL_VERSION
 
 
-def test_every_kind_of_entry_of_the_version_before_is_kept() -> None:
-    assert {path.stem for path in ENTRIES} == {name for name in SAMPLES if name.startswith("journal-")}
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_kind_of_entry_of_the_versions_before_is_kept(version: int) -> None:
+    names = {path.stem for path in (FOLDER / f"version-{version}").glob("journal-*.json")}
+    assert names == {name for name in SAMPLES if name.startswith("journal-")}
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
-def test_an_entry_of_version_2_is_read_as_it_was_with_what_was_added_at_rest(path: Path) -> None:
+@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_an_entry_of_an_older_version_is_read_as_it_was_with_what_was_added_at_rest(path: Path) -> None:
     old = document(path)
-    read = json.loads(to_json(Entry.model_validate(old)))
-    assert read == {**old, "data": {**old["data"], **ADDED.get(old["kind"], {})}}
+    assert json.loads(to_json(Entry.model_validate(old))) == as_today(old)
 
 
-def test_a_record_of_version_2_is_read_without_marks_and_origins() -> None:
-    record = ChatRecord.model_validate(document(OLD / "chat-record.json"))
-    assert record.definition_origin is None
-    assert not any(getattr(step, "untrusted", False) for step in record.steps)
+def test_an_entry_with_what_follows_from_its_blocks_is_read_back() -> None:
+    """A service shows `text`, `thinking` and `tool_calls` beside the blocks; a client reads what it is sent."""
+    entry = SAMPLES["journal-model.replied"]
+    assert isinstance(entry, Entry)
+    assert Entry.model_validate(json.loads(to_json(entry))) == entry
+
+
+def test_the_journal_keeps_of_a_reply_only_its_blocks() -> None:
+    fact = fact_of("model.replied", document(FOLDER / "version-3" / "journal-model.replied.json")["data"])
+    kept = json.loads(to_json(fact.kept))
+    assert {"text", "thinking", "tool_calls"}.isdisjoint(kept)
+    assert fact_of("model.replied", kept) == fact
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_record_of_an_older_version_is_read(version: int) -> None:
+    record = ChatRecord.model_validate(document(FOLDER / f"version-{version}" / "chat-record.json"))
+    assert not any(getattr(step, "blocks", ()) for step in record.steps)

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
 from mcc.contracts.journal import (
@@ -10,7 +11,6 @@ from mcc.contracts.journal import (
     Fact,
     ModelReplied,
     ModelStarted,
-    ToolCall,
     ToolFinished,
     ToolStarted,
 )
@@ -39,7 +39,7 @@ def replied(*tools: str) -> ModelReplied:
         ToolCall(call_id=call_id(ROOT, 1, index), provider_id="", name=name, arguments={})
         for index, name in enumerate(tools)
     )
-    said = {"round": 1, "try": 1, "model": "fast", "text": "", "tool_calls": calls, "finish_reason": "stop"}
+    said = {"round": 1, "try": 1, "model": "fast", "blocks": blocks_of(tool_calls=calls), "finish_reason": "stop"}
     return ModelReplied.model_validate({**said, "usage": Usage()})
 
 

@@ -63,7 +63,7 @@ def result(call_id: str, name: str, content: str = "", is_error: bool = False) -
 
 def reply(tokens: int) -> ModelReplied:
     usage = Usage(input_tokens=tokens, output_tokens=10, model_calls=1)
-    return ModelReplied(round=1, attempt=1, model="offline/offline", text="", finish_reason="stop", usage=usage)
+    return ModelReplied(round=1, attempt=1, model="offline/offline", finish_reason="stop", usage=usage)
 
 
 QUEUED = (ORDER, OrderQueued(session_id="s", session_seq=1, agent="master", queue="default", priority=5))

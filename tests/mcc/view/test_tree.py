@@ -71,7 +71,7 @@ def test_what_a_failed_model_call_cost_is_in_the_sum() -> None:
 
 def test_an_unknown_price_is_said() -> None:
     unknown = ModelReplied(
-        round=1, attempt=1, model="x", text="", finish_reason="stop", usage=Usage(input_tokens=1, cost_usd=None)
+        round=1, attempt=1, model="x", finish_reason="stop", usage=Usage(input_tokens=1, cost_usd=None)
     )
     assert "1 tokens · cost unknown" in shown(journal(*TURN[:4], (MASTER, unknown)))
 

@@ -7,7 +7,7 @@ from drone.agent.journal import DeltaKind
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, Reply, WantedCall
 from drone.models.offline import OfflineModel
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import ToolCall
 
 Answerer = Callable[[str, Mapping[str, object]], Awaitable[str] | str]
 
@@ -124,7 +124,7 @@ async def play(
             return game
         calls = tuple(_call(number, index, wanted) for index, wanted in enumerate(reply.tool_calls))
         results = [await _result(call, answerer, game) for call in calls]
-        game.messages += [AssistantMessage(reply.text, reply.thinking, (), calls), ToolResults(tuple(results))]
+        game.messages += [AssistantMessage.of(reply.text, calls, thinking=reply.thinking), ToolResults(tuple(results))]
         if any(result.name == "submit_result" and not result.is_error for result in results):
             return game
     raise AssertionError(f"no end after {rounds} rounds")

@@ -117,7 +117,7 @@ async def test_children_of_its_own_kind_are_put_together_section_by_section() ->
 async def test_a_new_turn_of_a_session_is_worked_on_anew() -> None:
     earlier = [
         UserMessage("Explain this repository"),
-        AssistantMessage("It is small."),
+        AssistantMessage.of("It is small."),
         UserMessage("Explain the code again"),
     ]
     game = await play(earlier, told("Now src/again.py.", "And src/more.py."), ALL)  # type: ignore[arg-type]

@@ -203,7 +203,7 @@ async def test_a_reply_that_was_sent_back_is_no_new_task() -> None:
     complaint = (
         "A reply alone does not end your work: hand the result in with the tool submit_result. (4 attempts left.)"
     )
-    said = [UserMessage("Explain this repository"), AssistantMessage("It is"), UserMessage(complaint)]
+    said = [UserMessage("Explain this repository"), AssistantMessage.of("It is"), UserMessage(complaint)]
     game = await play(said, real_format, (*READING, *finishing()))
     assert handed_in(game)["status"] == "completed"
     assert all("attempts" not in str(arguments) for name, arguments in game.calls if name == "search_text")

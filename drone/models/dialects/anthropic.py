@@ -6,15 +6,22 @@ from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError
-from drone.models.anthropic_reply import MessageReply
 from drone.models.body import encoded
+from drone.models.dialects.anthropic_reply import MessageReply
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable, unsendable
 from drone.models.transport import Target, Wire
 from mcc.configuration.providers import ANTHROPIC_FORM
-from mcc.contracts.journal import Thought
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import (
+    AnyBlock,
+    OpaqueBlock,
+    RedactedBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from mcc.rules.patterns import Pattern
 
 VERSION = "2023-06-01"
@@ -50,7 +57,7 @@ class Messages:
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
-        yield from _turns(ask.messages)
+        yield from _turns(ask.messages, self._endpoint.name)
         yield b"]"
         if ask.system:
             yield b',"system":[{"type":"text","text":' + write(ask.system) + _CACHED + b"]"
@@ -100,9 +107,9 @@ def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
     return Remote(endpoint, Messages(endpoint), wire)
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[bytes]:
+def _turns(messages: Sequence[Message], name: str) -> Iterator[bytes]:
     """Neighbours of one role are one message; the last user turns end in a cache mark."""
-    told = [message for message in messages if _says_something(message)]
+    told = [message for message in messages if _says_something(message, name)]
     turns = [list(turn) for _, turn in groupby(told, key=lambda message: type(message) is AssistantMessage)]
     users = [number for number, turn in enumerate(turns) if type(turn[0]) is not AssistantMessage]
     marked = users[-_CACHED_TURNS:]
@@ -112,50 +119,61 @@ def _turns(messages: Sequence[Message]) -> Iterator[bytes]:
         for place, message in enumerate(turn):
             if place:
                 yield b","
-            blocks = _blocks(message)
+            blocks = _blocks(message, name)
             yield blocks[:-1] + _CACHED if number in marked and place == len(turn) - 1 else blocks
         yield b"]}"
 
 
-def _says_something(message: Message) -> bool:
+def _says_something(message: Message, name: str) -> bool:
     """What is large always does, and is not encoded to find out."""
-    return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message))
+    return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message, name))
 
 
 def _marked(blocks: list[bytes]) -> list[bytes]:
     return [*blocks[:-1], blocks[-1][:-1] + _CACHED]
 
 
-def _blocks(message: Message) -> bytes:
-    """The message's content blocks, joined by commas; nothing for a reply that said nothing."""
-    return encoded(message, _WIRE, lambda one: b",".join(map(write, _fresh(one))))
+def _blocks(message: Message, name: str) -> bytes:
+    """The message's content blocks for the model `name`, joined by commas; nothing for a reply that said nothing."""
+    # A provider takes what it signed back from the model that it gave it to: bytes of a reply are kept by model.
+    form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
+    return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
 
 
-def _fresh(message: Message) -> Iterator[Mapping[str, object]]:
+def _fresh(message: Message, name: str) -> Iterator[Mapping[str, object]]:
     match message:
         case UserMessage():
             yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
         case AssistantMessage():
-            yield from filter(None, map(_thought, message.thoughts))
-            if message.text.strip():
-                yield {"type": "text", "text": message.text}
-            yield from map(_call, message.tool_calls)
+            own = message.model == name
+            for block in message.blocks:
+                if (told := _sent_back(block, own=own)) is not None:
+                    yield told
         case ToolResults():
             yield from map(_result, message.results)
         case _:
             assert_never(message)
 
 
-def _thought(thought: Thought) -> Mapping[str, object] | None:
-    """Thinking that the provider signed or sealed goes back as it came; other models' thinking does not."""
-    if thought.sealed is not None:
-        return {"type": "redacted_thinking", "data": thought.sealed}
-    if thought.signature is not None:
-        return {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
-    return None
+def _sent_back(block: AnyBlock, *, own: bool) -> Mapping[str, object] | None:
+    """A block of a reply. Thinking that the provider signed or sealed goes back as it came, to the model that it is of
+    (`own`), and in its place between the other blocks: moved, it is refused."""
+    match block:
+        case TextBlock(text=text) | RefusalBlock(text=text):
+            return {"type": "text", "text": text} if text.strip() else None
+        case ThinkingBlock(text=text, signature=str() as signature) if own:
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case RedactedBlock(data=data) if own:
+            return {"type": "redacted_thinking", "data": data}
+        case OpaqueBlock(data=data) if own:
+            return data
+        case ToolCallBlock():
+            return _call(block)
+        case _:
+            return None
 
 
-def _call(call: ToolCall) -> Mapping[str, object]:
+def _call(call: ToolCallBlock) -> Mapping[str, object]:
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
     # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
     return {"type": "tool_use", "id": call.call_id, "name": legal(call.name), "input": given}

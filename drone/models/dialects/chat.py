@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
 from drone.models.body import encoded
+from drone.models.dialects.chat_reply import ChatReply
 from drone.models.json_text import write
-from drone.models.openai_reply import ChatReply
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable
 from drone.models.transport import Target, Wire
 from mcc.configuration.providers import OPENAI, OPENAI_FORM
-from mcc.contracts.record import ToolCall
+from mcc.contracts.blocks import ThinkingBlock, ToolCall, refusal_in
 
 _EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 _UNREADABLE = "arguments_that_were_not_a_json_object"
@@ -110,16 +110,20 @@ def _fresh(message: Message, *, with_thinking: bool) -> bytes:
 
 def _assistant(message: AssistantMessage, with_thinking: bool) -> dict[str, object]:
     if not message.tool_calls:
-        return {"role": "assistant", "content": message.text}
+        return {"role": "assistant", "content": _words(message)}
     told: dict[str, object] = {
         "role": "assistant",
-        "content": message.text or None,
+        "content": _words(message) or None,
         "tool_calls": [_call(call) for call in message.tool_calls],
     }
-    own = [thought.text for thought in message.thoughts if thought.signature is None and thought.sealed is None]
+    own = [block.text for block in message.blocks if isinstance(block, ThinkingBlock) and block.signature is None]
     if with_thinking and own:
         told["reasoning_content"] = "".join(own)
     return told
+
+
+def _words(message: AssistantMessage) -> str:
+    return message.text or refusal_in(message.blocks)
 
 
 def _call(call: ToolCall) -> dict[str, object]:

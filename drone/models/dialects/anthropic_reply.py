@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from drone.models.collected import Collected, Growing, as_text
+from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
 from drone.models.failures import parsed, told_inside
 from drone.models.prices import count
-from mcc.contracts.journal import Thought
+from mcc.contracts.blocks import RedactedBlock
 
 Json = Mapping[str, object]
 
@@ -15,19 +15,8 @@ _FINISH = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    "refusal": "refusal",
 }
-
-
-class _Thinking:
-    """A block of thinking with the signature that lets it be sent back."""
-
-    def __init__(self, text: str, signature: str) -> None:
-        self.pieces = [text] if text else []
-        self.signature = signature
-
-    def thought(self) -> Thought:
-        return Thought(text="".join(self.pieces), signature=self.signature or None)
 
 
 class MessageReply:
@@ -36,8 +25,7 @@ class MessageReply:
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
         self._calls: dict[object, Growing] = {}
-        self._thinking: dict[object, _Thinking] = {}
-        self._thoughts: list[_Thinking | Thought] = []
+        self._passages: dict[object, Passage] = {}
         self._fresh: int | None = None
         self._written = self._cached = 0
 
@@ -73,24 +61,16 @@ class MessageReply:
 
     def end(self) -> None:
         """Nothing more will come."""
-        self.collected.thoughts.extend(
-            thought.thought() if isinstance(thought, _Thinking) else thought for thought in self._thoughts
-        )
 
     def _block(self, index: object, block: Json) -> None:
         collected = self.collected
         match block.get("type"):
             case "text":
-                if text := _text(block.get("text")):
-                    collected.say(text)
+                self._open(index, "text", _text(block.get("text")))
             case "thinking":
-                thinking = _Thinking(_text(block.get("thinking")), _text(block.get("signature")))
-                self._thinking[index] = thinking
-                self._thoughts.append(thinking)
-                for text in thinking.pieces:
-                    collected.think(text)
+                self._open(index, "thinking", _text(block.get("thinking")), _text(block.get("signature")))
             case "redacted_thinking":
-                self._thoughts.append(Thought(sealed=_text(block.get("data"))))
+                collected.parts.append(RedactedBlock(data=_text(block.get("data"))))
             case "tool_use":
                 self._call(index, block)
 
@@ -105,21 +85,19 @@ class MessageReply:
         elif given is not None:
             call.pieces.append(given if isinstance(given, str) else as_text(given))
             self.collected.grow(call.pieces[0])
-        self._calls[index] = call
-        self.collected.calls.append(call)
+        self._calls[index] = self.collected.call(call)
 
     def _delta(self, index: object, delta: Json) -> None:
         match delta.get("type"):
             case "text_delta":
-                if text := _text(delta.get("text")):
-                    self.collected.say(text)
+                self._say(index, "text", _text(delta.get("text")))
             case "input_json_delta":
                 self._input(index, _text(delta.get("partial_json")))
             case "thinking_delta":
-                self._think(index, _text(delta.get("thinking")))
+                self._say(index, "thinking", _text(delta.get("thinking")))
             case "signature_delta":
-                if thinking := self._thinking.get(index):
-                    thinking.signature += _text(delta.get("signature"))
+                if passage := self._passages.get(index):
+                    passage.signature += _text(delta.get("signature"))
 
     def _input(self, index: object, piece: str) -> None:
         call = self._calls.get(index)
@@ -127,11 +105,15 @@ class MessageReply:
             call.pieces.append(piece)
             self.collected.grow(piece)
 
-    def _think(self, index: object, piece: str) -> None:
-        thinking = self._thinking.get(index)
-        if thinking is not None and piece:
-            thinking.pieces.append(piece)
-            self.collected.think(piece)
+    def _open(self, index: object, kind: PassageKind, text: str, signature: str = "") -> None:
+        passage = self._passages[index] = self.collected.open(kind, signature)
+        if text:
+            self.collected.add(passage, text)
+
+    def _say(self, index: object, kind: PassageKind, piece: str) -> None:
+        passage = self._passages.get(index)
+        if passage is not None and passage.kind == kind and piece:
+            self.collected.add(passage, piece)
 
     def _finish(self, reason: object) -> None:
         if isinstance(reason, str) and reason:

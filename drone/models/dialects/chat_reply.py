@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from drone.models.collected import Collected, Growing, as_text
+from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
 from drone.models.failures import parsed, told_inside
 from drone.models.prices import count
-from mcc.contracts.journal import Thought
 
 Json = Mapping[str, object]
 
@@ -29,6 +28,7 @@ class ChatReply:
 
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
+        self._passages: dict[PassageKind, Passage] = {}
         self._by_index: dict[int, Growing] = {}
         self._by_id: dict[str, Growing] = {}
 
@@ -53,9 +53,13 @@ class ChatReply:
 
     def end(self) -> None:
         """Nothing more will come."""
-        collected = self.collected
-        if collected.thinking and not collected.thoughts:
-            collected.thoughts.append(Thought(text="".join(collected.thinking)))
+
+    def _say(self, kind: PassageKind, text: str) -> None:
+        """Chunks of this form bring pieces of several kinds by turns: all of one kind are one passage."""
+        passage = self._passages.get(kind)
+        if passage is None:
+            passage = self._passages[kind] = self.collected.open(kind)
+        self.collected.add(passage, text)
 
     def _chunk(self, value: Json, part: str) -> None:
         choices = value.get("choices")
@@ -81,19 +85,18 @@ class ChatReply:
             self.collected.complete = True
 
     def _delta(self, delta: Json, *, whole: bool) -> None:
-        collected = self.collected
         content = delta.get("content")
         if content:
             if isinstance(content, str):
-                collected.say(content)
+                self._say("text", content)
             elif isinstance(content, list):
                 self._parts(content)
         thinking = delta.get("reasoning_content") or delta.get("reasoning")
         if thinking and isinstance(thinking, str):
-            collected.think(thinking)
+            self._say("thinking", thinking)
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
-            collected.say(refusal)
+            self._say("refusal", refusal)
         former = delta.get("function_call")
         if isinstance(former, dict):
             self._fragment({"index": 0, "function": former}, whole=whole)
@@ -107,16 +110,17 @@ class ChatReply:
         """Content as a list: texts, and for some servers the thinking."""
         for part in parts:
             if isinstance(part, str):
-                self.collected.say(part)
+                self._say("text", part)
             elif isinstance(part, dict):
-                text = part.get("text") or part.get("refusal")
-                inner = part.get("thinking")
+                text, refusal, inner = part.get("text"), part.get("refusal"), part.get("thinking")
                 if isinstance(text, str):
-                    self.collected.say(text)
+                    self._say("text", text)
+                elif isinstance(refusal, str):
+                    self._say("refusal", refusal)
                 elif isinstance(inner, str):
-                    self.collected.think(inner)
+                    self._say("thinking", inner)
                 elif isinstance(inner, list):
-                    self.collected.think("".join(_texts(inner)))
+                    self._say("thinking", "".join(_texts(inner)))
 
     def _fragment(self, fragment: Json, *, whole: bool) -> None:
         function = fragment.get("function")
@@ -160,8 +164,7 @@ class ChatReply:
         return known.is_whole() or (bool(known.pieces) and any(known.pieces) and name != known.name)
 
     def _new(self, fragment: Json, provider_id: str) -> Growing:
-        call = Growing(provider_id)
-        self.collected.calls.append(call)
+        call = self.collected.call(Growing(provider_id))
         index = fragment.get("index")
         if isinstance(index, int):
             self._by_index[index] = call

@@ -1,0 +1,133 @@
+"""Blocks: what a model's reply is made of, in the order in which its provider sent it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from mcc.contracts.shape import Closed, JsonObject, Text
+
+
+class ToolCall(Closed):
+    """A tool call of a reply. `call_id` is ours and unique in the order; `provider_id` is data and may repeat.
+
+    `arguments` is the object sent, or the raw text when it was not a JSON object.
+    """
+
+    call_id: str
+    provider_id: Text = ""
+    name: Text
+    arguments: JsonObject | Text
+
+
+class TextBlock(Closed):
+    """`extra` here and below: what the provider must get back with the block, unchanged; None: nothing."""
+
+    type: Literal["text"] = "text"
+    text: Text
+    extra: JsonObject | None = None
+
+
+class ThinkingBlock(Closed):
+    """`signature`: the provider's proof that the thinking is its own; without it thinking is a text like any other."""
+
+    type: Literal["thinking"] = "thinking"
+    text: Text
+    signature: Text | None = None
+    extra: JsonObject | None = None
+
+
+class RedactedBlock(Closed):
+    """Thinking that only its provider can read."""
+
+    type: Literal["redacted"] = "redacted"
+    data: Text
+
+
+class ToolCallBlock(Closed):
+    """The fields of a `ToolCall`."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    provider_id: Text = ""
+    name: Text
+    arguments: JsonObject | Text
+    extra: JsonObject | None = None
+
+    @property
+    def call(self) -> ToolCall:
+        return ToolCall(call_id=self.call_id, provider_id=self.provider_id, name=self.name, arguments=self.arguments)
+
+
+class RefusalBlock(Closed):
+    """The model's words on why it does not answer."""
+
+    type: Literal["refusal"] = "refusal"
+    text: Text
+
+
+class ImageBlock(Closed):
+    """A picture; its bytes are kept as the order's artifact of this id."""
+
+    type: Literal["image"] = "image"
+    artifact: str
+    media_type: str
+    name: Text = ""
+
+
+class FileBlock(Closed):
+    """A file that is no picture; its bytes are kept as the order's artifact of this id."""
+
+    type: Literal["file"] = "file"
+    artifact: str
+    media_type: str
+    name: Text = ""
+
+
+class OpaqueBlock(Closed):
+    """What only its provider understands and must get back in its place, unchanged."""
+
+    type: Literal["opaque"] = "opaque"
+    data: JsonObject
+
+
+AnyBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | RedactedBlock | ToolCallBlock | RefusalBlock | ImageBlock | FileBlock | OpaqueBlock
+)
+Block: TypeAlias = Annotated[AnyBlock, Field(discriminator="type")]
+
+
+def blocks_of(text: str = "", thinking: str = "", tool_calls: Iterable[ToolCall] = ()) -> tuple[AnyBlock, ...]:
+    """The blocks of a reply that thinks, speaks and then calls tools."""
+
+    def made() -> Iterator[AnyBlock]:
+        if thinking:
+            yield ThinkingBlock(text=thinking)
+        if text:
+            yield TextBlock(text=text)
+        for call in tool_calls:
+            yield call_block(call)
+
+    return tuple(made())
+
+
+def call_block(call: ToolCall) -> ToolCallBlock:
+    return ToolCallBlock(call_id=call.call_id, provider_id=call.provider_id, name=call.name, arguments=call.arguments)
+
+
+def text_in(blocks: Iterable[object]) -> str:
+    """What the reply says, without thinking and refusals."""
+    return "".join([block.text for block in blocks if isinstance(block, TextBlock)])
+
+
+def thinking_in(blocks: Iterable[object]) -> str:
+    """The thinking that can be read."""
+    return "".join([block.text for block in blocks if isinstance(block, ThinkingBlock)])
+
+
+def refusal_in(blocks: Iterable[object]) -> str:
+    return "".join([block.text for block in blocks if isinstance(block, RefusalBlock)])
+
+
+def calls_in(blocks: Iterable[object]) -> tuple[ToolCall, ...]:
+    return tuple([block.call for block in blocks if isinstance(block, ToolCallBlock)])
