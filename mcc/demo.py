@@ -61,7 +61,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
 
     order = client.orders.get(order_id)
     usage, place = order.usage, settings.data_dir
-    again = shlex.quote(str(place))
+    quoted = shlex.quote(str(place))
     print(f"\n{'─' * 60}")
     try:
         record = client.orders.record(order_id)
@@ -80,7 +80,7 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
                 f"{savings.tokens:,} tokens ({savings.share:.0%}) of the subagents' work never reached the master",
             ),
             ("kept in", place),
-            ("look again", f"mcc up --data-dir {again}, then: mcc orders record {order.id} --data-dir {again}"),
+            ("look quoted", f"mcc up --data-dir {quoted}, then: mcc orders record {order.id} --data-dir {quoted}"),
         )
     )
     if record.model.effective.startswith(OFFLINE):

@@ -133,8 +133,8 @@ def _check_tools(names: Sequence[str], drones: Sequence[Registration]) -> None:
     known = known_names(TOOL_GROUPS) | {tool.name for drone in drones for tool in drone.tools}
     for name in names:
         if name in _FINISH:
-            said = f"{name} cannot be taken away: an agent needs it to hand in its result. To stop it, cancel it."
-            raise Unacceptable("remove_tools", said)
+            problem = f"{name} cannot be taken away: an agent needs it to hand in its result. To stop it, cancel it."
+            raise Unacceptable("remove_tools", problem)
         if drones and name not in known:
-            said = f"there is no tool and no group {name!r}{nearest(name, known)}; leave it out."
-            raise Unacceptable("remove_tools", said)
+            problem = f"there is no tool and no group {name!r}{nearest(name, known)}; leave it out."
+            raise Unacceptable("remove_tools", problem)

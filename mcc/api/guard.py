@@ -115,14 +115,14 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the whole body once, and then the messages of the connection."""
     given = False
 
-    async def again() -> Message:
+    async def receive_body() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_body
 
 
 async def _collect(receive: Receive) -> bytes:

@@ -31,7 +31,7 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError, StoreFull
-from mcc.store.forking import asked_again
+from mcc.store.forking import same_input
 from mcc.store.store import Store
 from mcc.store.values import Placed
 
@@ -118,7 +118,7 @@ async def retry(order_id: OrderId, service: ServiceHere, idempotency_key: Idempo
     def place() -> Placed:
         return service.store.orders.retry(order_id, principal=PRINCIPAL, idempotency_key=idempotency_key)
 
-    return await _place_again(service, order_id, place)
+    return await _place_made(service, order_id, place)
 
 
 @router.post("/orders/{order_id}/fork", status_code=201, responses=PLACED)
@@ -134,7 +134,7 @@ async def fork(
     def place() -> Placed:
         return service.store.orders.fork(order_id, asked, principal=PRINCIPAL, idempotency_key=idempotency_key)
 
-    return await _place_again(service, order_id, place)
+    return await _place_made(service, order_id, place)
 
 
 @router.post("/orders/{order_id}/rollback", responses=answers(WorkOrder))
@@ -179,20 +179,19 @@ def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tupl
     return placed, requested
 
 
-async def _place_again(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
-    placed = await service.write(_checked_again, service, order_id, place)
+async def _place_made(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
+    def checked_and_placed() -> Placed:
+        # What was allowed and there when the order was placed may not be any more.
+        check_disk(service)
+        new = same_input(service.store.orders.get(order_id), now())
+        checked(new, service.settings, service.store.leases.registrations(), now())
+        return place()
+
+    placed = await service.write(checked_and_placed)
     if placed.created:
         service.notices.placed(placed.order)
     location = {"Location": f"{API}/orders/{placed.order.id}"}
     return answer(placed.order, 201 if placed.created else 200, location)
-
-
-def _checked_again(service: Service, order_id: str, place: Callable[[], Placed]) -> Placed:
-    """`place`, after a look at the input: what was allowed and there when the order was placed may not be any more."""
-    check_disk(service)
-    again = asked_again(service.store.orders.get(order_id), now())
-    checked(again, service.settings, service.store.leases.registrations(), now())
-    return place()
 
 
 @conversations.post("/sessions", status_code=201, responses=answers(Session, 201))

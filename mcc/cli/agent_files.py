@@ -53,8 +53,8 @@ def checked(path: Path, prompts_dir: Path | None) -> Checked:
             found = found.plus(_workspace(path, prompts_dir))
         if found.files:
             return found
-        said = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
-        return Checked(errors=(DefinitionError(str(path), said),))
+        problem = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
+        return Checked(errors=(DefinitionError(str(path), problem),))
     return _of(_home_of(path, prompts_dir), str(path))
 
 

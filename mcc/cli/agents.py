@@ -196,18 +196,18 @@ def _here(prompts_dir: Path | None) -> list[Path]:
 
 
 def _print_checked(found: "Checked", as_json: bool) -> None:
-    told = [*((one, "error") for one in found.errors), *((one, "warning") for one in found.warnings)]
+    findings = [*((one, "error") for one in found.errors), *((one, "warning") for one in found.warnings)]
     if as_json:
-        items = [_finding(one, level) for one, level in told]
+        items = [_finding(one, level) for one, level in findings]
         print_json({"files": found.files, "items": items})
         return
     from mcc.view.clean import clean
 
-    for one, level in told:
+    for one, level in findings:
         print(clean(f"{level}: {one}"))
     count = _counted(found.files, "agent file")
-    said = f"{_counted(found.errors, 'error')}, {_counted(found.warnings, 'warning')}" if told else "all is well"
-    print(f"{count}: {said}")
+    summary = f"{_counted(found.errors, 'error')}, {_counted(found.warnings, 'warning')}" if findings else "all is well"
+    print(f"{count}: {summary}")
 
 
 def _counted(found: Sequence[object], what: str) -> str:

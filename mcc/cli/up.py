@@ -47,11 +47,11 @@ async def _stay(family: "Family", as_json: bool) -> None:
     import signal
 
     running = asyncio.create_task(_run(family, as_json))
-    asked: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int) -> None:
-        asked.append(number)
-        if len(asked) == 1:
+        signals.append(number)
+        if len(signals) == 1:
             running.cancel()
             say("Stopping; once more ends everything at once.")
         else:
@@ -63,7 +63,7 @@ async def _stay(family: "Family", as_json: bool) -> None:
     try:
         await running
     except asyncio.CancelledError:
-        if not asked:
+        if not signals:
             raise
         say("Stopped.")
 

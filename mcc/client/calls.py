@@ -103,18 +103,16 @@ def _order_path(order_id: str) -> str:
 
 
 def submit(prompt: str, fields: Mapping[str, Any], idempotency_key: str | None) -> "Call[WorkOrder]":
+    from pathlib import PurePath
+
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import to_json
 
-    body = to_json({"prompt": prompt} | {name: _plain(value) for name, value in fields.items() if value is not None})
+    given = {name: value for name, value in fields.items() if value is not None}
+    paths = {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
+    body = to_json({"prompt": prompt} | given | paths)
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
     return Call("POST", "/orders", _order, body=body, headers=headers)
-
-
-def _plain(value: Any) -> Any:
-    from pathlib import PurePath
-
-    return str(value) if isinstance(value, PurePath) else value
 
 
 def _order(body: Any) -> "WorkOrder":

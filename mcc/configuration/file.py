@@ -75,7 +75,7 @@ def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -
     places = [place for place in _places(environ, directory, data_dir) if os.path.lexists(place)]
     own, passed = _first(places, believed=bool(environ.get(NAMED_BY)))
     tables = _read(own) if own else {}
-    there = _overlay(environ, directory)
+    there = directory / (environ.get(OVERLAY_NAMED_BY) or NAME)
     if not os.path.lexists(there) or any(_same(there, place) for place in places):
         return Configuration(own, None, passed, tables)
     trusted, content, why = _trusted(there, TrustStore.within(config_home(environ)))
@@ -139,11 +139,6 @@ def _first(places: Iterable[Path], *, believed: bool) -> tuple[Path | None, tupl
             why = "" if _same(own, place) else f"{own} comes first"
         passed += [f"{place} ({why})"] if why else []
     return own, tuple(passed)
-
-
-def _overlay(environ: Mapping[str, str], directory: Path) -> Path:
-    named = environ.get(OVERLAY_NAMED_BY)
-    return directory / named if named else directory / NAME
 
 
 def _foreign(place: Path) -> str:

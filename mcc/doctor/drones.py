@@ -72,8 +72,8 @@ def _undead(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
     ended = LEAVING_SECONDS if drone.state == "left" else snapshot.thresholds.lost_seconds
     if snapshot.age(drone.heartbeat_at) <= ended:
         return None
-    said = "left" if drone.state == "left" else "was declared lost"
-    heard = f"{process_of(drone)} {said}, last heard of {duration(snapshot.age(drone.heartbeat_at))} ago"
+    how = "left" if drone.state == "left" else "was declared lost"
+    heard = f"{process_of(drone)} {how}, last heard of {duration(snapshot.age(drone.heartbeat_at))} ago"
     if snapshot.answers(drone):
         advice = f"it cannot reach the database, or hangs; see its log, then {kill(drone)}"
         return Finding("zombie", "broken", f"{heard}, but its process still answers Celery", advice, drone=drone.name)
@@ -121,13 +121,14 @@ def _silent(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
         return Finding("silent", "warning", detail, advice, drone=drone.name, fix="sweep")
     if heard > snapshot.thresholds.heartbeat_seconds:
         detail = f"{process_of(drone)} has not renewed its lease for {duration(heard)}{process}"
-        return Finding("silent", "warning", detail, _silent_advice(snapshot, drone), drone=drone.name)
-    asked = (
-        snapshot.nodes is not None
-        and not drone.draining
-        and (snapshot.age(drone.started_at) > 2 * snapshot.thresholds.grace_seconds)
-    )
-    if asked and not snapshot.answers(drone):
+        taken = f"after {duration(snapshot.thresholds.lease_seconds)} its orders go to others"
+        stopped = snapshot.process(drone) is ProcessState.STOPPED
+        advice = f"{kill(drone, 'CONT')}; {taken}" if stopped else f"nothing: {taken}; see its log"
+        return Finding("silent", "warning", detail, advice, drone=drone.name)
+    # A drone registers before its consumer connects, so a fresh one may be silent for a moment.
+    is_settled = snapshot.age(drone.started_at) > 2 * snapshot.thresholds.grace_seconds
+    should_answer = snapshot.nodes is not None and not drone.draining and is_settled
+    if should_answer and not snapshot.answers(drone):
         detail = (
             f"{process_of(drone)} renews its lease, but does not answer Celery: "
             "its consumer is dead, or cut off from Redis"
@@ -135,12 +136,6 @@ def _silent(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
         advice = f"orders still reach it through the database, seconds later; if this stays, {kill(drone)}"
         return Finding("silent", "warning", detail, advice, drone=drone.name)
     return None
-
-
-def _silent_advice(snapshot: Snapshot, drone: SeenDrone) -> str:
-    if snapshot.process(drone) is ProcessState.STOPPED:
-        return f"{kill(drone, 'CONT')}; after {duration(snapshot.thresholds.lease_seconds)} its orders go to others"
-    return f"nothing: after {duration(snapshot.thresholds.lease_seconds)} its orders go to others; see its log"
 
 
 def refused_messages(snapshot: Snapshot) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
+from mcc.store.free_space import existing
 from mcc.view import figures
 
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
@@ -50,7 +51,7 @@ def check_disk(installation: Installation) -> Iterable[Finding]:
     wanted = [installation.settings.data_dir]
     if (file := database_file(installation.settings.database_url)) is not None:
         wanted.append(file.parent)
-    disks = {place.stat().st_dev: place for place in map(_existing, reversed(wanted))}
+    disks = {place.stat().st_dev: place for place in map(existing, reversed(wanted))}
     reserve = round(installation.settings.disk_reserve_mb * 1_000_000)
     return [_space(place, shutil.disk_usage(place).free, reserve) for place in reversed(disks.values())]
 
@@ -59,12 +60,6 @@ def database_file(url: str) -> Path | None:
     """The file of an SQLite database; None for another one."""
     path = url.partition("?")[0].removeprefix("sqlite:///")
     return Path(path) if path != url.partition("?")[0] else None
-
-
-def _existing(place: Path) -> Path:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
 
 
 def _space(place: Path, free: int, reserve: int) -> Finding:

@@ -116,15 +116,11 @@ def _sweep(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
             publisher = stack.enter_context(closing(Publisher(context.broker.url)))
         loop = SweepLoop(context.store, nudger, publisher, sweeper=DOCTOR, clock=context.clock)
         yield from _swept(loop.once())
-        for _ in range(_rounds(snapshot)):
+        # Leases that ran out unnoticed are declared lost by the first round after `STEADY_SECONDS`.
+        overdue = any(drone.state == "live" and not drone.in_time for drone in snapshot.examined.drones)
+        for _ in range(int(STEADY_SECONDS / PAUSE_SECONDS) + 2 if overdue else 0):
             context.pause(PAUSE_SECONDS)
             yield from _swept(loop.once())
-
-
-def _rounds(snapshot: Snapshot) -> int:
-    """How many more sweeps it takes until leases may be declared lost; 0 when no lease has run out unnoticed."""
-    overdue = any(drone.state == "live" and not drone.in_time for drone in snapshot.examined.drones)
-    return int(STEADY_SECONDS / PAUSE_SECONDS) + 2 if overdue else 0
 
 
 def _swept(swept: Swept) -> Iterator[Repair]:

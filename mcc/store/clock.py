@@ -42,8 +42,8 @@ class SystemClock:
 def _boot_id() -> str:
     if _BOOT_ID.exists():
         return _BOOT_ID.read_text().strip()
-    asked = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
+    answer = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
 
 
 def micros(moment: datetime) -> int:

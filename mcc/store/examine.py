@@ -230,14 +230,14 @@ def _order(row: sa.RowMapping) -> SeenOrder:
 
 
 def _drone(row: sa.RowMapping) -> SeenDrone:
-    said = Registration.model_validate(parsed(row["registration_json"]))
+    registration = Registration.model_validate(parsed(row["registration_json"]))
     return SeenDrone(
-        incarnation=said.incarnation,
-        name=said.name,
-        host=said.host,
-        pid=said.pid,
-        queues=said.queues,
-        slots=said.slots,
+        incarnation=registration.incarnation,
+        name=registration.name,
+        host=registration.host,
+        pid=registration.pid,
+        queues=registration.queues,
+        slots=registration.slots,
         active=row["active"],
         draining=bool(row["draining"]),
         state=row["state"],
@@ -251,14 +251,14 @@ def _drone(row: sa.RowMapping) -> SeenDrone:
 def _quick_check(connection: Connection, seconds: float) -> Health:
     with _hurried(connection, seconds) as raw:
         try:
-            told = [str(row[0]) for row in raw.execute("PRAGMA quick_check(20)")]
+            lines = [str(row[0]) for row in raw.execute("PRAGMA quick_check(20)")]
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
                 return Health(checked=False)
             raise
         except sqlite3.DatabaseError as error:
             return Health(problems=[str(error)])
-    return Health(problems=[line for line in told if line != "ok"])
+    return Health(problems=[line for line in lines if line != "ok"])
 
 
 @contextmanager

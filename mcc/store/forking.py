@@ -114,7 +114,7 @@ def forked(source: Sequence[Entry], place: Cut, order_id: str, at: datetime, pro
         ids.learn(entry, number)
     drafts = [ids.renamed(entry) for entry in kept]
     made = Forked(order_id=source[0].order_id, after=place.after, until=1 + len(drafts))
-    drafts += _said(order_id, drafts, at, prompt)
+    drafts += _opening(order_id, drafts, at, prompt)
     return Beginning(order_id, made, tuple(drafts))
 
 
@@ -124,26 +124,26 @@ def begun_with(entries: Sequence[Entry]) -> Cut | None:
     if not isinstance(first, OrderQueued) or first.forked is None:
         return None
     root, after = root_record_id(entries[0].order_id), first.forked.until
-    while after < len(entries) and _is_said(entries[after]):
+    while after < len(entries) and _is_opening(entries[after]):
         after += 1
     return Cut(after, after, root=root)
 
 
-def _is_said(entry: Entry) -> bool:
+def _is_opening(entry: Entry) -> bool:
     """Whether this entry resumes or steers a fork from the beginning, and is not a cancel that came later."""
     return isinstance(entry.data, ControlApplied) and entry.data.control in ("resume", "steer")
 
 
 def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text:
-    """What people are told of a fork."""
-    said = [f"Begins with entries 1 to {place.after} of order {source_id}."]
+    """The note about a fork for people: where it begins, and what that means for agents and files."""
+    sentences = [f"Begins with entries 1 to {place.after} of order {source_id}."]
     if place.within is not None:
-        said.append(f"Entry {place.asked} lies within {place.within}, so it was cut before that.")
+        sentences.append(f"Entry {place.asked} lies within {place.within}, so it was cut before that.")
     if not began:
-        said.append("No agent had begun by then, so everything is done anew.")
+        sentences.append("No agent had begun by then, so everything is done anew.")
     elif workspace:
-        said.append("The files of the workspace are as they are now; they were not taken back.")
-    return " ".join(said)
+        sentences.append("The files of the workspace are as they are now; they were not taken back.")
+    return " ".join(sentences)
 
 
 def _kept(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
@@ -171,18 +171,18 @@ def _is_taken_over(fact: Fact, begun: bool, *, whole: bool) -> bool:
             return begun and not fact.kind.startswith("order.")
 
 
-def _said(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str | None) -> Sequence[Draft]:
-    """A fork goes on, also when its source was paused; and once its master has begun, that hears the new prompt."""
+def _opening(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str | None) -> Sequence[Draft]:
+    """Controls that a fork opens with: a resume where its source was paused, the prompt for a master that has begun."""
     fold = Fold.of(order_id, (draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)))
     master = next((draft.origin for draft in drafts if isinstance(draft.data, AgentStarted)), None)
-    said: list[Draft] = []
+    opening: list[Draft] = []
     if fold.paused:
         resumed = ControlApplied(control_id=fresh_id(), control="resume", reason="a fork goes on by itself")
-        said.append(Draft(at=at, origin=master or ORDER, data=resumed))
+        opening.append(Draft(at=at, origin=master or ORDER, data=resumed))
     if prompt is not None and master is not None:
         steer = ControlApplied(control_id=fresh_id(), control="steer", mode=SteerMode.INJECT.value, message=prompt)
-        said.append(Draft(at=at, origin=master, data=steer))
-    return said
+        opening.append(Draft(at=at, origin=master, data=steer))
+    return opening
 
 
 class _Ids:
@@ -295,7 +295,7 @@ class Made:
         return self.beginning.forked if self.beginning else None
 
 
-def asked_again(source: WorkOrder, at: datetime) -> NewOrder:
+def same_input(source: WorkOrder, at: datetime) -> NewOrder:
     """The same input. It may begin at once, and expires as long after now as the source did after it was placed."""
     new = NewOrder.model_construct(**{name: getattr(source, name) for name in NewOrder.model_fields})
     expires_at = None
@@ -314,7 +314,7 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
             f"order {source.id} is {source.status.value}: a retry is for an order that has ended; "
             "cancel it first, or fork it"
         )
-    new = asked_again(source, at).model_copy(update={"session_id": source.session_id})
+    new = same_input(source, at).model_copy(update={"session_id": source.session_id})
     origin = OrderOrigin(kind="retry", order_id=source.id)
     made = Made(new, origin, {"retry": source.id})
     if source.origin is None:
@@ -342,7 +342,7 @@ def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked:
     place = cut(entries, asked.after)
     beginning = forked(entries, place, fresh_id(), at, asked.prompt)
     began = beginning.began
-    new = asked_again(source, at).model_copy(update={"session_id": None})
+    new = same_input(source, at).model_copy(update={"session_id": None})
     if not began and asked.prompt is not None:
         new = new.model_copy(update={"prompt": asked.prompt})
     note = note_of(place, source.id, began=began, workspace=source.workspace is not None)

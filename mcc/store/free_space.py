@@ -8,15 +8,17 @@ from pathlib import Path
 MEGABYTE = 1_000_000
 
 
-def free_bytes(place: Path) -> int | None:
-    """What may still be written under `place`, or under the nearest directory above it that exists.
-
-    None where the file system does not say.
-    """
+def existing(place: Path) -> Path:
+    """`place`, or the nearest directory above it that exists."""
     while not place.exists() and place != place.parent:
         place = place.parent
+    return place
+
+
+def free_bytes(place: Path) -> int | None:
+    """What may still be written under `place`, which need not exist yet; None where the file system does not say."""
     try:
-        seen = os.statvfs(place)
+        seen = os.statvfs(existing(place))
     except OSError:
         return None
     return seen.f_bavail * seen.f_frsize if seen.f_blocks else None

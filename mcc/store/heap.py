@@ -99,10 +99,10 @@ def _limits(top: Path, path: str, name: str) -> Iterator[int]:
     place = top / path.lstrip("/")
     for group in (place, *place.parents):
         try:
-            said = (group / name).read_text("ascii").strip()
+            limit = (group / name).read_text("ascii").strip()
         except OSError:
-            said = ""
-        if said.isdigit():
-            yield int(said)
+            limit = ""
+        if limit.isdigit():
+            yield int(limit)
         if group == top:
             return

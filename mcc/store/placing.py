@@ -210,9 +210,9 @@ class Placing:
         """
         if self.new.when_busy is WhenBusy.ROLLBACK:
             leave_out(connection, head.order_id, self.at, self.principal)
-        asked = any(stops_all(control) for control in controls_of(connection, head.order_id))
+        is_cancelled = any(stops_all(control) for control in controls_of(connection, head.order_id))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
-        if not asked:
+        if not is_cancelled:
             add_control(connection, head, cancel, self.principal)
         if head.status is OrderStatus.RUNNING:
             return False

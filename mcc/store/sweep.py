@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -116,10 +117,17 @@ class Sweeper:
         act: Callable[[Connection, State, datetime, int], State | None],
         troubled: dict[str, str],
     ) -> Iterable[State]:
-        """The orders with which something was done, each in a transaction of its own."""
+        """The orders that `act` changed, each under its lock and in a transaction of its own."""
+
+        def work(connection: Connection, order_id: str) -> State | None:
+            state = lock(connection, order_id, skip=True)
+            if state is None:
+                return None
+            return act(connection, state, self._database.clock.now(), int(connection.scalar(self._now) or 0))
+
         for order_id in order_ids:
             try:
-                state = self._locked(order_id, act)
+                state = self._database.write(partial(work, order_id=order_id))
             except StoreUnavailable:
                 raise
             except Exception as problem:
@@ -127,18 +135,6 @@ class Sweeper:
             else:
                 if state is not None:
                     yield state
-
-    def _locked(self, order_id: str, act: Callable[[Connection, State, datetime, int], State | None]) -> State | None:
-        """`act` on the locked row; None when there was nothing left to do."""
-
-        def work(connection: Connection) -> State | None:
-            state = lock(connection, order_id, skip=True)
-            if state is None:
-                return None
-            now = int(connection.scalar(self._now) or 0)
-            return act(connection, state, self._database.clock.now(), now)
-
-        return self._database.write(work)
 
 
 def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
