@@ -149,10 +149,8 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
             outcome = Outcome(status=OrderStatus.CANCELLED, detail="stopped from the keyboard")
         finally:
             await crew.close()
-        journal.tell(_finished(outcome, journal))
+        journal.tell(
+            OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=journal.fold.usage)
+        )
         watch.ended(outcome, journal)
     return outcome.status is OrderStatus.SUCCEEDED
-
-
-def _finished(outcome: Outcome, journal: MemoryJournal) -> OrderFinished:
-    return OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=journal.fold.usage)

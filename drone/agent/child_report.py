@@ -43,7 +43,10 @@ async def as_report(report: Report, artifacts: Artifacts) -> tuple[dict[str, Any
 def whole_of(report: Report) -> dict[str, Any]:
     """A child's report with nothing left out, made of what its journal entries say."""
     status = _WORDS.get(report.status, "blocked")
-    ids = {"meta": _meta(report), "record_id": report.record_id}
+    ids = {
+        "meta": {"rounds": report.rounds, "usage": report.usage.model_dump(), "effective_model": report.model},
+        "record_id": report.record_id,
+    }
     if report.error is not None:
         return {**_shaped({"status": status, "summary": _why(report)}, report), **ids}
     if report.result is None:
@@ -72,10 +75,6 @@ def _is_report(result: object) -> bool:
         and isinstance(result.get("summary"), str)
         and all(isinstance(result.get(name) or [], list) for name in _LISTS)
     )
-
-
-def _meta(report: Report) -> dict[str, Any]:
-    return {"rounds": report.rounds, "usage": report.usage.model_dump(), "effective_model": report.model}
 
 
 def _why(report: Report) -> str:

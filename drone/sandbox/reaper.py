@@ -27,7 +27,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -114,16 +114,16 @@ def tree_of(leaders: Iterable[Process]) -> set[int]:
 
     A leader that is gone still names its group, unless its number belongs to another process by now.
     """
-    stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None and stat.state not in "ZX"}
+    stats = {
+        pid: stat
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit())
+        if (stat := _stat(pid)) is not None and stat.state not in "ZX"
+    }
     groups = {one.pid for one in leaders if one.pid not in stats or stats[one.pid].started == one.started}
     found = {pid for pid, stat in stats.items() if stat.group in groups}
     while more := {pid for pid, stat in stats.items() if stat.parent in found} - found:
         found |= more
     return found
-
-
-def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def signal_all(leaders: Iterable[Process], number: signal.Signals) -> None:
@@ -320,20 +320,14 @@ class Reaper:
             return
         match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
             case Verdict.RUN:
-                self._let_go_on()
+                signal_all([self.watched[pid] for pid in self._held], signal.SIGCONT)
+                self._held.clear()
             case Verdict.STOP:
-                self._hold_back()
+                new = [one for pid, one in self.watched.items() if pid not in self._held]
+                signal_all(new, signal.SIGSTOP)
+                self._held.update(one.pid for one in new)
             case Verdict.KILL:
                 self.end()
-
-    def _hold_back(self) -> None:
-        new = [one for pid, one in self.watched.items() if pid not in self._held]
-        signal_all(new, signal.SIGSTOP)
-        self._held.update(one.pid for one in new)
-
-    def _let_go_on(self) -> None:
-        signal_all([self.watched[pid] for pid in self._held], signal.SIGCONT)
-        self._held.clear()
 
     def end(self) -> None:
         """Kill everything that is looked after."""

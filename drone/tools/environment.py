@@ -100,7 +100,7 @@ def _detected(context: ToolContext, git_problem: str | None) -> str:
             "build_file_count": len(builds),
             "entry_points": [asdict(start) for start in starts[:_SHOWN]],
             "entry_point_count": len(starts),
-            "git": _git(git),
+            "git": None if git is None else {"branch": git.branch, "head": git.commit},
             "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
             "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
             "git_tools": {"usable": git_problem is None, "problem": git_problem},
@@ -140,10 +140,6 @@ def _module(path: str) -> str:
     if name == "__main__.py" and all(part.isidentifier() for part in parts):
         return ".".join(parts)
     return written(path)
-
-
-def _git(head: Head | None) -> dict[str, str | None] | None:
-    return None if head is None else {"branch": head.branch, "head": head.commit}
 
 
 def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
@@ -244,13 +240,13 @@ class EnvironmentGate:
     async def call(self, call: Call) -> Output:
         if call.name == DETECTION:
             return await self._detected.by(self._toolset, call)
-        if self._is_gated(call.name) and not await self._detected.settled():
+        if (
+            any(spec.name == call.name and spec.group in GATED for spec in self._toolset.specs())
+            and not await self._detected.settled()
+        ):
             return failure(
                 f"{call.name} waits until {DETECTION} has succeeded once in this workspace. Call {DETECTION} first, "
                 f"and then {call.name} again.",
                 Outcome.DENIED,
             )
         return await self._toolset.call(call)
-
-    def _is_gated(self, name: str) -> bool:
-        return any(spec.name == name and spec.group in GATED for spec in self._toolset.specs())

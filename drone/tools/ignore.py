@@ -91,7 +91,7 @@ class Read:
         """Whether holding these rules against a name takes no time worth speaking of, whatever the name."""
         patterns = [rule.glob for rule in self.rules if rule.plain is None and rule.suffix is None]
         few = len(patterns) <= PLAIN_PATTERNS and sum(map(len, patterns)) <= PLAIN_CHARACTERS
-        return few and all(_wildcards(glob) <= PLAIN_WILDCARDS for glob in patterns)
+        return few and all(sum(glob.count(mark) for mark in _WILD) <= PLAIN_WILDCARDS for glob in patterns)
 
 
 class IgnoreFile:
@@ -193,10 +193,6 @@ def _trimmed(text: str) -> str:
     bare = text.rstrip(" ")
     slashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if slashes % 2 and len(bare) < len(text) else bare
-
-
-def _wildcards(glob: str) -> int:
-    return sum(glob.count(mark) for mark in _WILD)
 
 
 def _compiled(expressions: list[str]) -> "list[re2._Regexp]":

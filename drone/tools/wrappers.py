@@ -45,7 +45,8 @@ class Timed:
         return self._toolset.specs()
 
     async def call(self, call: Call) -> Output:
-        seconds = self._seconds(call.name)
+        own = next((spec.seconds for spec in self._toolset.specs() if spec.name == call.name), None)
+        seconds = self._default_seconds if own is None else own
         work = asyncio.create_task(self._worked(call))
         try:
             await asyncio.wait((work,), timeout=seconds)
@@ -73,10 +74,6 @@ class Timed:
             raise
         except BaseException as error:
             return error
-
-    def _seconds(self, name: str) -> float:
-        own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
-        return self._default_seconds if own is None else own
 
 
 class Redacted:

@@ -155,16 +155,13 @@ class Canary:
         except TimeoutError:
             if self._slots.fillings != fillings or not await self._offload(self._sender.answers):
                 return None
-            self._fail()
+            self._failures += 1
+            if self._failures == 1:
+                log.error("this drone does not consume, although Redis answers: the consumer is restarted")
+                self._restart()
+            else:
+                log.error("this drone still does not consume: it drains and ends")
+                self._give_up()
             return False
         self._failures = 0
         return True
-
-    def _fail(self) -> None:
-        self._failures += 1
-        if self._failures == 1:
-            log.error("this drone does not consume, although Redis answers: the consumer is restarted")
-            self._restart()
-        else:
-            log.error("this drone still does not consume: it drains and ends")
-            self._give_up()

@@ -60,7 +60,11 @@ class SharedLoop:
         try:
             while not self._ran_to_its_end():
                 pass
-            self._unwind()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
         finally:
             self._loop.close()
 
@@ -76,10 +80,3 @@ class SharedLoop:
     def _tick(self) -> None:
         self._ticked = self._clock()
         self._loop.call_later(TICK_SECONDS, self._tick)
-
-    def _unwind(self) -> None:
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))

@@ -48,7 +48,10 @@ class Poll:
         """Ask until cancelled."""
         while True:
             # Spread at random: drones that were started together would otherwise all ask at the same moments.
-            await asyncio.sleep(self._seconds() * random.uniform(0.8, 1.2))
+            await asyncio.sleep(
+                (self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS))
+                * random.uniform(0.8, 1.2)
+            )
             try:
                 await self.once()
             except StoreUnavailable as problem:
@@ -96,6 +99,3 @@ class Poll:
             for drone in await self._store.once(lambda store: store.leases.drones())
             if drone.status is DroneStatus.UP and not set(drone.queues).isdisjoint(self._queues)
         ]
-
-    def _seconds(self) -> float:
-        return self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS)

@@ -1,7 +1,6 @@
 """Carrying out one order: claim it, run its agents from where its journal stands, end or park it."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -17,7 +16,6 @@ from drone.worker.ending import Finisher, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.workspaces import Busy
-from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -112,15 +110,14 @@ class Runner:
             return fold, tree, 0
         weight = 0
         while fold.last_seq < claim.last_seq:
-            for entry in await self._page(claim.order.id, fold.last_seq):
+            for entry in await self._store.patiently(
+                lambda store: store.journal.read(claim.order.id, after=fold.last_seq, limit=PAGE)
+            ):
                 fold.add(entry)
                 tree.add(entry)
                 weight += weight_of(entry.data)
         tree.take_over()
         return fold, tree, weight
-
-    async def _page(self, order_id: str, after: int) -> Sequence[Entry]:
-        return await self._store.patiently(lambda store: store.journal.read(order_id, after=after, limit=PAGE))
 
     async def _turn(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome | None:
         """How the turn ended; None when this drone must not end the order."""

@@ -101,7 +101,8 @@ class ControlRouter:
         finally:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
-            self._return_unread(agent_control)
+            for mail in agent_control.mail.take():
+                self.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
             for control in self._expected.pop(origin.record_id, ()):
                 self.receipts.refused(origin, control.id, UNREAD)
 
@@ -198,13 +199,11 @@ class ControlRouter:
                 await self._applied(agent_control, control)
                 agent_control.resume()
             case ControlKind.CANCEL:
-                self._end(agent_control, f"a person cancelled it{f': {control.reason}' if control.reason else ''}")
+                why = f"a person cancelled it{f': {control.reason}' if control.reason else ''}"
+                agent_control.end(why)
+                if agent_control is self._top and self._root is not None:
+                    self._root.end(why)
                 await self._applied(agent_control, control)
-
-    def _end(self, agent_control: AgentControl, why: str) -> None:
-        agent_control.end(why)
-        if agent_control is self._top and self._root is not None:
-            self._root.end(why)
 
     async def _applied(self, agent_control: AgentControl, control: Control) -> None:
         fact = ControlApplied(
@@ -230,7 +229,3 @@ class ControlRouter:
             if isinstance(fact, ControlApplied):
                 self.receipts.applied(fact.control_id, seq)
         return last
-
-    def _return_unread(self, agent_control: AgentControl) -> None:
-        for mail in agent_control.mail.take():
-            self.receipts.refused(agent_control.origin, mail.control_id, UNREAD)

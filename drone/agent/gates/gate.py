@@ -142,7 +142,13 @@ class Finish:
         except BaseException as error:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
-        if verdict.ok and not self._state.gate.sent_to_try and _blocked(verdict.result) and evidence.untried:
+        if (
+            verdict.ok
+            and not self._state.gate.sent_to_try
+            and isinstance(verdict.result, Mapping)
+            and verdict.result.get("status") == RecordStatus.BLOCKED
+            and evidence.untried
+        ):
             return Verdict((TRY_FIRST,))
         return Verdict(few(verdict.errors, TOLD, ERROR_CHARACTERS), verdict.result, verdict.text)
 
@@ -170,10 +176,6 @@ class Finish:
 
 def _checked(tool: str, attempt: int, verdict: Verdict) -> GateChecked:
     return GateChecked(tool=tool, attempt=attempt, ok=verdict.ok, errors=verdict.errors)
-
-
-def _blocked(result: object) -> bool:
-    return isinstance(result, Mapping) and result.get("status") == RecordStatus.BLOCKED
 
 
 def _complaint(verdict: Verdict) -> str:

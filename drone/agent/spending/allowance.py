@@ -64,7 +64,8 @@ class Allowance:
         while budget.full:
             await budget.settled()
             self._check()
-        self._room = room = self._output_room()
+        own = self.share.output_tokens - self.state.spent.output_tokens
+        self._room = room = max(1, min(LAST_TOKENS, own, self._budget.output_tokens_left()))
         tokens = self.state.tokens_of_question() + room
         price = self._usd_per_token()
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
@@ -88,10 +89,6 @@ class Allowance:
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", self.share.wall_seconds)
         self._budget.check()
-
-    def _output_room(self) -> int:
-        own = self.share.output_tokens - self.state.spent.output_tokens
-        return max(1, min(LAST_TOKENS, own, self._budget.output_tokens_left()))
 
     def _usd_per_token(self) -> float | None:
         """The price that this run's calls had, before the first one that of the tree's."""

@@ -119,13 +119,10 @@ class Budget:
         self._output_tokens -= reservation.output_tokens
         self._usd -= reservation.usd or 0.0
         if self._waiting:
-            self._wake()
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for turn in waiting:
-            if not turn.done():
-                turn.set_result(None)
+            waiting, self._waiting = self._waiting, []
+            for turn in waiting:
+                if not turn.done():
+                    turn.set_result(None)
 
     def take_tool_call(self, call_id: str) -> bool:
         """Whether one more tool call may run; it is under way until its end stands in the journal."""

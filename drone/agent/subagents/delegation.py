@@ -75,7 +75,8 @@ class AgentGroup:
                 continue
             member = await self._member(index, assignment, assignment.prompt(previous))
             self._members[index] = member
-            self._over = self._chain_over(member) or self._enough() or ""
+            broken = f"Not run, because {member.assignment.id!r} before it did not complete."
+            self._over = (self._enough() or "") if member.completed else broken
             if member.report is not None:
                 said, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
                 previous = fenced(said, member.report.record_id)
@@ -121,9 +122,6 @@ class AgentGroup:
             if failed is not None:
                 return f"Called off, because {failed.assignment.id!r} did not complete."
         return None
-
-    def _chain_over(self, member: Member) -> str | None:
-        return None if member.completed else f"Not run, because {member.assignment.id!r} before it did not complete."
 
     def _call_off(self, why: str) -> None:
         """End those that run, and let the others not begin."""
@@ -223,18 +221,15 @@ class Delegation:
 
     async def _run(self, call: Call) -> Output:
         if call.name == SUBAGENTS_RUN:
-            return await self._several(call)
+            asked = assignments_of(call.arguments, self._most)
+            members = await AgentGroup(self._children, asked, call).run()
+            return await answer(members, asked, self._turn.artifacts)
         if call.name == SUBAGENT_SEND:
             report = await self._children.send(call, *message_of(call.arguments))
         else:
             wanted = assignment_of(call.arguments, self._children.offered)
             report = await self._children.run(call, wanted, wanted.prompt())
         return await told(report, self._turn.artifacts)
-
-    async def _several(self, call: Call) -> Output:
-        asked = assignments_of(call.arguments, self._most)
-        members = await AgentGroup(self._children, asked, call).run()
-        return await answer(members, asked, self._turn.artifacts)
 
 
 def _refused(said: str, outcome: Outcome) -> Output:

@@ -153,14 +153,23 @@ class SubAgentSession:
         async with self._one_at_a_time, self._sending():
             conversation = self._conversation
             turn = caller.turn if caller is not None else None
-            self._begin_in(turn.journal if turn is not None else self._journal, conversation)
+            # A conversation stands in one journal, so that it can be read there as a whole.
+            journal = turn.journal if turn is not None else self._journal
+            if conversation.turns and journal is not self._began_in:
+                raise ValueError(
+                    "This conversation began in another journal: reset() the session before it goes on here."
+                )
+            self._began_in = journal
             if caller is None or turn is None:
                 task = Task(text, self._record_id(self._id), title_of(text))
                 finished = await self._alone(self._next(task, conversation))
             else:
                 task = replace(child_task(caller, text, title_of(text)), record_id=self._record_id(caller.call_id))
                 finished = await _below(self.sub.agent, self._next(task, conversation), caller, turn)
-            _keep(conversation, finished)
+            conversation.record_id = finished.report.record_id
+            conversation.turns += 1
+            conversation.messages = finished.messages
+            conversation.tools_removed = finished.tools_removed
             return finished.report
 
     @asynccontextmanager
@@ -194,12 +203,6 @@ class SubAgentSession:
         finally:
             self._journal.in_use = False
 
-    def _begin_in(self, journal: Journal, conversation: Conversation[Agent]) -> None:
-        """A conversation stands in one journal, so that it can be read there as a whole."""
-        if conversation.turns and journal is not self._began_in:
-            raise ValueError("This conversation began in another journal: reset() the session before it goes on here.")
-        self._began_in = journal
-
     def _fresh(self) -> Conversation[Agent]:
         return Conversation(self.sub.agent, None, "", self.sub.name, turns=0)
 
@@ -211,13 +214,6 @@ async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> Finish
         if task.continues is None:
             take_spawn(turn, task)
         return await run_child(agent, task, turn)
-
-
-def _keep(conversation: Conversation[Agent], finished: FinishedRun) -> None:
-    conversation.record_id = finished.report.record_id
-    conversation.turns += 1
-    conversation.messages = finished.messages
-    conversation.tools_removed = finished.tools_removed
 
 
 def _rendered(arguments: Mapping[str, object]) -> str:
