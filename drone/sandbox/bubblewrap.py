@@ -171,10 +171,10 @@ def _mask(directory: str) -> Sequence[str]:
 
 def _takes_descriptors(program: str) -> bool:
     try:
-        told = subprocess.run((program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False)
+        usage = subprocess.run((program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return True
-    return b"--ro-bind-fd" in told.stdout + told.stderr
+    return b"--ro-bind-fd" in usage.stdout + usage.stderr
 
 
 def _in_memory(content: bytes) -> int:

@@ -57,14 +57,14 @@ class Leash:
 
     async def ready(self) -> bool:
         """Put the limits on the first process, which waits to be let go; False when bubblewrap gave up before."""
-        told = b""
-        while not told.endswith(b"}\n"):
+        answer = b""
+        while not answer.endswith(b"}\n"):
             await _readable(self._info)
             piece = os.read(self._info, _INFO_BYTES)
             if not piece:
                 return False
-            told += piece
-        pid = int(json.loads(told)["child-pid"])
+            answer += piece
+        pid = int(json.loads(answer)["child-pid"])
         with contextlib.suppress(ProcessLookupError):
             self._first = os.pidfd_open(pid)
             put_limits(pid, LIMITS)

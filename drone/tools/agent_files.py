@@ -90,8 +90,8 @@ class AgentReader:
             raise DefinitionError(file.source, f"left out: {error}; make its front matter simpler") from error
         if "error" in answer:
             raise DefinitionError(file.source, *answer["error"])
-        told = tuple(DefinitionError(file.source, sentence, line) for sentence, line in answer["warnings"])
-        return AgentDefinition.model_validate(answer["definition"]), told
+        notes = tuple(DefinitionError(file.source, sentence, line) for sentence, line in answer["warnings"])
+        return AgentDefinition.model_validate(answer["definition"]), notes
 
     def close(self) -> None:
         self._aside.close()
@@ -106,7 +106,7 @@ def reading() -> Callable[[Any], object]:
             definition, warnings = workspace_agent(file, question["groups"])
         except DefinitionError as error:
             return {"error": [error.sentence, error.line]}
-        told = [(one.sentence, one.line) for one in warnings]
-        return {"definition": json.loads(to_json(definition)), "warnings": told}
+        sentences = [(one.sentence, one.line) for one in warnings]
+        return {"definition": json.loads(to_json(definition)), "warnings": sentences}
 
     return read

@@ -141,9 +141,9 @@ class _Reading:
             return f"{written(self.path)}, empty (0 bytes)\n"
         if final < first:
             raise ToolFailed(f"{written(self.path)} has {_plural(final, 'line')}, so there is no line {first}.")
-        text, told = _decoded(taken)
+        text, notes = _decoded(taken)
         of = f" of {total:,}" if total is not None else ""
-        head = (written(self.path), f"lines {first}-{final}{of}", f"{size:,} bytes", *told, *whole)
+        head = (written(self.path), f"lines {first}-{final}{of}", f"{size:,} bytes", *notes, *whole)
         # No sign beyond ASCII: one in the head makes Python hold two bytes for each character of the whole text, and a
         # copy of it as UTF-8 beside them once it was sent.
         return f"{', '.join(head)}\n{text}"
@@ -192,16 +192,16 @@ def _lines(data: bytes) -> int:
 
 def _decoded(data: bytes) -> tuple[str, list[str]]:
     """The text of the bytes, and what had to be shown in another way."""
-    told: list[str] = []
+    notes: list[str] = []
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
-        told.append("not all of it is UTF-8; the bytes that are not are shown as �")
+        notes.append("not all of it is UTF-8; the bytes that are not are shown as �")
     text, controls = pictured(text)
     if controls:
-        told.append(f"{_plural(controls, 'control character')} shown as pictures, such as ␀ and ␛")
-    return text, told
+        notes.append(f"{_plural(controls, 'control character')} shown as pictures, such as ␀ and ␛")
+    return text, notes
 
 
 def _entries(walk: Walk) -> list[Found]:

@@ -156,7 +156,7 @@ class FunctionTool:
         try:
             return await threads_of(context).tool(self._called, wanted)
         except NoThread as full:
-            return _told(full, self.spec.name)
+            return _error_output(full, self.spec.name)
         finally:
             context.stop.set()
 
@@ -166,13 +166,13 @@ class FunctionTool:
         except JournalError:
             raise
         except Exception as error:
-            return _told(error, self.spec.name)
+            return _error_output(error, self.spec.name)
 
     def _called(self, arguments: Mapping[str, Any]) -> Output:
         try:
             return _output(self._function(**arguments))
         except Exception as error:
-            return _told(error, self.spec.name)
+            return _error_output(error, self.spec.name)
 
 
 def threads_of(context: ToolContext) -> OwnThreads:
@@ -186,7 +186,7 @@ def _output(value: object) -> Output:
     return Output(value if isinstance(value, str) else to_json(value).decode())
 
 
-def _told(error: Exception, name: str) -> Output:
+def _error_output(error: Exception, name: str) -> Output:
     match error:
         case NoThread():
             return failure(str(error))

@@ -91,12 +91,12 @@ class Channel(redis.Channel):
         return self._read(super()._receive)
 
     def _handle_message(self, client: Any, response: Any) -> Any:
-        """What was said on a channel; its text is left out when it is too large."""
-        told = super()._handle_message(client, response)  # type: ignore[no-untyped-call]
-        if isinstance(told["data"], bytes | str) and len(told["data"]) > MAX_MESSAGE_BYTES:
-            self._drop(Unacceptable(f"it has {len(told['data']):,} bytes"))
-            told["data"] = b""
-        return told
+        """A message of a channel, whose text is left out when it is too large."""
+        message = super()._handle_message(client, response)  # type: ignore[no-untyped-call]
+        if isinstance(message["data"], bytes | str) and len(message["data"]) > MAX_MESSAGE_BYTES:
+            self._drop(Unacceptable(f"it has {len(message['data']):,} bytes"))
+            message["data"] = b""
+        return message
 
     def _get_client(self) -> Callable[..., BoundedRedis]:
         return partial(BoundedRedis, global_keyprefix=self.global_keyprefix)

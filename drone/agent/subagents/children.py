@@ -252,7 +252,7 @@ def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], mos
     )
 
 
-async def told(report: Report, artifacts: Artifacts) -> Output:
+async def report_output(report: Report, artifacts: Artifacts) -> Output:
     """The result of the call that ran one child; what is left out of it is kept whole. Raises `JournalError`."""
     if report.error is None and report.result is None:
         content, digest = await as_text(report, artifacts)

@@ -25,7 +25,16 @@ from drone.agent.subagents.assignments import (
     message_of,
     offers,
 )
-from drone.agent.subagents.children import Caller, CannotHire, CannotSpawn, Children, Hire, Wanted, check_depth, told
+from drone.agent.subagents.children import (
+    Caller,
+    CannotHire,
+    CannotSpawn,
+    Children,
+    Hire,
+    Wanted,
+    check_depth,
+    report_output,
+)
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from mcc.contracts.fence import fenced
@@ -137,12 +146,12 @@ class AgentGroup:
 
 async def answer(members: Sequence[Member], asked: Assignments, artifacts: Artifacts) -> Output:
     """`{agents: [report, …]}` in the order of the call, each with its `id`. Raises `JournalError`."""
-    told = [await _told(member, artifacts) for member in members]
+    answers = [await _answer_of(member, artifacts) for member in members]
     reports = tuple(member.report for member in members if member.report is not None)
     is_error = not _met(members, asked)
     return Output(
         to_json(
-            {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, told, strict=True)]}
+            {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
         ).decode(),
         is_error=is_error,
         outcome=Outcome.ERROR if is_error else Outcome.OK,
@@ -151,7 +160,7 @@ async def answer(members: Sequence[Member], asked: Assignments, artifacts: Artif
     )
 
 
-async def _told(member: Member, artifacts: Artifacts) -> dict[str, Any]:
+async def _answer_of(member: Member, artifacts: Artifacts) -> dict[str, Any]:
     if member.report is not None:
         return (await as_report(member.report, artifacts))[0]
     return {
@@ -229,7 +238,7 @@ class Delegation:
         else:
             wanted = assignment_of(call.arguments, self._children.offered)
             report = await self._children.run(call, wanted, wanted.prompt())
-        return await told(report, self._turn.artifacts)
+        return await report_output(report, self._turn.artifacts)
 
 
 def _refused(said: str, outcome: Outcome) -> Output:

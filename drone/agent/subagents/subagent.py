@@ -20,9 +20,9 @@ from drone.agent.subagents.children import (
     check_depth,
     child_task,
     continued,
+    report_output,
     run_child,
     take_spawn,
-    told,
 )
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn, title_of
@@ -95,14 +95,14 @@ class SubAgentTool:
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
         if call.turn is None:
             turn = self.sub.agent.turn()
-            return await told(await self.sub.agent.run(prompt, turn), turn.artifacts)
+            return await report_output(await self.sub.agent.run(prompt, turn), turn.artifacts)
         task = child_task(call, prompt, title_of(prompt))
         try:
             with call.turn.idle.still(call.call_id):
                 finished = await _below(self.sub.agent, task, call, call.turn)
         except CannotSpawn as error:
             return Output(str(error), True, Outcome.DENIED, untrusted=False)
-        return await told(finished.report, call.turn.artifacts)
+        return await report_output(finished.report, call.turn.artifacts)
 
 
 class SubAgentSession:

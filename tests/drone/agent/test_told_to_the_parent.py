@@ -12,7 +12,7 @@ from drone.agent.artifacts import Artifacts
 from drone.agent.child_report import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
 from drone.agent.memory import MemoryJournal
 from drone.agent.report import Cause, Report
-from drone.agent.subagents.children import told
+from drone.agent.subagents.children import report_output
 from drone.agent.toolset import Output
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
@@ -33,7 +33,7 @@ class Bench:
         self.artifacts = Artifacts(self.journal)
 
     async def told(self, report: Report) -> Output:
-        return await told(report, self.artifacts)
+        return await report_output(report, self.artifacts)
 
     async def whole(self, said: Mapping[str, Any]) -> str:
         text = await self.artifacts.read(said["whole"]["artifact"])
