@@ -101,7 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "workspaces are free for all",
         (
             Patch(
-                f"{STORE}/workspace_locks.py",
+                f"{STORE}/rows.py",
                 '{**wanted, "keys": hold.keys}).first() is not None:',
                 '{**wanted, "keys": hold.keys}).first() is ...:',
             ),
