@@ -4,17 +4,22 @@ It runs here and not in cel-python's runners: those cannot be stopped, and take 
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mcc.rules import comparison
 from mcc.rules import node as nodes
-from mcc.rules import values
+from mcc.rules.arithmetic import negative, operation, result_kinds
 from mcc.rules.errors import RuleError, meant
-from mcc.rules.functions import FUNCTIONS, MACROS, METHODS, Function, Macro, matches_known, searcher
+from mcc.rules.faults import Exhausted, Fault, Frame
+from mcc.rules.functions import FUNCTIONS, METHODS, Function, searcher
+from mcc.rules.kinds import ANY, CONTAINERS, KEYS, KINDS, NUMBERS, Kinds, Uint, named
+from mcc.rules.literals import literal
+from mcc.rules.macros import MACROS, Macro
 from mcc.rules.node import Node, Run
-from mcc.rules.syntax import arguments, chain, inner, literal, parsed, parts, source, wrong
-from mcc.rules.values import KINDS, Exhausted, Fault, Frame
+from mcc.rules.syntax import arguments, chain, inner, parsed, parts, source
+from mcc.rules.tokens import wrong
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -26,15 +31,10 @@ MAX_MACRO_NESTING = 3
 """all, exists, exists_one, map and filter: in one expression, and within one another."""
 
 _ORDER = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
-_SUMS: Mapping[str, Callable[[Frame, Any, Any], Any]] = {
-    "addition_add": values.added,
-    "addition_sub": values.subtracted,
-    "multiplication_mul": values.multiplied,
-    "multiplication_div": values.divided,
-    "multiplication_mod": values.rest,
-}
-_NUMBERS = frozenset({"int", "double"})
-_ORDERED = frozenset({"string", "bool"})
+_BOOL: Kinds = frozenset({bool})
+_FOLDING = 5_000
+"""Steps of what no variable changes."""
+_EQUALITY = {"eq": comparison.equal, "ne": comparison.unequal}
 _SYNONYMS = {"len": "size", "length": "size", "count": "size", "any": "exists", "some": "exists", "every": "all"}
 
 Scope = Mapping[str, int]
@@ -71,6 +71,8 @@ def expression(text: str, variables: Iterable[str]) -> Expression:
     names = tuple(sorted(known & {str(ident.children[0]) for ident in tree.find_data("ident")}))
     building = _Building(text, known, len(names))
     top = building.node(tree, {name: slot for slot, name in enumerate(names)})
+    if top.mistake is not None:
+        raise top.mistake
     return Expression(text, names, top, building.parts or (top,), building.bound)
 
 
@@ -97,23 +99,27 @@ class _Building:
         return made
 
     def _folded(self, tree: "Tree[Token]", made: Node) -> Node:
-        """What no variable changes is evaluated once, here; its fault is a mistake for certain."""
+        """What no variable changes is evaluated once, here; its fault is a mistake, unless what is around forgives."""
         if not made.fixed:
             return made
         try:
-            found = made.run(Frame([], 1_000))
+            found = made.run(Frame([], _FOLDING))
         except Fault as fault:
-            raise self._wrong(tree, str(fault)) from fault
+            return made if made.mistake else replace(made, mistake=self._wrong(tree, str(fault)))
         except Exhausted as error:
             raise self._wrong(tree, "this takes too many steps") from error
-        return self._node(tree, lambda frame: found, str(values.kind(found)), fixed=True)
+        kinds = made.kinds if made.kinds == ANY else frozenset({type(found)})
+        return self._node(tree, lambda frame: found, kinds, fixed=True)
 
     def _literal(self, tree: "Tree[Token]", scope: Scope) -> Node:
+        return self._written(tree, tree.children[0])
+
+    def _written(self, tree: "Tree[Token]", token: Any, sign: str = "") -> Node:
         try:
-            found = literal(tree)
+            found = literal(token, sign)
         except ValueError as error:
             raise self._wrong(tree, f"`{self._source(tree)}` {error}") from error
-        return self._node(tree, lambda frame: found, fixed=True)
+        return self._node(tree, lambda frame: found, frozenset({type(found)}), fixed=True)
 
     def _ident(self, tree: "Tree[Token]", scope: Scope) -> Node:
         name = str(tree.children[0])
@@ -129,9 +135,8 @@ class _Building:
 
     def _expr(self, tree: "Tree[Token]", scope: Scope) -> Node:
         condition, yes, no = (self.node(part, scope) for part in parts(tree))
-        self._must_be(condition, "bool")
-        kind = yes.kind if yes.kind == no.kind else None
-        return self._made(tree, nodes.choice(condition, yes, no), kind, condition, yes, no)
+        run = nodes.choice(condition, yes, no)
+        return self._made(tree, run, yes.kinds | no.kinds, (condition, yes, no), self._must_be(condition, _BOOL))
 
     def _conditionalor(self, tree: "Tree[Token]", scope: Scope) -> Node:
         return self._joined(tree, scope, True)
@@ -141,56 +146,79 @@ class _Building:
 
     def _joined(self, tree: "Tree[Token]", scope: Scope, decisive: bool) -> Node:
         joined = tuple(self.node(part, scope) for part in chain(tree))
-        for part in joined:
-            self._must_be(part, "bool")
+        mistakes = [self._must_be(part, _BOOL) for part in joined]
         if self._level == 1 and not decisive:
             self.parts = joined
-        return self._made(tree, nodes.joined(joined, decisive), "bool", *joined)
+        return self._made(tree, nodes.joined(joined, decisive), _BOOL, joined, *mistakes)
 
     def _relation(self, tree: "Tree[Token]", scope: Scope) -> Node:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
         text, sign = self._source(tree), head.data.removeprefix("relation_")
         if sign == "in":
-            return self._made(tree, nodes.binary(values.contained, left, right, text), "bool", left, right)
-        if not _can_meet(left.kind, right.kind, sign in _ORDER):
-            raise self._wrong(tree, f"`{text}` compares {left.kind} with {right.kind}, which never fits")
-        act = values.ordered(_ORDER[sign]) if sign in _ORDER else values.equal if sign == "eq" else values.unequal
-        return self._made(tree, nodes.binary(act, left, right, text), "bool", left, right)
+            mistake = self._must_be(right, CONTAINERS)
+            return self._made(
+                tree, nodes.binary(comparison.contained, left, right, text), _BOOL, (left, right), mistake
+            )
+        fits = comparison.can_be_ordered if sign in _ORDER else comparison.can_be_equal
+        mistake = None
+        if not any(fits(a, b) for a in left.kinds for b in right.kinds):
+            kinds = f"{named(left.kinds)} with {named(right.kinds)}"
+            mistake = self._wrong(tree, f"`{text}` compares {kinds}, which never fits")
+        act = comparison.ordered(_ORDER[sign]) if sign in _ORDER else _EQUALITY[sign]
+        return self._made(tree, nodes.binary(act, left, right, text), _BOOL, (left, right), mistake)
 
     def _addition(self, tree: "Tree[Token]", scope: Scope) -> Node:
         head, last = parts(tree)
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
-        run = nodes.binary(_SUMS[head.data], left, right, self._source(tree))
-        return self._made(tree, run, left.kind if left.kind == right.kind else None, left, right)
+        text, kinds = self._source(tree), result_kinds(head.data, left.kinds, right.kinds)
+        mistake = None
+        if not kinds:
+            given = f"{named(left.kinds)} and {named(right.kinds)}"
+            mistake = self._wrong(tree, f"`{text}` calculates with {given}, which never fits")
+        return self._made(tree, nodes.binary(operation(head.data), left, right, text), kinds, (left, right), mistake)
 
     _multiplication = _addition
 
     def _unary(self, tree: "Tree[Token]", scope: Scope) -> Node:
         sign, operand = parts(tree)
+        token = self._number(operand) if sign.data == "unary_neg" else None
+        if token is not None:
+            return self._written(tree, token, "-")
         node = self.node(operand, scope)
         if sign.data == "unary_not":
-            self._must_be(node, "bool")
-            return self._made(tree, nodes.negated(node), "bool", node)
-        zero = Node(lambda frame: 0, "0", "int", fixed=True)
-        return self._made(tree, nodes.binary(values.subtracted, zero, node, self._source(tree)), node.kind, node)
+            return self._made(tree, nodes.negated(node), _BOOL, (node,), self._must_be(node, _BOOL))
+        run = nodes.called(negative, (node,), self._source(tree))
+        signed = NUMBERS - {Uint}
+        return self._made(tree, run, node.kinds & signed, (node,), self._must_be(node, signed))
+
+    def _number(self, tree: "Tree[Token]") -> Any:
+        """The token, when `tree` is nothing but a number without brackets: the least int is written with its sign."""
+        found: Any = tree
+        while len(found.children) == 1 and found.data in ("unary", "member", "primary"):
+            found = found.children[0]
+        token = found.children[0] if found.data == "literal" else None
+        return token if token is not None and token.type in ("INT_LIT", "FLOAT_LIT") else None
 
     def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> Node:
-        owner = self.node(parts(tree)[0], scope)
-        self._must_be(owner, "map")
-        return self._made(tree, nodes.selected(owner, str(tree.children[1]), self._source(tree)), None, owner)
+        owner, key = self.node(parts(tree)[0], scope), str(tree.children[1]).strip("`")
+        run = nodes.selected(owner, key, self._source(tree))
+        return self._made(tree, run, ANY, (owner,), self._must_be(owner, frozenset({dict})))
 
     def _member_index(self, tree: "Tree[Token]", scope: Scope) -> Node:
         owner, index = (self.node(part, scope) for part in parts(tree))
-        return self._made(tree, nodes.indexed(owner, index, self._source(tree)), None, owner, index)
+        mistake = self._must_be(owner, frozenset({list, dict}))
+        return self._made(tree, nodes.indexed(owner, index, self._source(tree)), ANY, (owner, index), mistake)
 
     def _list_lit(self, tree: "Tree[Token]", scope: Scope) -> Node:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
-        return self._made(tree, nodes.listed(items), "list", *items)
+        return self._made(tree, nodes.listed(items), frozenset({list}), items)
 
     def _map_lit(self, tree: "Tree[Token]", scope: Scope) -> Node:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
-        return self._made(tree, nodes.mapped(list(zip(items[0::2], items[1::2], strict=True))), "map", *items)
+        run = nodes.mapped(list(zip(items[0::2], items[1::2], strict=True)))
+        mistakes = [self._must_be(key, KEYS) for key in items[0::2]]
+        return self._made(tree, run, frozenset({dict}), items, *mistakes)
 
     def _ident_arg(self, tree: "Tree[Token]", scope: Scope) -> Node:
         name, given = str(tree.children[0]), arguments(tree, 1)
@@ -213,42 +241,42 @@ class _Building:
         if len(given) != 1 or inner(given[0]).data != "member_dot":
             raise self._wrong(tree, "has() takes one key, such as has(result.path)")
         node = self.node(given[0], scope)
-        return self._made(tree, nodes.present(node), "bool", node)
+        return self._made(tree, nodes.present(node), _BOOL, (node,))
 
     def _called(self, tree: "Tree[Token]", function: Function, given: list[Node]) -> Node:
         text = self._source(tree)
-        if len(given) != len(function.takes):
-            raise self._wrong(
-                tree, f"`{text}` gives {function.name} {len(given)} values, and it takes {len(function.takes)}"
-            )
-        for node, kind in zip(given, function.takes, strict=True):
-            if kind is not None:
-                self._must_be(node, kind)
-        act = function.act
-        if function.name == "matches" and given[1].fixed:
+        most = len(function.takes)
+        if not most - function.optional <= len(given) <= most:
+            raise self._wrong(tree, f"`{text}` gives {function.name} {len(given)} values, and it takes {most}")
+        mistakes = [self._must_be(node, kinds) for node, kinds in zip(given, function.takes, strict=False)]
+        act: Callable[..., Any] = function
+        if function.name == "matches" and given[1].fixed and given[1].mistake is None:
             self._check_pattern(tree, given[1])
-            act = matches_known
-        return self._made(tree, nodes.called(act, given, text), function.gives, *given)
+            act = function.of_known_pattern
+        return self._made(tree, nodes.called(act, given, text), function.gives, given, *mistakes)
 
     def _check_pattern(self, tree: "Tree[Token]", pattern: Node) -> None:
         try:
-            searcher(pattern.run(Frame([], 0)))
+            known = pattern.run(Frame([], 0))
+            if isinstance(known, str):
+                searcher(known)
         except Fault as fault:
             raise self._wrong(tree, f"`{self._source(tree)}` {fault}") from fault
 
     def _macro(self, tree: "Tree[Token]", macro: Macro, owner: Node, given: Any, scope: Scope) -> Node:
         if len(given) not in macro.arguments or inner(given[0]).data != "ident":
             raise self._wrong(tree, f"{macro.name} is written {macro.usage}")
-        if owner.kind not in (None, "list", "map"):
-            raise self._wrong(tree, f"`{owner.text}` is {owner.kind}, and {macro.name} goes over a list")
+        if not owner.kinds & CONTAINERS:
+            raise self._wrong(tree, f"`{owner.text}` is {named(owner.kinds)}, and {macro.name} goes over a list")
         slot = self._slot_of_one_more(tree, macro)
         inside = {**scope, str(inner(given[0]).children[0]): slot}
         self._inside += 1
         bodies = [self.node(one, inside) for one in given[1:]]
         self._inside -= 1
-        if macro.tests(len(given)):
-            self._must_be(bodies[0], "bool")
-        return self._node(tree, macro.build(owner, slot, bodies), macro.gives, 1 + owner.steps)
+        mistake = self._must_be(bodies[0], _BOOL) if macro.tests(len(given)) else None
+        run = macro.build(owner, slot, bodies)
+        made = self._made(tree, run, macro.gives, (owner, *bodies), mistake)
+        return replace(made, steps=1 + owner.steps, fixed=False)
 
     def _slot_of_one_more(self, tree: "Tree[Token]", macro: Macro) -> int:
         if self._inside >= MAX_MACRO_NESTING:
@@ -267,18 +295,35 @@ class _Building:
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(sorted(known))}"
         return self._wrong(tree, f"there is no function {name!r}; {hint}")
 
-    def _must_be(self, node: Node, kind: str) -> None:
-        if node.kind is not None and node.kind != kind:
-            raise wrong(f"`{node.text}` is {node.kind}, and {kind} is needed here", self._text, node.offset)
+    def _must_be(self, node: Node, kinds: Kinds) -> RuleError | None:
+        """The mistake of a part that can be of none of `kinds`."""
+        if node.kinds & kinds:
+            return None
+        sentence = f"`{node.text}` is {named(node.kinds)}, and {named(kinds)} is needed here"
+        return wrong(sentence, self._text, node.offset)
 
-    def _made(self, tree: "Tree[Token]", run: Run, kind: str | None, *below: Node) -> Node:
+    def _made(
+        self, tree: "Tree[Token]", run: Run, kinds: Kinds, below: Sequence[Node], *mistakes: RuleError | None
+    ) -> Node:
+        """A node over those `below`. Raises the first mistake, unless no variable changes it: its value decides."""
         steps = 1 + sum(part.steps for part in below)
-        return self._node(tree, run, kind, steps, fixed=all(part.fixed for part in below))
+        fixed = all(part.fixed for part in below)
+        found = next((one for one in (*(part.mistake for part in below), *mistakes) if one), None)
+        if found is not None and not fixed:
+            raise found
+        return self._node(tree, run, kinds, steps, fixed=fixed, mistake=found)
 
     def _node(
-        self, tree: "Tree[Token]", run: Run, kind: str | None = None, steps: int = 1, *, fixed: bool = False
+        self,
+        tree: "Tree[Token]",
+        run: Run,
+        kinds: Kinds = ANY,
+        steps: int = 1,
+        *,
+        fixed: bool = False,
+        mistake: RuleError | None = None,
     ) -> Node:
-        return Node(run, self._source(tree), kind, steps, fixed, _offset(tree))
+        return Node(run, self._source(tree), kinds, steps, fixed, _offset(tree), mistake)
 
     def _source(self, tree: "Tree[Token]") -> str:
         return source(tree, self._text)
@@ -289,12 +334,3 @@ class _Building:
 
 def _offset(tree: "Tree[Token]") -> int:
     return 0 if tree.meta.empty else tree.meta.start_pos
-
-
-def _can_meet(left: str | None, right: str | None, in_order: bool) -> bool:
-    """Whether a comparison of these kinds can ever do what it seems to; unknown ones can."""
-    if left is None or right is None or {left, right} <= _NUMBERS:
-        return True
-    if in_order:
-        return left == right and left in _ORDERED
-    return left == right or "null_type" in (left, right)

@@ -1,14 +1,16 @@
-"""Functions and macros of expressions: what each takes, what it gives, what it costs."""
+"""Functions of expressions: what each takes, what it gives, what it costs."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import re2
 
-from mcc.rules.node import Node, Run, settled, truth
-from mcc.rules.values import Fault, Frame, kind, word
+from mcc.rules import conversions
+from mcc.rules.faults import Fault, Frame
+from mcc.rules.kinds import ANY, Kinds, Named, Null, Uint, kind, word, words
+from mcc.rules.times import CALENDAR, CLOCK, Duration, Timestamp, civil, milliseconds, whole
 
 MAX_PATTERN = 500
 """Characters of a regular expression."""
@@ -22,43 +24,54 @@ Act = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`takes` says the kinds of its values (None = any; that before the dot is the first), `gives` that of its own."""
+    """`takes` says the kinds of each of its values (that before the dot is the first), `gives` those of its own.
+
+    The last `optional` of the values may be missing.
+    """
 
     name: str
-    takes: tuple[str | None, ...]
-    gives: str
+    takes: tuple[Kinds, ...]
+    gives: Kinds
     act: Act
+    optional: int = 0
+
+    def __call__(self, frame: Frame, *values: Any) -> Any:
+        """Raises `Fault` for a value of a kind that the function does not take."""
+        return _called(self, self.act, frame, values)
+
+    def of_known_pattern(self, frame: Frame, *values: Any) -> Any:
+        """`matches`, where the pattern was read when the expression was declared."""
+        return _called(self, matches_known, frame, values)
+
+
+def _called(function: Function, act: Act, frame: Frame, values: tuple[Any, ...]) -> Any:
+    for value, kinds in zip(values, function.takes, strict=False):
+        if type(value) not in kinds:
+            raise Fault(f"calls {function.name} with {word(value)}, and it takes {words(kinds)}")
+    return act(frame, *values)
 
 
 def _size(frame: Frame, value: Any) -> int:
     """The size of null is 0: what was not set is empty."""
-    if value is None:
-        return 0
-    if isinstance(value, str | list | dict):
-        return len(value)
-    raise Fault(f"takes the size of {word(value)}")
+    return 0 if value is None else len(value)
 
 
-def _of_texts(name: str, act: Callable[[str, str], bool]) -> Act:
-    def run(frame: Frame, text: Any, part: Any) -> bool:
-        if type(text) is not str or type(part) is not str:
-            raise Fault(f"calls {name} of {word(text)} with {word(part)}; both must be texts")
+def _of_texts(act: Callable[[str, str], bool]) -> Act:
+    def run(frame: Frame, text: str, part: str) -> bool:
         frame.spend(len(text) >> 8)
         return act(text, part)
 
     return run
 
 
-def matches(frame: Frame, text: Any, pattern: Any) -> bool:
+def matches(frame: Frame, text: str, pattern: str) -> bool:
     """Whether RE2 finds `pattern` anywhere in `text`, where the pattern is not known before."""
     frame.spend(READING)
     return matches_known(frame, text, pattern)
 
 
-def matches_known(frame: Frame, text: Any, pattern: Any) -> bool:
+def matches_known(frame: Frame, text: str, pattern: str) -> bool:
     """The same for a pattern that was read before: linear in the text, and in the size of the pattern's program."""
-    if type(text) is not str or type(pattern) is not str:
-        raise Fault(f"calls matches of {word(text)} with {word(pattern)}; both must be texts")
     found = searcher(pattern)
     frame.spend(20 + len(text) * found.programsize // 100)
     return found.search(text.encode("utf-8", "replace")) is not None
@@ -87,137 +100,75 @@ def _searcher(pattern: str) -> Any:
     return found
 
 
-def _int(frame: Frame, value: Any) -> int:
-    return _number(value, int, "int")  # type: ignore[no-any-return]
+def _kinds(*kinds: type) -> Kinds:
+    return frozenset(kinds)
 
 
-def _double(frame: Frame, value: Any) -> float:
-    return _number(value, float, "double")  # type: ignore[no-any-return]
+_TEXT, _BOOL, _INT = _kinds(str), _kinds(bool), _kinds(int)
+_TIME = _kinds(Timestamp)
+_TIMED = _kinds(Timestamp, Duration)
 
 
-def _number(value: Any, made: Callable[[Any], Any], name: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Fault(f"makes {name} of {word(value)}")
-    if isinstance(value, str) and len(value) > 400:
-        raise Fault(f"makes {name} of a text of {len(value):,} characters")
-    try:
-        return made(value)
-    except (ValueError, OverflowError) as error:
-        raise Fault(f"makes {name} of {str(value)[:40]!r}, which is no such number") from error
+def _of_calendar(read: Callable[[Any], int]) -> Act:
+    return lambda frame, time, *zone: read(civil(frame, time, *zone))
 
 
-def _string(frame: Frame, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float) and (isinstance(value, float) or value.bit_length() <= 64):
-        return str(value)
-    raise Fault(f"makes string of {word(value)}")
-
-
-_TEXTS = ("string", "string")
-
-METHODS = {
-    one.name: one
-    for one in (
-        Function("contains", _TEXTS, "bool", _of_texts("contains", lambda text, part: part in text)),
-        Function("startsWith", _TEXTS, "bool", _of_texts("startsWith", lambda text, part: text.startswith(part))),
-        Function("endsWith", _TEXTS, "bool", _of_texts("endsWith", lambda text, part: text.endswith(part))),
-        Function("matches", _TEXTS, "bool", matches),
-        Function("size", (None,), "int", _size),
-    )
-}
-"""Written `value.name(…)`."""
-
-FUNCTIONS = {
-    one.name: one
-    for one in (
-        METHODS["matches"],
-        METHODS["size"],
-        Function("int", (None,), "int", _int),
-        Function("double", (None,), "double", _double),
-        Function("string", (None,), "string", _string),
-        Function("type", (None,), "type", lambda frame, value: kind(value)),
-    )
-}
-"""Written `name(…)`."""
-
-
-Build = Callable[[Node, int, Sequence[Node]], Run]
-"""From the list, the slot of the variable and the expressions to what runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """`arguments` are the numbers of arguments, the variable among them; `gives` is the kind of the value."""
-
-    name: str
-    arguments: tuple[int, ...]
-    gives: str
-    build: Build
-
-    @property
-    def usage(self) -> str:
-        return f"list.{self.name}(x, {'expression of x' if self.name == 'map' else 'condition of x'})"
-
-    def tests(self, arguments: int) -> bool:
-        """Whether the first expression is a condition."""
-        return self.name != "map" or arguments == 3
-
-
-def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
-    """Goes over the items of a list or the keys of an object, binding each; what was not set has none."""
-    cost = 1 + sum(body.steps for body in bodies)
-
-    def run(frame: Frame) -> Iterator[Any]:
-        found = owner.run(frame)
-        if found is None:
-            return
-        if type(found) is not list and type(found) is not dict:
-            raise Fault.at(f"`{owner.text}` is {word(found)}, not a list")
-        slots = frame.slots
-        for item in found:
-            frame.spend(cost)
-            slots[slot] = item
-            yield item
+def _of_clock(read: Callable[[Any], int], unit: int) -> Act:
+    def run(frame: Frame, value: Timestamp | Duration, *zone: str) -> int:
+        if isinstance(value, Timestamp):
+            return read(civil(frame, value, *zone))
+        return whole(value, unit) if not zone else _without_zone()
 
     return run
 
 
-def _decided(decisive: bool) -> Build:
-    def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
-        items, body = _items(owner, slot, bodies), bodies[0]
-        return lambda frame: settled((body for _ in items(frame)), decisive, frame)
-
-    return build
+def _milliseconds(frame: Frame, value: Timestamp | Duration, *zone: str) -> int:
+    if isinstance(value, Timestamp):
+        civil(frame, value, *zone)
+    return milliseconds(value) if isinstance(value, Timestamp) or not zone else _without_zone()
 
 
-def _exists_one(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
-    items, body = _items(owner, slot, bodies), bodies[0]
-    return lambda frame: sum(truth(body, frame) for _ in items(frame)) == 1
+def _without_zone() -> int:
+    raise Fault("asks a duration for its time zone, which only a time has")
 
 
-def _filter(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
-    items, body = _items(owner, slot, bodies), bodies[0]
-    return lambda frame: [item for item in items(frame) if truth(body, frame)]
+def _named(functions: Iterable[Function]) -> dict[str, Function]:
+    return {function.name: function for function in functions}
 
 
-def _map(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
-    items = _items(owner, slot, bodies)
-    if len(bodies) == 1:
-        return lambda frame: [bodies[0].run(frame) for _ in items(frame)]
-    return lambda frame: [bodies[1].run(frame) for _ in items(frame) if truth(bodies[0], frame)]
-
-
-MACROS = {
-    macro.name: macro
-    for macro in (
-        Macro("all", (2,), "bool", _decided(False)),
-        Macro("exists", (2,), "bool", _decided(True)),
-        Macro("exists_one", (2,), "bool", _exists_one),
-        Macro("filter", (2,), "list", _filter),
-        Macro("map", (2, 3), "list", _map),
+METHODS = _named(
+    (
+        Function("contains", (_TEXT, _TEXT), _BOOL, _of_texts(lambda text, part: part in text)),
+        Function("startsWith", (_TEXT, _TEXT), _BOOL, _of_texts(lambda text, part: text.startswith(part))),
+        Function("endsWith", (_TEXT, _TEXT), _BOOL, _of_texts(lambda text, part: text.endswith(part))),
+        Function("matches", (_TEXT, _TEXT), _BOOL, matches),
+        Function("size", (_kinds(str, bytes, list, dict, Null),), _INT, _size),
+        *(Function(name, (_TIME, _TEXT), _INT, _of_calendar(read), 1) for name, read in CALENDAR.items()),
+        *(Function(name, (_TIMED, _TEXT), _INT, _of_clock(*read), 1) for name, read in CLOCK.items()),
+        Function("getMilliseconds", (_TIMED, _TEXT), _INT, _milliseconds, 1),
     )
-}
-"""Written `list.name(x, …)`."""
+)
+"""Written `value.name(…)`."""
+
+FUNCTIONS = _named(
+    (
+        METHODS["matches"],
+        METHODS["size"],
+        Function("int", (_kinds(int, Uint, float, str, Timestamp),), _INT, conversions.to_int),
+        Function("uint", (_kinds(int, Uint, float, str),), _kinds(Uint), conversions.to_uint),
+        Function("double", (_kinds(int, Uint, float, str),), _kinds(float), conversions.to_double),
+        Function(
+            "string",
+            (_kinds(bool, int, Uint, float, str, bytes, Timestamp, Duration),),
+            _TEXT,
+            conversions.to_string,
+        ),
+        Function("bytes", (_kinds(str, bytes),), _kinds(bytes), conversions.to_bytes),
+        Function("bool", (_kinds(bool, str),), _BOOL, conversions.to_bool),
+        Function("timestamp", (_kinds(int, str, Timestamp),), _TIME, conversions.to_timestamp),
+        Function("duration", (_kinds(str, Duration),), _kinds(Duration), conversions.to_duration),
+        Function("dyn", (ANY,), ANY, lambda frame, value: value),
+        Function("type", (ANY,), _kinds(Named), lambda frame, value: kind(value)),
+    )
+)
+"""Written `name(…)`."""

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.rules.values import Fault, Frame, MissingKey, word
+from mcc.rules.errors import RuleError
+from mcc.rules.faults import Fault, Frame, MissingKey
+from mcc.rules.kinds import ANY, KEYS, NUMBERS, Kinds, key_of, shown, word
 
 Run = Callable[[Frame], Any]
 Act = Callable[..., Any]
@@ -17,16 +19,18 @@ FAULT = 8
 class Node:
     """One part of an expression: how it runs and its text.
 
-    `kind` is that of its value where this is certain, `steps` what running it once costs, without what macros spend for
-    each item; `fixed` says that no variable is below it, `offset` where it begins in the expression.
+    `kinds` are those that its value may have, `steps` what running it once costs, without what macros spend for each
+    item; `fixed` says that no variable is below it, `offset` where it begins in the expression. `mistake` is what makes
+    it fail for certain, kept as long as it is fixed: `&&` and `||` may pass over it.
     """
 
     run: Run
     text: str
-    kind: str | None = None
+    kinds: Kinds = ANY
     steps: int = 1
     fixed: bool = False
     offset: int = 0
+    mistake: RuleError | None = None
 
 
 def binary(act: Act, left: Node, right: Node, text: str) -> Run:
@@ -105,17 +109,25 @@ def selected(owner: Node, key: str, text: str) -> Run:
 def indexed(owner: Node, index: Node, text: str) -> Run:
     def run(frame: Frame) -> Any:
         found, at = owner.run(frame), index.run(frame)
-        if type(found) is list and type(at) is int:
-            if not 0 <= at < len(found):
-                raise Fault.at(f"`{text}`: there is no [{at:.0f}], the list has {len(found)} items from [0] on")
-            return found[at]
-        if type(found) is dict and type(at) is str:
-            if at not in found:
+        if type(found) is list and type(at) in NUMBERS:
+            if not (0 <= at < len(found) and at == int(at)):
+                raise Fault.at(f"`{text}`: there is no [{shown(at)}], the list has {len(found)} items from [0] on")
+            return found[int(at)]
+        if type(found) is dict:
+            key = placed_key(at, text)
+            if key not in found:
                 raise MissingKey(text, found, at)
-            return found[at]
+            return found[key]
         raise Fault.at(f"`{text}` looks up {word(at)} in {word(found)}")
 
     return run
+
+
+def placed_key(value: Any, text: str) -> Any:
+    try:
+        return key_of(value)
+    except Fault as fault:
+        raise placed(fault, text) from None
 
 
 def present(node: Node) -> Run:
@@ -136,12 +148,15 @@ def listed(items: Sequence[Node]) -> Run:
 
 
 def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
-    def run(frame: Frame) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def run(frame: Frame) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
         for key, node in pairs:
-            name = key.run(frame)
-            if type(name) is not str:
-                raise Fault.at(f"`{key.text}` is {word(name)}, and keys are texts")
+            found = key.run(frame)
+            if type(found) not in KEYS:
+                raise Fault.at(f"`{key.text}` is {word(found)}, and keys are texts, whole numbers or truth values")
+            name = key_of(found)
+            if name in made:
+                raise Fault.at(f"`{key.text}` is a key that stands there twice")
             made[name] = node.run(frame)
         return made
 

@@ -8,7 +8,10 @@ from typing import Any
 from mcc.contracts.order import Rule
 from mcc.rules.errors import RuleError
 from mcc.rules.expression import Expression, expression
-from mcc.rules.values import MAX_STEPS, Exhausted, Fault, Frame, Plain, word
+from mcc.rules.faults import MAX_STEPS, Exhausted, Fault, Frame
+from mcc.rules.kinds import named, word
+from mcc.rules.plain import Plain
+from mcc.rules.tokens import wrong
 
 VARIABLES = frozenset({"result", "task", "receipts", "children", "usage"})
 """What a rule over an agent's result may name."""
@@ -42,8 +45,10 @@ def compiled(rule: Rule, variables: Iterable[str] = VARIABLES) -> CompiledRule:
 @functools.lru_cache(maxsize=KEPT)
 def _expression(cel: str, variables: frozenset[str]) -> Expression:
     made = expression(cel, variables)
-    if made.top.kind not in (None, "bool"):
-        raise RuleError(f"a rule must be true or false, and this is {made.top.kind}; compare it with something")
+    if bool not in made.top.kinds:
+        raise RuleError(f"a rule must be true or false, and this is {named(made.top.kinds)}; compare it with something")
+    if made.top.fixed and made.top.run(Frame([], 0)) is False:
+        raise wrong("this is false, whatever is handed in", cel, 0)
     return made
 
 

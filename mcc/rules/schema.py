@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcc.rules.errors import SchemaError
+from mcc.rules.faults import Exhausted, Fault, Frame
 from mcc.rules.functions import searcher
+from mcc.rules.plain import Plain
 from mcc.rules.schema_form import Form, Schema, formed, same_value
 from mcc.rules.validation import violations
-from mcc.rules.values import Exhausted, Fault, Frame, Plain
 
 MAX_CHARACTERS = 1_000_000
 """Text in a result."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.rules.errors import SchemaError, meant
+from mcc.rules.faults import Fault
 from mcc.rules.functions import searcher
-from mcc.rules.values import Fault, Plain
+from mcc.rules.plain import Plain
 
 Schema = dict[str, Any] | bool
 

@@ -1,31 +1,19 @@
 """CEL text into a syntax tree: read by cel-python's grammar, refused with its position."""
 
 import functools
-import re
 import threading
+from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from mcc.rules.errors import RuleError
+from mcc.rules.tokens import MAX_QUOTED, Words, hint, wrong
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
 MAX_CHARACTERS = 4_000
 """Length of an expression."""
-MAX_QUOTED = 120
-"""Characters of an expression that a sentence quotes."""
-
-_HINTS = {
-    "=": "; write == to compare",
-    "&": "; write && for and",
-    "|": "; write || for or",
-    "and": "; write && for and",
-    "or": "; write || for or",
-    "not": "; write ! for not",
-    "'": "; a text must be closed with the same quote, on the same line",
-    '"': "; a text must be closed with the same quote, on the same line",
-}
 _CHAIN = frozenset(
     ("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary")
 ) | {"paren_expr"}
@@ -54,18 +42,26 @@ def parsed(text: str) -> "Tree[Token]":
 
 @functools.cache
 def _grammar() -> "Lark":
-    """cel-python's grammar, by its own parser's options: its parser is one for the process and loses positions."""
-    from lark import Lark, Token
+    """cel-python's grammar over words of our own: its terminals are read by backtracking (docs/decisions/14)."""
+    from lark import Lark
+    from lark.lexer import Lexer, LexerState
 
-    def name(token: Token) -> Token:
-        return Token.new_borrow_pos("BOOL_LIT", token.value, token) if token.value in ("true", "false") else token
+    class Reader(Lexer):
+        """`Words` as lark asks for them."""
+
+        __future_interface__ = 2
+
+        def __init__(self, conf: Any) -> None:
+            self._words = Words(conf)
+
+        def lex(self, lexer_state: LexerState, parser_state: object) -> "Iterator[Token]":
+            return self._words.lex(lexer_state.text.text)
 
     return Lark(
         (resources.files("celpy") / "cel.lark").read_text("utf-8"),
         parser="lalr",
+        lexer=Reader,
         start="expr",
-        g_regex_flags=re.M,
-        lexer_callbacks={"IDENT": name},
         propagate_positions=True,
         maybe_placeholders=False,
         priority="invert",
@@ -74,20 +70,14 @@ def _grammar() -> "Lark":
 
 def _rule_error(error: Any, text: str) -> RuleError:
     token = getattr(error, "token", None)
-    if token is not None and token.type == "$END":
-        end = len(text.rstrip())
-        return wrong("the expression ends where more was expected", text, end)
-    offset = error.pos_in_stream or 0
-    found = str(token) if token is not None else text[offset : offset + 1]
-    before = text[:offset].split()
-    hint = _HINTS.get(found) or _HINTS.get(before[-1] if before else "", "")
-    return wrong(f"{found[:40]!r} is not expected here{hint}", text, offset)
-
-
-def wrong(sentence: str, text: str, offset: int) -> RuleError:
-    """The error at `offset` of the expression `text`."""
-    line = text.count("\n", 0, offset) + 1
-    return RuleError(sentence, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, offset)
+    if token is None or token.type == "$END":
+        return wrong("the expression ends where more was expected", text, len(text.rstrip()))
+    before = text[: token.start_pos].split()
+    return wrong(
+        f"{str(token)[:40]!r} is not expected here{hint(str(token), before[-1] if before else '')}",
+        text,
+        token.start_pos,
+    )
 
 
 def inner(tree: "Tree[Token]") -> "Tree[Token]":
@@ -123,33 +113,3 @@ def source(tree: "Tree[Token]", text: str) -> str:
     """The part of the expression `text` that `tree` is, on one line and not too long to be quoted."""
     flat = " ".join((text if tree.meta.empty else text[tree.meta.start_pos : tree.meta.end_pos]).split())
     return flat if len(flat) <= MAX_QUOTED else flat[: MAX_QUOTED - 1] + "…"
-
-
-def literal(tree: "Tree[Token]") -> object:
-    """The value that is written there. Raises ValueError with a sentence that begins with a verb."""
-    token: Any = tree.children[0]
-    written = str(token)
-    match token.type:
-        case "BOOL_LIT":
-            return written == "true"
-        case "NULL_LIT":
-            return None
-        case "INT_LIT" | "UINT_LIT":
-            return _whole(written.rstrip("uU"))
-        case "FLOAT_LIT":
-            return float(written)
-        case "STRING_LIT" | "MLSTRING_LIT":
-            from celpy.evaluation import celstr
-
-            return str(celstr(token))
-    raise ValueError("is bytes, which are not available here; write a text")
-
-
-def _whole(written: str) -> int:
-    digits = written.lstrip("-")
-    if len(digits) > 20:
-        raise ValueError("does not fit into 64 bits")
-    found = int(digits, 16 if digits[:2] in ("0x", "0X") else 10) * (-1 if written.startswith("-") else 1)
-    if found.bit_length() > 63:
-        raise ValueError("does not fit into 64 bits")
-    return found
