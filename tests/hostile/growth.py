@@ -21,7 +21,8 @@ def seconds(work: Callable[[], object], tries: int = 3) -> float:
 
 def grows_faster_than_its_input(work: Callable[[int], object], size: int) -> bool:
     """Whether four times the size takes much more than four times the time; work that is square in it takes sixteen."""
-    if seconds(lambda: work(4 * size), tries=1) <= UNSEEN_SECONDS:
+    once = seconds(lambda: work(4 * size), tries=1)
+    if once <= UNSEEN_SECONDS or once < 5 * seconds(lambda: work(size), tries=1):
         return False
     small, large = seconds(lambda: work(size)), seconds(lambda: work(4 * size))
     return large > UNSEEN_SECONDS and large > 9 * small

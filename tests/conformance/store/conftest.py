@@ -16,6 +16,10 @@ from mcc.testing import FakeClock, temporary_store
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
 
+# Not TRUNCATE, which makes every table and index a new file: a hundred times as long for a few rows.
+CLEAR = sql.SQL("; ").join(
+    sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)) for table in reversed(METADATA.sorted_tables)
+)
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 
 
@@ -94,11 +98,6 @@ def opened(request: pytest.FixtureRequest, clock: FakeClock, max_queued: int | N
 
 def _emptied(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue("postgres_url")
-    _clear(open_store(url))
+    with psycopg.connect(url) as link:
+        link.execute(CLEAR)
     return url
-
-
-def _clear(store: Store) -> None:
-    names = ", ".join(METADATA.tables)
-    store.database.write(lambda connection: connection.exec_driver_sql(f"TRUNCATE {names}"))
-    store.close()

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -25,6 +26,14 @@ def store() -> Iterator[Store]:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(data_dir=tmp_path / "data", workspace_roots=(tmp_path / "work",), queues=("default", "slow"))
+
+
+@pytest.fixture(scope="session")
+def document(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The description of the API; a second of work, and the same for every store."""
+    opened = temporary_store()
+    yield build_app(Settings(data_dir=tmp_path_factory.mktemp("described")), opened, token="").openapi()
+    opened.close()
 
 
 class RecordedNudges:

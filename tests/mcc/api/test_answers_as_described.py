@@ -6,22 +6,15 @@ import httpx
 import jsonschema
 import pytest
 
-from mcc.api.app import build_app
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import FACTS, Fact
 from mcc.contracts.shape import to_json
-from mcc.settings import Settings
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.contracts import samples
 
 ORDERS = "/api/v1/orders"
 NOBODY = "01900000-0000-7000-8000-000000000000"
-
-
-@pytest.fixture
-def document(settings: Settings, store: Store) -> dict[str, Any]:
-    return build_app(settings, store, token="").openapi()
 
 
 def check(document: dict[str, Any], answer: httpx.Response, path: str) -> None:

@@ -6,21 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mcc.api.app import build_app
 from mcc.contracts.journal import ModelStarted
 from mcc.contracts.order import PROMPT_CHARACTERS
-from mcc.settings import Settings
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from tests.mcc.api.test_answers_as_described import check
 from tests.mcc.api.test_orders_over_http import NOBODY, ORDERS, is_problem
 
 RETRY, FORK, ROLLBACK = (f"{ORDERS}/{{order_id}}/{what}" for what in ("retry", "fork", "rollback"))
-
-
-@pytest.fixture
-def document(settings: Settings, store: Store) -> dict[str, Any]:
-    return build_app(settings, store, token="").openapi()
 
 
 def running(store: Store, order_id: str) -> HeldOrder:
