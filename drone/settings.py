@@ -10,12 +10,13 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 
 from mcc.configuration.file import Configuration
 from mcc.configuration.places import config_home, own_files
-from mcc.configuration.providers import PROVIDERS, WITHOUT_NETWORK, Form, address_variable
+from mcc.configuration.providers import NAMES, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.settings import PREFIX, BadSettings, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.order import Name
 from mcc.contracts.shape import Closed
 from mcc.redaction import Redactor, WatchedSecrets
+from mcc.rules.errors import alike
 
 NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "keys", "base_urls"})
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
@@ -38,10 +39,13 @@ class Price(Closed):
 class ModelConfig(Closed):
     """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead.
 
+    `api`: the wire form, None = what the provider speaks at that address.
+
     `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
     """
 
-    provider: Literal[Form, "offline", "scripted"]
+    provider: str
+    api: Form | None = None
     base_url: str | None = None
     model: str = ""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
@@ -51,6 +55,16 @@ class ModelConfig(Closed):
     stream: bool = True
     fallback: tuple[str, ...] = ()
     price: Price | None = None
+
+    @field_validator("provider")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        known = (*NAMES, *WITHOUT_NETWORK)
+        if value not in known:
+            near = alike(value, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"there is no provider {value!r}; {hint}")
+        return value
 
     @field_validator("base_url")
     @classmethod

@@ -20,7 +20,7 @@ from drone.models.prices import Price
 from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
-from mcc.configuration.providers import ANTHROPIC_FORM, OFFLINE, PROVIDERS, SCRIPTED, Provider, refusal
+from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, refusal
 from mcc.contracts.drones import Capability
 from mcc.rules.errors import alike
 
@@ -110,7 +110,7 @@ class Models:
         prefix, _, model = name.partition("/")
         known = addressed(prefix, self._settings)
         if known is not None and model:
-            return self._remote(name, ModelConfig(provider=known.form, model=model), known)
+            return self._remote(name, ModelConfig(provider=known.name, model=model), known)
         raise UnknownModel(self._unknown(name))
 
     def _configured(self, name: str, config: ModelConfig) -> Model:
@@ -140,17 +140,23 @@ class Models:
         if problem is not None:
             return Unusable(effective, f"The model {name} cannot be used: {problem}.")
         price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
-        return self._asked_over(known.form, effective, config, base_url, key, key_name, price)
+        return self._asked_over(known, config, base_url, key, key_name, price)
 
     def _asked_over(
-        self, form: str, name: str, config: ModelConfig, base_url: str, key: str, key_name: str, price: Price | None
+        self,
+        known: Provider,
+        config: ModelConfig,
+        base_url: str,
+        key: str,
+        key_name: str,
+        price: Price | None,
     ) -> Model:
-        from drone.models.dialects.anthropic import anthropic_model
-        from drone.models.dialects.chat import openai_model
-        from drone.models.remote import Endpoint
+        from drone.models.dialects.forms import formats
+        from drone.models.remote import Endpoint, Remote
 
         endpoint = Endpoint(
-            name=name,
+            name=f"{known.name}/{config.model}",
+            provider=known.name,
             model=config.model,
             base_url=base_url,
             key=key,
@@ -159,8 +165,9 @@ class Models:
             max_output_tokens=config.max_output_tokens,
             price=price,
         )
-        make = anthropic_model if form == ANTHROPIC_FORM else openai_model
-        return Retrying(LoopGuard(make(endpoint, self._road())))
+        return Retrying(
+            LoopGuard(Remote(endpoint, formats[config.api or known.form_at(base_url)](endpoint), self._road()))
+        )
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]

@@ -31,6 +31,8 @@ MAX_ERROR_BYTES = 8 * 1024
 class Endpoint:
     """A model at a provider. `name` is `provider/model` as people know it, `model` as the provider does.
 
+    `provider` is its row in `mcc.configuration.providers`: what differs from its wire form goes by it.
+
     `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
     a `base_url` that no key may be sent to.
     """
@@ -40,6 +42,7 @@ class Endpoint:
     base_url: str
     key: str = field(default="", repr=False)
     key_name: str = ""
+    provider: str = ""
     stream: bool = True
     max_output_tokens: int | None = None
     price: Price | None = None

@@ -1,15 +1,12 @@
 """The table of providers known by name, and the hosts that their keys may be sent to."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-Form = Literal["openai", "anthropic"]
-"""Wire forms: the requests and replies of OpenAI's chat completions, of Anthropic's messages."""
-
-OPENAI_FORM: Final = "openai"
-ANTHROPIC_FORM: Final = "anthropic"
+Form = Literal["chat", "responses", "anthropic", "gemini"]
+"""Wire forms: OpenAI's chat completions and Responses, Anthropic's Messages, Google's Gemini."""
 
 OFFLINE: Final = "offline"
 SCRIPTED: Final = "scripted"
@@ -21,7 +18,8 @@ WITHOUT_NETWORK = (OFFLINE, SCRIPTED)
 class Provider:
     """`key_name`: the variable with its key; empty where none is needed. `first_model`: asked where nobody names one.
 
-    `version_path` ends every address of it, whether or not the address that is set for it says so.
+    `version_path` ends every address of it, whether or not the address that is set for it says so. `form` is spoken at
+    its own host, `form_elsewhere` at any other address that is set for it.
     """
 
     name: str
@@ -30,6 +28,8 @@ class Provider:
     key_name: str = ""
     first_model: str = ""
     version_path: str = ""
+    form_elsewhere: Form | None = None
+    other_hosts: tuple[str, ...] = ()
 
     @property
     def address_setting(self) -> str:
@@ -43,20 +43,33 @@ class Provider:
     def at(self, address: str) -> "Provider":
         """This provider behind another address."""
         address = address.rstrip("/").removesuffix(self.version_path) + self.version_path
-        return Provider(self.name, self.form, address, self.key_name, self.first_model, self.version_path)
+        return replace(self, base_url=address)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Those that its key may be sent to; those below one of them count as well."""
+        return tuple(filter(None, (self.host, *self.other_hosts)))
+
+    def form_at(self, base_url: str) -> Form:
+        """What is spoken at this address."""
+        if self.form_elsewhere is None or _is_one_of(_peer(base_url).host, self.hosts):
+            return self.form
+        return self.form_elsewhere
 
 
-OLLAMA = Provider("ollama", "openai", "http://127.0.0.1:11434/v1", version_path="/v1")
+OLLAMA = Provider("ollama", "chat", "http://127.0.0.1:11434/v1", version_path="/v1")
 
-OPENAI = Provider("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1")
+OPENAI = Provider("openai", "chat", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1", form_elsewhere="chat")
 
 PROVIDERS = (
     Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-4-6"),
     OPENAI,
-    Provider("openrouter", "openai", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
+    Provider("openrouter", "chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
     OLLAMA,
 )
 """In the order in which a default is looked for. A model of theirs is named `provider/model`."""
+
+NAMES = tuple(provider.name for provider in PROVIDERS)
 
 KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name)
 
@@ -73,8 +86,8 @@ _OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
 """Of providers that have no row: their keys may be named in [models.ALIAS]."""
 
 HOSTS: Mapping[str, tuple[str, ...]] = {
-    **{one.key_name: (one.host,) for one in PROVIDERS if one.key_name},
     **_OTHER_HOSTS,
+    **{one.key_name: one.hosts for one in PROVIDERS if one.key_name},
 }
 """Variable with a key to the provider's own hosts; those below one of them count as well."""
 

@@ -63,7 +63,8 @@ OF_DRONES: Mapping[str, str] = {
     OLLAMA.address_setting: "Address of an Ollama; `http://127.0.0.1:11434` is tried when it is not set.",
 }
 OF_MODELS: Mapping[str, str] = {
-    "provider": "The form of the requests, or a model without network.",
+    "provider": "Whose model it is; `offline` and `scripted` are models without network.",
+    "api": "The form of the requests. None: what the provider speaks at that address.",
     "base_url": "Address of the server. None: the provider's own.",
     "model": "The name that the server knows; for `scripted` the path of a script file.",
     "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",

@@ -12,7 +12,6 @@ from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable, unsendable
 from drone.models.transport import Target, Wire
-from mcc.configuration.providers import ANTHROPIC_FORM
 from mcc.contracts.blocks import (
     AnyBlock,
     OpaqueBlock,
@@ -28,7 +27,7 @@ VERSION = "2023-06-01"
 OUTPUT_TOKENS = 16_384
 """The API wants a cap on output; this one is sent when nobody sets another."""
 
-_WIRE = ANTHROPIC_FORM
+_WIRE = "anthropic"
 _CACHED = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_000}

@@ -13,10 +13,11 @@ from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable
 from drone.models.transport import Target, Wire
-from mcc.configuration.providers import OPENAI, OPENAI_FORM
+from mcc.configuration.providers import OPENAI
 from mcc.contracts.blocks import ThinkingBlock, ToolCall, refusal_in
 
 _EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
+_WIRE = "chat"
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 
 
@@ -85,7 +86,7 @@ def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 
 def _encoded(message: Message) -> bytes:
-    return encoded(message, OPENAI_FORM, partial(_fresh, with_thinking=False))
+    return encoded(message, _WIRE, partial(_fresh, with_thinking=False))
 
 
 def _encoded_with_thinking(message: Message) -> bytes:
@@ -137,8 +138,8 @@ def _call(call: ToolCall) -> dict[str, object]:
 
 
 def _tool(tool: ToolSpec) -> bytes:
-    known = tool.encoded.get(OPENAI_FORM)
+    known = tool.encoded.get(_WIRE)
     if known is None:
         function = {"name": legal(tool.name), "description": tool.description, "parameters": sendable(tool.parameters)}
-        known = tool.encoded[OPENAI_FORM] = write({"type": "function", "function": function})
+        known = tool.encoded[_WIRE] = write({"type": "function", "function": function})
     return known

@@ -30,11 +30,11 @@ def said(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", ["mcc", "drone"])
-def test_no_other_module_names_a_provider_so_that_a_new_one_is_one_row(package: str) -> None:
+def test_no_module_but_dialects_names_a_provider_so_that_a_new_one_is_one_row(package: str) -> None:
     found = {
         f"{path.relative_to(ROOT)}: {text[:60]}"
         for path in (ROOT / package).rglob("*.py")
-        if path != TABLE
+        if path != TABLE and path.parent.name != "dialects"
         for text in said(path)
         if text in NAMES or any(part in text or part.upper() in text for part in PARTS)
     }

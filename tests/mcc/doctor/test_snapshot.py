@@ -51,7 +51,7 @@ def asked(round_number: int = 1) -> ModelStarted:
 
 
 def replied(round_number: int = 1) -> ModelReplied:
-    said = {"round": round_number, "try": 1, "model": "fast", "text": "", "finish_reason": "stop", "usage": Usage()}
+    said = {"round": round_number, "try": 1, "model": "fast", "finish_reason": "stop", "usage": Usage()}
     return ModelReplied.model_validate(said)
 
 

@@ -1,0 +1,10 @@
+"""The wire forms by name."""
+
+from collections.abc import Callable, Mapping
+
+from drone.models.dialects.anthropic import Messages
+from drone.models.dialects.chat import ChatCompletions
+from drone.models.remote import Endpoint, Format
+from mcc.configuration.providers import Form
+
+formats: Mapping[Form, Callable[[Endpoint], Format]] = {"chat": ChatCompletions, "anthropic": Messages}
