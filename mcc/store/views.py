@@ -120,9 +120,11 @@ class Views:
             places.update({row.order_id: place for place, row in enumerate(first, start=1)})
         blocking = connection.execute(self._blocking, {"ids": [row["id"] for row in queued]}) if queued else ()
         blocked = {row.order_id: row.id for row in blocking}
-        why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all() if waiting else ()
-        blobs = kept_blobs(connection, digests(row.large_json for row in why))
-        details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
+        details: dict[str, str] = {}
+        if waiting:
+            why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
+            blobs = kept_blobs(connection, digests(row.large_json for row in why))
+            details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
         return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
 
 
