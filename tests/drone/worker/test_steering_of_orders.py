@@ -189,7 +189,8 @@ async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order
         async with steered(first.bench.store, first.order) as second:
             await until(lambda: second.order.id in second.bench.executions.listening())
             assert second.record().status is RecordStatus.WAITING and not second.tree.calls
-            assert (await second.ask(ControlKind.RESUME)).applied_seq is not None
+            resume = await second.ask(ControlKind.RESUME)
+            await until(lambda: second.now(resume).applied_seq is not None)
             order = await second.end("north", "south")
             assert (order.status, order.attempt) == (OrderStatus.SUCCEEDED, 2)
             said = second.tree.said_to(MASTER)
