@@ -21,10 +21,12 @@ from drone.worker.journal import Writer
 from mcc.contracts.blocks import blocks_of
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, fresh_id
-from mcc.contracts.journal import AgentStarted, Fact, ModelReplied, ModelStarted, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import now

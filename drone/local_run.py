@@ -16,9 +16,9 @@ from drone.crew import Crew
 from drone.settings import Settings
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from mcc.contracts.entry import Draft, Origin
-from mcc.contracts.journal import Fact
+from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]

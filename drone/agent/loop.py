@@ -13,7 +13,7 @@ from drone.agent.spending.budget import Reservation, Share
 from drone.agent.tool_calls import ToolCalls
 from drone.agent.turn import Task, Turn, leave_alone, rest, unhindered
 from mcc.contracts.blocks import ToolCall
-from mcc.contracts.journal import Fact
+from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}

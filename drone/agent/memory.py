@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from drone.agent.journal import DeltaKind
 from drone.agent.threads import in_thread
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Fact
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 

@@ -11,8 +11,10 @@ from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedC
 from drone.agent.spending.budget import Reservation
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id
-from mcc.contracts.journal import AgentStep, Fact, ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.usage import Usage
 
 log = logging.getLogger("drone.agent")

@@ -8,7 +8,8 @@ from drone.agent.report import NoProgress
 from drone.agent.transcript import NUDGE
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import AgentStep, ModelReplied, Outcome, ToolFinished
+from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
+from mcc.contracts.model_facts import ModelReplied
 
 SAID_ENOUGH = 200
 """Characters of text and thinking from which on their repetition is no accident; shorter ones may well accompany work

@@ -20,6 +20,7 @@ from drone.agent.transcript import (
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -31,12 +32,16 @@ from mcc.contracts.journal import (
     BudgetWarned,
     ControlApplied,
     DocumentChanged,
-    Fact,
     GateChecked,
-    ModelFellBack,
-    ModelReplied,
-    ModelRetried,
-    ModelStarted,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolStarted,
+    TranscriptCompacted,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -44,12 +49,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    Outcome,
-    QuestionAnswered,
-    QuestionAsked,
-    ToolFinished,
-    ToolStarted,
-    TranscriptCompacted,
 )
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS

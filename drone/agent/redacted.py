@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from drone.agent.journal import DeltaKind, Journal
 from mcc.contracts.entry import Draft, Origin
-from mcc.contracts.journal import Fact
+from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd
 from mcc.redaction import Redactor
 

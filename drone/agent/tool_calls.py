@@ -21,8 +21,9 @@ from drone.agent.toolset import Call, Output
 from drone.agent.transcript import VALIDATE
 from drone.agent.turn import Turn
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
-from mcc.contracts.journal import Fact, GateChecked, Outcome, ToolFinished, ToolStarted
+from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import alike

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from mcc.contracts.control import SteerMode
-from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, Fact, GateChecked
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, GateChecked
 from mcc.contracts.order import EarlierTurn
 
 NUDGE = "nudge"

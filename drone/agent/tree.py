@@ -9,22 +9,10 @@ from drone.agent.messages import Message, UserMessage
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
 from mcc.contracts.entry import Draft, Entry, Origin
-from mcc.contracts.journal import (
-    AgentStarted,
-    AgentStep,
-    BudgetWarned,
-    ControlApplied,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    OrderClaimed,
-    OrderHandedBack,
-    OrderQueued,
-    OrderRequeued,
-    OrderWaiting,
-    Outcome,
-    ToolFinished,
-)
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStarted, AgentStep, BudgetWarned, ControlApplied, Outcome, ToolFinished
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.usage import Usage
 

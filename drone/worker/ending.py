@@ -11,8 +11,8 @@ from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from mcc.contracts.control import Control
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import OrderFinished
 from mcc.contracts.order import Outcome
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus

@@ -11,8 +11,8 @@ from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Fact
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, Hint

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import GetJsonSchemaHandler, SerializeAsAny, TypeAdapter, computed_field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from mcc.contracts.journal import FACTS, Fact, FactByKind
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import FACTS, FactByKind
 from mcc.contracts.shape import Closed, Moment, unchecked
 from mcc.contracts.upcast import as_today
 

@@ -6,16 +6,19 @@ from datetime import datetime
 from typing import assert_never, cast
 
 from mcc.contracts.entry import Draft, Entry, Origin
+from mcc.contracts.fact import Note
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
     AnyFact,
     ControlApplied,
     GateChecked,
-    ModelFellBack,
-    ModelReplied,
-    ModelStarted,
-    Note,
+    Outcome,
+    ToolFinished,
+    ToolStarted,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelStarted
+from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -23,9 +26,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    Outcome,
-    ToolFinished,
-    ToolStarted,
 )
 from mcc.contracts.record import AgentEnd, ChatRecord, ModelChoice, RecordStatus
 from mcc.contracts.shape import Text

@@ -1,25 +1,29 @@
 """Journal entries: everything that can happen to an order, as one closed union."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import (
     ConfigDict,
-    Field,
     RootModel,
-    computed_field,
 )
 
 from mcc.contracts.agents import DefinitionOrigin
-from mcc.contracts.blocks import Block, ToolCall, calls_in, text_in, thinking_in
+from mcc.contracts.fact import Fact, Note
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.order import NewOrder
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order_facts import (
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
 from mcc.contracts.record import AgentEnd, ModelChoice
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
-from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.shape import JsonAny, JsonObject, Text
 from mcc.contracts.usage import Usage
 
 JOURNAL_VERSION = 4
@@ -45,120 +49,6 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     OUTCOME_UNKNOWN = "outcome_unknown"
     CANCELLED = "cancelled"
-
-
-class Fact(Closed):
-    """What an entry tells; each subclass names its kind."""
-
-    kind: ClassVar[str]
-
-    @property
-    def spends(self) -> Usage | None:
-        """What the entry adds to the usage of its record and of its order; None: nothing."""
-        return None
-
-    @property
-    def kept(self) -> object:
-        """What of it the journal keeps: all but what follows from the rest."""
-        return self
-
-
-class Note(Fact):
-    """A fact that the chat record shows as a note, under its kind, and terminals as a line."""
-
-    @property
-    @abstractmethod
-    def in_words(self) -> Text:
-        """The message of the note."""
-
-
-class Forked(Closed):
-    """Entries 2 to `until` are those of order `order_id` up to its entry `after`, under ids of this order's own."""
-
-    order_id: str
-    after: int
-    until: int
-
-
-class OrderQueued(Fact):
-    """`retry_of` is the order of whose input this one was made, `forked` the one whose history it begins with."""
-
-    kind: ClassVar[str] = "order.queued"
-    session_id: str
-    session_seq: int
-    agent: str
-    queue: str
-    priority: int
-    model: str | None = None
-    workspace: Text | None = None
-    not_before: Moment | None = None
-    retry_of: str | None = None
-    forked: Forked | None = None
-
-    @classmethod
-    def of(
-        cls,
-        order: NewOrder,
-        session_id: str,
-        session_seq: int,
-        *,
-        retry_of: str | None = None,
-        forked: Forked | None = None,
-    ) -> "OrderQueued":
-        """The entry of this order: each field that an order has under the same name is told as the order has it."""
-        own: dict[str, Any] = {
-            "session_id": session_id,
-            "session_seq": session_seq,
-            "retry_of": retry_of,
-            "forked": forked,
-        }
-        asked: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in own}
-        return OrderQueued(**asked, **own)
-
-
-class OrderClaimed(Fact):
-    kind: ClassVar[str] = "order.claimed"
-    attempt: int
-    epoch: int
-    drone: str
-    incarnation: str
-
-
-class OrderRequeued(Fact):
-    kind: ClassVar[str] = "order.requeued"
-    epoch: int
-    lost: str
-    message: Text
-
-
-class OrderHandedBack(Fact):
-    kind: ClassVar[str] = "order.handed_back"
-    epoch: int
-    drone: str
-    message: Text
-
-
-class OrderWaiting(Fact):
-    """`found` is the key of a directory that has the place of the order's workspace: a resume lets it go on there."""
-
-    kind: ClassVar[str] = "order.waiting"
-    reason: WaitingReason
-    message: Text
-    until: Moment | None = None
-    found: str | None = None
-
-
-class OrderResumed(Fact):
-    kind: ClassVar[str] = "order.resumed"
-    message: Text
-
-
-class OrderFinished(Fact):
-    kind: ClassVar[str] = "order.finished"
-    status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
-    reason: FailureReason | None = None
-    detail: Text | None = None
-    usage: Usage = Usage()
 
 
 class AgentStarted(Fact):
@@ -219,85 +109,6 @@ class AgentFinished(Fact):
     error: Text | None = None
     cause: str | None = None
     limit: str | None = None
-
-
-class ModelStarted(Fact):
-    """`reserved_tokens` are all that the call may take, those of its reply included."""
-
-    kind: ClassVar[str] = "model.started"
-    round: int
-    attempt: int = Field(alias="try", serialization_alias="try")
-    model: str
-    reserved_tokens: int = 0
-    reserved_output_tokens: int = 0
-    reserved_usd: float | None = None
-
-
-class ModelReplied(Fact):
-    """A whole reply, block by block. `text`, `thinking` and `tool_calls` follow from its blocks, for readers.
-
-    `request_id` is what the provider calls the request; empty where it says nothing.
-    """
-
-    kind: ClassVar[str] = "model.replied"
-    round: int
-    attempt: int = Field(alias="try", serialization_alias="try")
-    model: str
-    blocks: tuple[Block, ...] = ()
-    finish_reason: str
-    usage: Usage
-    first_token_ms: float | None = None
-    seconds: float = 0.0
-    request_id: str = ""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @cached_property
-    def text(self) -> str:
-        return text_in(self.blocks)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @cached_property
-    def thinking(self) -> str:
-        return thinking_in(self.blocks)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @cached_property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        return calls_in(self.blocks)
-
-    @property
-    def kept(self) -> object:
-        names = {field.serialization_alias or name: name for name, field in type(self).model_fields.items()}
-        return {alias: getattr(self, name) for alias, name in names.items()}
-
-    @property
-    def spends(self) -> Usage:
-        return self.usage
-
-
-class ModelRetried(Note):
-    kind: ClassVar[str] = "model.retried"
-    round: int
-    attempt: int = Field(alias="try", serialization_alias="try")
-    model: str
-    error: Text
-    wait_seconds: float
-
-    @property
-    def in_words(self) -> Text:
-        return f"{self.error}; asked again after {self.wait_seconds:g} s"
-
-
-class ModelFellBack(Note):
-    kind: ClassVar[str] = "model.fell_back"
-    round: int
-    source: str
-    target: str
-    error: Text
-
-    @property
-    def in_words(self) -> Text:
-        return f"{self.source} → {self.target}: {self.error}"
 
 
 class ToolStarted(Fact):

@@ -5,15 +5,8 @@ from datetime import datetime
 from typing import Literal
 
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    ModelReplied,
-    ModelRetried,
-    ModelStarted,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 
 _MODEL = "model"
 """Stands for the call id of a record's model call, of which there is one at a time."""

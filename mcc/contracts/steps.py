@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ModelReplied, Note, ToolFinished, ToolStarted
+from mcc.contracts.fact import Note
+from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep
 from mcc.contracts.shape import unchecked
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import OrderClaimed, OrderFinished
+from mcc.contracts.order_facts import OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
 from mcc.store.errors import StoreError
 

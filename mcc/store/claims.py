@@ -8,7 +8,8 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.journal import JOURNAL_VERSION, OrderClaimed, OrderHandedBack, OrderResumed, OrderWaiting
+from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderResumed, OrderWaiting
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros, moment
 from mcc.store.control_rows import controls_of, settle_applied

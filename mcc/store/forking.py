@@ -8,6 +8,7 @@ from typing import Any
 
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import (
@@ -19,15 +20,13 @@ from mcc.contracts.journal import (
     ApprovalDecided,
     ApprovalRequested,
     ControlApplied,
-    Fact,
-    Forked,
-    ModelReplied,
-    OrderQueued,
     ToolStarted,
     TranscriptCompacted,
 )
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder
+from mcc.contracts.order_facts import Forked, OrderQueued
 from mcc.contracts.shape import JsonObject, Text, to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.rules.patterns import Pattern

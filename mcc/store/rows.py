@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import Draft, Entry, fact_of
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import Fact
 from mcc.contracts.shape import to_json, unchecked
 from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import fact_of
-from mcc.contracts.journal import ModelReplied, ToolFinished
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus, sources_of
 from mcc.store.claims import resume
 from mcc.store.clock import micros

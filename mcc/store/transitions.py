@@ -7,21 +7,14 @@ from enum import Enum, StrEnum, auto
 
 from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import ORDER, Draft, Entry
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import (
-    ControlApplied,
-    Fact,
-    Forked,
-    ModelReplied,
-    OrderFinished,
-    OrderQueued,
-    OrderRequeued,
-    OrderWaiting,
-    ToolFinished,
-)
+from mcc.contracts.journal import ControlApplied, ToolFinished
 from mcc.contracts.journal import Outcome as CallOutcome
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewOrder, Outcome
+from mcc.contracts.order_facts import Forked, OrderFinished, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus, Reason, WaitingReason
 from mcc.contracts.usage import Usage

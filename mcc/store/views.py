@@ -6,8 +6,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.journal import READABLE_VERSIONS, OrderWaiting
+from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment, moment_or_none

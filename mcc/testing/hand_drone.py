@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, Fact, OrderFinished
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
+from mcc.contracts.fact import Note
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import (
     AgentFinished,
@@ -16,9 +17,12 @@ from mcc.contracts.journal import (
     ApprovalRequested,
     ControlApplied,
     GateChecked,
-    ModelFellBack,
-    ModelRetried,
-    Note,
+    QuestionAsked,
+    ToolFinished,
+    ToolStarted,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelRetried
+from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -26,9 +30,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    QuestionAsked,
-    ToolFinished,
-    ToolStarted,
 )
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import WaitingReason

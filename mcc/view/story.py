@@ -11,10 +11,11 @@ from mcc.contracts.journal import (
     AgentStep,
     ControlApplied,
     GateChecked,
-    ModelFellBack,
-    ModelReplied,
-    ModelRetried,
-    ModelStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
     OrderHandedBack,
@@ -22,8 +23,6 @@ from mcc.contracts.journal import (
     OrderRequeued,
     OrderResumed,
     OrderWaiting,
-    ToolFinished,
-    ToolStarted,
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage

@@ -18,17 +18,11 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.usage import Usage

@@ -38,7 +38,7 @@ from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, TextBlock, Thinking
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelReplied
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import EarlierTurn, NewOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus

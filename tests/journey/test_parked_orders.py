@@ -16,8 +16,9 @@ import pytest
 from mcc.client import MCC
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted, OrderWaiting
+from mcc.contracts.journal import AgentStarted
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.local.family import Family, family_in_thread

@@ -10,7 +10,8 @@ import pytest
 
 from mcc.client import MCC
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import ControlApplied, GateChecked, ModelReplied, ToolFinished, ToolStarted
+from mcc.contracts.journal import ControlApplied, GateChecked, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.local.family import Family, family_in_thread

@@ -11,7 +11,8 @@ from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import ORDER, Origin
-from mcc.contracts.journal import ControlApplied, Fact
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import ControlApplied
 
 NOBODY = "No agent with this record_id is at work in the order: it has finished, has not begun, or was never there."
 OVER = "The turn is over: none of its agents is at work any more."

@@ -10,19 +10,14 @@ from uuid import uuid4
 from mcc.contracts.blocks import blocks_of
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import ORDER, Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    Fact,
-    ModelReplied,
-    OrderFinished,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage

@@ -2,7 +2,10 @@
 
 import pytest
 
-from mcc.contracts.journal import AgentStep, Fact, ModelStarted, OrderRequeued, Outcome
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStep, Outcome
+from mcc.contracts.model_facts import ModelStarted
+from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.store.transitions import DOUBT_SECONDS, SOLO, TAKEOVERS
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, replied, returned, started

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.journal import AgentStep, OrderFinished
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import Outcome
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus
 from mcc.store.errors import BadEntry, ControlsPending, Fenced, OrderIsFinal, StoreUnavailable

@@ -6,7 +6,8 @@ import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Capability, DroneCounters, DroneStatus
-from mcc.contracts.journal import AgentStep, OrderRequeued
+from mcc.contracts.journal import AgentStep
+from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.transitions import TAKEOVERS
 from mcc.store.values import Parking, Swept

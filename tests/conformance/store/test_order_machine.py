@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import OrderClaimed
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, may_move
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
 from mcc.store.transitions import stops_all

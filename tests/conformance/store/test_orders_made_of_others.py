@@ -9,17 +9,10 @@ from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ControlApplied,
-    ModelReplied,
-    ModelStarted,
-    OrderQueued,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import ApprovalDecided, ApprovalRequested, ControlApplied, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import NewFork, WorkOrder
+from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.store.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder

@@ -7,7 +7,8 @@ import pytest
 
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import AgentStep, ControlApplied, OrderWaiting
+from mcc.contracts.journal import AgentStep, ControlApplied
+from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced
 from mcc.store.transitions import WAITING_HOURS, WAKES

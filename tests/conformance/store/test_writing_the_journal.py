@@ -5,7 +5,8 @@ import json
 import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.journal import AgentStep, ControlApplied, Fact
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.status import OrderStatus
 from mcc.store.values import Appended, Batch, Reached
 from tests.conformance.store.scene import Held, Scene, at_once, called, ended, replied, returned, started

@@ -14,8 +14,9 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import Fact, GateChecked, ToolFinished
+from mcc.contracts.journal import GateChecked, ToolFinished
 from mcc.contracts.limits import Limits
 
 ORDER = "order-1"

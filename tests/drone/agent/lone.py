@@ -14,9 +14,10 @@ from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Said, ScriptedModel
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, Fact, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.record import ChatRecord
 

@@ -18,8 +18,9 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Draft, Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import fresh_id, root_record_id
-from mcc.contracts.journal import ControlApplied, Fact
+from mcc.contracts.journal import ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import AgentEnd
 

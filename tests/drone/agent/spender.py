@@ -4,8 +4,9 @@ from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Budget, Reservation, Share
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import AgentStarted, BudgetWarned, ModelReplied
+from mcc.contracts.journal import AgentStarted, BudgetWarned
 from mcc.contracts.limits import AgentLimits, LimitChoice
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.usage import Usage
 

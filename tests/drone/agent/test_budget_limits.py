@@ -18,8 +18,9 @@ from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, ModelStarted, ToolFinished
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished
 from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.usage import Usage
 

@@ -18,8 +18,9 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import AgentFinished, AgentStarted, ModelReplied, ModelStarted, ToolFinished
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.usage import Usage
 from tests.drone.agent.spender import Spender

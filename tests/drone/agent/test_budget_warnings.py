@@ -7,8 +7,9 @@ from drone.agent.spending.budget import Budget
 from drone.agent.transcript import spoken
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
-from mcc.contracts.journal import BudgetWarned, ModelStarted
+from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.usage import Usage
 from tests.drone.agent.lone import Lone
 from tests.drone.agent.spender import Spender

@@ -18,10 +18,12 @@ from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import child_record_id, root_record_id
-from mcc.contracts.journal import Fact, ModelReplied, ToolFinished
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import ChatRecord, RecordStatus
 
 ORDER = "order-1"

@@ -16,8 +16,9 @@ from drone.models.scripted import Line, Said, call
 from drone.tools.tool import FunctionTools, tool
 from drone.tools.wrappers import Timed
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import AgentStep, GateChecked, ModelReplied, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentStep, GateChecked, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from tests.drone.agent.lone import Lone

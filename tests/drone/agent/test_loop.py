@@ -20,10 +20,12 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fence import EXPLAINED, unfenced
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import AgentFinished, Fact, ModelReplied, ModelStarted, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentFinished, ToolFinished, ToolStarted
 from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 

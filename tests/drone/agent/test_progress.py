@@ -7,7 +7,8 @@ import pytest
 from drone.agent.progress import ALL_FAILED, REFUSED, SAID_ENOUGH, SAME_FAILURE, SAME_OUTPUT, Progress
 from drone.agent.report import NoProgress
 from mcc.contracts.blocks import ToolCall, blocks_of
-from mcc.contracts.journal import AgentStep, ModelReplied, Outcome, ToolFinished
+from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.usage import Usage
 
 Call = tuple[ToolCall, ToolFinished]

@@ -19,9 +19,11 @@ from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import Fact, ModelReplied, ToolFinished
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import Rule
 from mcc.contracts.record import ChatRecord
 from tests.drone.agent.random_trees import FollowedJournal

@@ -5,7 +5,8 @@ import pytest
 from drone.agent.controls import control_router
 from drone.models.scripted import Line
 from mcc.contracts.control import Control
-from mcc.contracts.journal import ControlApplied, ModelStarted
+from mcc.contracts.journal import ControlApplied
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import RecordStatus
 from tests.drone.agent.refused_tree import Refusing, settled, standing
 from tests.drone.agent.steered_tree import MASTER, SteeredTree, delegate, end_of, outcome, seq_of

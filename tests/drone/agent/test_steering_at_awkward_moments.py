@@ -12,7 +12,8 @@ from drone.agent.model import Ask
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.entry import Origin
-from mcc.contracts.journal import AgentStarted, ControlApplied, Fact
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStarted, ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
 from tests.drone.agent.steered_tree import MASTER, TWO, SteeredTree, delegate, end_of, outcome

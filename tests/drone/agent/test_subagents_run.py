@@ -13,10 +13,12 @@ from drone.agent.spending.budget import Budget
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import child_record_id
-from mcc.contracts.journal import AgentStarted, Fact, ModelReplied
+from mcc.contracts.journal import AgentStarted
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.rights import TOOL_GROUPS
 from tests.drone.agent.crowds import CRASHES, ORDER, Tree, piece, several

@@ -22,19 +22,11 @@ from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import ORDER, Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    AgentStep,
-    BudgetWarned,
-    Fact,
-    Forked,
-    OrderClaimed,
-    OrderQueued,
-    OrderRequeued,
-)
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, BudgetWarned
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
+from mcc.contracts.order_facts import Forked, OrderClaimed, OrderQueued, OrderRequeued
 from mcc.contracts.record import ModelChoice
 from mcc.testing import FakeClock
 from tests.faults.simulation.loop import SimulatedLoop

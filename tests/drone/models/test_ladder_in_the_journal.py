@@ -15,8 +15,8 @@ from drone.models.prices import Price
 from drone.models.retry import Retrying
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.limits import Limits
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.record import RecordStatus
 
 BUSY = {"error": {"type": "overloaded_error", "message": "Too many of you."}}

@@ -23,7 +23,7 @@ from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import ModelFellBack, ModelReplied, ModelRetried
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried
 
 WAIT = "Wait, let me check that again. "
 

@@ -17,8 +17,8 @@ import pytest
 import redis
 
 from mcc.contracts.drones import DroneStatus
-from mcc.contracts.journal import OrderClaimed, OrderHandedBack
 from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.broker import make_app, queue_keys
 from mcc.dispatch.nudge import Nudger

@@ -17,7 +17,8 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import ModelReplied, ToolFinished
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus

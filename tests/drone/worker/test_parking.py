@@ -17,8 +17,9 @@ from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import ModelStarted, OrderWaiting
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.order import NewOrder, WorkOrder
+from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus, WaitingReason

@@ -3,7 +3,7 @@
 from drone.agent.controls.control_router import NOT_PAUSED
 from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
-from mcc.contracts.journal import ModelStarted
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from tests.drone.agent.steered_tree import MASTER

@@ -13,8 +13,9 @@ from drone.worker.executions import Stop
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import AgentFinished, AgentStep, OrderFinished
+from mcc.contracts.journal import AgentFinished, AgentStep
 from mcc.contracts.order import Outcome
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.store.errors import StoreUnavailable

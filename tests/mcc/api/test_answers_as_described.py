@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import FACTS, Fact
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import FACTS
 from mcc.contracts.shape import to_json
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mcc.contracts.journal import ModelStarted
+from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.order import PROMPT_CHARACTERS
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone, HeldOrder

@@ -21,8 +21,8 @@ from mcc.cli.main import app
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.journal import OrderFinished
 from mcc.contracts.order import FailureReason, Outcome
+from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.local.data_dir import upgrade_database

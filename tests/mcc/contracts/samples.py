@@ -21,6 +21,7 @@ from mcc.contracts.blocks import (
 from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.entry import Entry
+from mcc.contracts.fact import Fact
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -31,20 +32,7 @@ from mcc.contracts.journal import (
     BudgetWarned,
     ControlApplied,
     DocumentChanged,
-    Fact,
-    Forked,
     GateChecked,
-    ModelFellBack,
-    ModelReplied,
-    ModelRetried,
-    ModelStarted,
-    OrderClaimed,
-    OrderFinished,
-    OrderHandedBack,
-    OrderQueued,
-    OrderRequeued,
-    OrderResumed,
-    OrderWaiting,
     Outcome,
     QuestionAnswered,
     QuestionAsked,
@@ -53,6 +41,7 @@ from mcc.contracts.journal import (
     TranscriptCompacted,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import (
     EarlierTurn,
     NewFork,
@@ -66,6 +55,16 @@ from mcc.contracts.order import (
     WorkOrder,
 )
 from mcc.contracts.order import Outcome as OrderOutcome
+from mcc.contracts.order_facts import (
+    Forked,
+    OrderClaimed,
+    OrderFinished,
+    OrderHandedBack,
+    OrderQueued,
+    OrderRequeued,
+    OrderResumed,
+    OrderWaiting,
+)
 from mcc.contracts.record import (
     ChatRecord,
     GateStep,

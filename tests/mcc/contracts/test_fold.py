@@ -11,25 +11,20 @@ from hypothesis import strategies as st
 
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
+from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
     AgentStep,
     ControlApplied,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    Note,
-    OrderClaimed,
-    OrderFinished,
-    OrderQueued,
-    OrderRequeued,
     Outcome,
     ToolFinished,
     ToolStarted,
 )
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued, OrderRequeued
 from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus

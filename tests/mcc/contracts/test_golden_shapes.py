@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from mcc.contracts import journal
 from mcc.contracts.entry import Entry, fact_of
-from mcc.contracts.journal import ModelReplied
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.shape import Closed, to_json
 from tests.mcc.contracts.golden import FOLDER, canonical
 from tests.mcc.contracts.samples import FACTS, SAMPLES, entry

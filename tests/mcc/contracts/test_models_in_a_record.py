@@ -2,8 +2,10 @@
 
 from mcc.contracts.blocks import blocks_of
 from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted, Fact, ModelFellBack, ModelReplied
+from mcc.contracts.journal import AgentStarted
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.usage import Usage
 from tests.mcc.contracts.samples import AT, ORDER_ID

@@ -4,16 +4,10 @@ from datetime import UTC, datetime
 
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.open_calls import OpenCallTracker
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.usage import Usage

@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id, root_record_id
-from mcc.contracts.journal import (
-    AgentFinished,
-    ControlApplied,
-    Fact,
-    ModelReplied,
-    ModelRetried,
-    ModelStarted,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.journal import AgentFinished, ControlApplied, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.open_calls import OpenCall
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage

@@ -7,21 +7,11 @@ from datetime import UTC, datetime, timedelta
 from rich.console import Console
 
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
-from mcc.contracts.journal import (
-    AgentFinished,
-    AgentStarted,
-    ControlApplied,
-    Fact,
-    ModelReplied,
-    ModelStarted,
-    OrderClaimed,
-    OrderFinished,
-    OrderQueued,
-    OrderWaiting,
-    ToolFinished,
-    ToolStarted,
-)
+from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentFinished, AgentStarted, ControlApplied, ToolFinished, ToolStarted
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued, OrderWaiting
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage

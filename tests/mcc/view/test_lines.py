@@ -6,19 +6,10 @@ import pytest
 
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.entry import ORDER, Draft, Origin
+from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import (
-    AgentReused,
-    AgentStarted,
-    AgentStep,
-    ControlApplied,
-    Fact,
-    GateChecked,
-    Note,
-    OrderFinished,
-    OrderWaiting,
-    ToolFinished,
-)
+from mcc.contracts.journal import AgentReused, AgentStarted, AgentStep, ControlApplied, GateChecked, ToolFinished
+from mcc.contracts.order_facts import OrderFinished, OrderWaiting
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.view.lines import Lines, clock, paused_in, waiting_in_brief, what_to_do

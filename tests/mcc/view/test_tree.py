@@ -3,7 +3,9 @@
 import pytest
 
 from mcc.contracts.entry import ORDER, Origin
-from mcc.contracts.journal import AgentStep, ControlApplied, ModelReplied, ModelRetried, OrderClaimed, OrderResumed
+from mcc.contracts.journal import AgentStep, ControlApplied
+from mcc.contracts.model_facts import ModelReplied, ModelRetried
+from mcc.contracts.order_facts import OrderClaimed, OrderResumed
 from mcc.contracts.usage import Usage
 from tests.mcc.view.order_journal import (
     CHILD,

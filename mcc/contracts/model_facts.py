@@ -1,0 +1,93 @@
+"""Facts of model calls: asked, answered, tried again, answered by another model."""
+
+from functools import cached_property
+from typing import ClassVar
+
+from pydantic import (
+    Field,
+    computed_field,
+)
+
+from mcc.contracts.blocks import Block, ToolCall, calls_in, text_in, thinking_in
+from mcc.contracts.fact import Fact, Note
+from mcc.contracts.shape import Text
+from mcc.contracts.usage import Usage
+
+
+class ModelStarted(Fact):
+    """`reserved_tokens` are all that the call may take, those of its reply included."""
+
+    kind: ClassVar[str] = "model.started"
+    round: int
+    attempt: int = Field(alias="try", serialization_alias="try")
+    model: str
+    reserved_tokens: int = 0
+    reserved_output_tokens: int = 0
+    reserved_usd: float | None = None
+
+
+class ModelReplied(Fact):
+    """A whole reply, block by block. `text`, `thinking` and `tool_calls` follow from its blocks, for readers.
+
+    `request_id` is what the provider calls the request; empty where it says nothing.
+    """
+
+    kind: ClassVar[str] = "model.replied"
+    round: int
+    attempt: int = Field(alias="try", serialization_alias="try")
+    model: str
+    blocks: tuple[Block, ...] = ()
+    finish_reason: str
+    usage: Usage
+    first_token_ms: float | None = None
+    seconds: float = 0.0
+    request_id: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def text(self) -> str:
+        return text_in(self.blocks)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def thinking(self) -> str:
+        return thinking_in(self.blocks)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return calls_in(self.blocks)
+
+    @property
+    def kept(self) -> object:
+        names = {field.serialization_alias or name: name for name, field in type(self).model_fields.items()}
+        return {alias: getattr(self, name) for alias, name in names.items()}
+
+    @property
+    def spends(self) -> Usage:
+        return self.usage
+
+
+class ModelRetried(Note):
+    kind: ClassVar[str] = "model.retried"
+    round: int
+    attempt: int = Field(alias="try", serialization_alias="try")
+    model: str
+    error: Text
+    wait_seconds: float
+
+    @property
+    def in_words(self) -> Text:
+        return f"{self.error}; asked again after {self.wait_seconds:g} s"
+
+
+class ModelFellBack(Note):
+    kind: ClassVar[str] = "model.fell_back"
+    round: int
+    source: str
+    target: str
+    error: Text
+
+    @property
+    def in_words(self) -> Text:
+        return f"{self.source} → {self.target}: {self.error}"
