@@ -3,6 +3,7 @@
 import os.path
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from mcc.api.problems import Unacceptable
@@ -10,10 +11,11 @@ from mcc.configuration.providers import provider
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
+from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
+from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError, SchemaError, nearest
 from mcc.rules.report import resolved
-from mcc.rules.rule import compiled
 from mcc.rules.schema import checked_schema
 from mcc.settings import Settings
 
@@ -32,6 +34,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     _refuse_what_is_not_there_yet(new)
     _check_times(new, now)
     _check_result(new)
+    _check_rules(new, drones)
     if new.queue not in settings.queues:
         known = ", ".join(settings.queues)
         raise Unacceptable(
@@ -123,11 +126,16 @@ def _check_result(new: NewOrder) -> None:
         except SchemaError as error:
             place = f"result_schema.{error.place}" if error.place else "result_schema"
             raise Unacceptable(place, _ended(error.sentence)) from error
+
+
+def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
+    """Rules over a result without a schema are over what the master's file asks for, which only drones know."""
     if sum(len(rule.cel) for rule in new.rules) > RULE_CHARACTERS:
         raise Unacceptable("rules", f"these are more than {RULE_CHARACTERS:,} characters of CEL; shorten them.")
+    tools = {*chain(*TOOL_GROUPS.values()), *(tool.name for drone in drones for tool in drone.tools)}
     for index, rule in enumerate(new.rules):
         try:
-            compiled(rule)
+            check_declared(rule, new.result_schema, tools)
         except RuleError as error:
             raise Unacceptable(f"rules[{index}].cel", _ended(str(error))) from error
 

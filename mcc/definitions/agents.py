@@ -14,9 +14,9 @@ from mcc.contracts.order import Rule
 from mcc.definitions.front_matter import DefinitionError, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 from mcc.definitions.yaml12 import Place, YamlProblem, parse
+from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError, SchemaError
-from mcc.rules.report import SHIPPED, resolved
-from mcc.rules.rule import compiled
+from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.schema import checked_schema
 
 UNKNOWN_TOLD = 10
@@ -46,7 +46,7 @@ def parse_agent(
     if not parts.prompt:
         raise DefinitionError(source, "there is no prompt after the front matter; write what the agent is to do")
     definition = reading.definition(parts.prompt)
-    reading.check_rules(definition)
+    reading.check_rules(definition, groups)
     return definition
 
 
@@ -130,10 +130,12 @@ class _Reading:
         except SchemaError as error:
             self._wrong(f"result: {error}", "result", *_steps(error.place), cause=error)
 
-    def check_rules(self, definition: AgentDefinition) -> None:
+    def check_rules(self, definition: AgentDefinition, groups: GroupTable) -> None:
+        # An agent whose file says nothing of its result owes a report.
+        tools = {tool for named in groups.values() for tool in named}
         for index, rule in enumerate(definition.rules):
             try:
-                compiled(rule)
+                check_declared(rule, REPORT_NAME if definition.result is None else definition.result, tools)
             except RuleError as error:
                 self._wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
 

@@ -7,15 +7,20 @@ from mcc.rules.faults import Fault, Frame
 from mcc.rules.kinds import NUMBERS, Kinds, Null, Uint, key_of, word
 from mcc.rules.times import Duration, Timestamp
 
+_NULL: Kinds = frozenset({Null})
 _ORDERED: Kinds = frozenset({bool, str, bytes, Timestamp, Duration})
 
 
-def can_be_equal(left: type, right: type) -> bool:
-    """Whether a value of the one kind can ever equal one of the other; asking for null is always sensible."""
-    return left is right or (left in NUMBERS and right in NUMBERS) or Null in (left, right)
+def can_be_equal(left: Kinds, right: Kinds) -> bool:
+    """Whether values of these kinds can ever be equal; to ask anything whether it is null is always sensible."""
+    return bool(left & right or (left & NUMBERS and right & NUMBERS)) or _NULL in (left, right)
 
 
-def can_be_ordered(left: type, right: type) -> bool:
+def can_be_ordered(left: Kinds, right: Kinds) -> bool:
+    return bool(left & right & _ORDERED or (left & NUMBERS and right & NUMBERS))
+
+
+def _in_order(left: type, right: type) -> bool:
     return (left in NUMBERS and right in NUMBERS) or (left is right and left in _ORDERED)
 
 
@@ -59,7 +64,7 @@ def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Frame, Any, Any], 
 
     def run(frame: Frame, left: Any, right: Any) -> bool:
         a, b = type(left), type(right)
-        if not can_be_ordered(a, b):
+        if not _in_order(a, b):
             raise Fault(f"compares {word(left)} with {word(right)}")
         if a is str or a is bytes:
             frame.spend(min(len(left), len(right)) >> 10)

@@ -4,7 +4,7 @@ It runs here and not in cel-python's runners: those cannot be stopped, and take 
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from mcc.rules.kinds import ANY, CONTAINERS, KEYS, KINDS, NUMBERS, Kinds, Uint, 
 from mcc.rules.literals import literal
 from mcc.rules.macros import MACROS, Macro
 from mcc.rules.node import Node, Run
+from mcc.rules.shape import ANYTHING, Shape, either, of_items
 from mcc.rules.syntax import arguments, chain, inner, parsed, parts, source
 from mcc.rules.tokens import wrong
 
@@ -32,13 +33,14 @@ MAX_MACRO_NESTING = 3
 
 _ORDER = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _BOOL: Kinds = frozenset({bool})
+_LIST: Kinds = frozenset({list})
 _FOLDING = 5_000
 """Steps of what no variable changes."""
 _EQUALITY = {"eq": comparison.equal, "ne": comparison.unequal}
 _SYNONYMS = {"len": "size", "length": "size", "count": "size", "any": "exists", "some": "exists", "every": "all"}
 
-Scope = Mapping[str, int]
-"""The slot of each name that may be used."""
+Scope = Mapping[str, tuple[int, Shape]]
+"""The slot of each name that may be used, and what is known of its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,12 @@ class Expression:
         return self.top.run(frame)
 
 
-def expression(text: str, variables: Iterable[str]) -> Expression:
-    """`text` ready to run; it may name `variables`. Raises `RuleError`."""
+def expression(text: str, variables: Mapping[str, Shape]) -> Expression:
+    """`text` ready to run; it may name `variables`, of which this is known. Raises `RuleError`."""
     tree = parsed(text)
-    known = frozenset(variables)
-    names = tuple(sorted(known & {str(ident.children[0]) for ident in tree.find_data("ident")}))
-    building = _Building(text, known, len(names))
-    top = building.node(tree, {name: slot for slot, name in enumerate(names)})
+    names = tuple(sorted(variables.keys() & {str(ident.children[0]) for ident in tree.find_data("ident")}))
+    building = _Building(text, frozenset(variables), len(names))
+    top = building.node(tree, {name: (slot, variables[name]) for slot, name in enumerate(names)})
     if top.mistake is not None:
         raise top.mistake
     return Expression(text, names, top, building.parts or (top,), building.bound)
@@ -108,8 +109,8 @@ class _Building:
             return made if made.mistake else replace(made, mistake=self._wrong(tree, str(fault)))
         except Exhausted as error:
             raise self._wrong(tree, "this takes too many steps") from error
-        kinds = made.kinds if made.kinds == ANY else frozenset({type(found)})
-        return self._node(tree, lambda frame: found, kinds, fixed=True)
+        shape = made.shape if made.kinds == ANY else Shape(frozenset({type(found)}))
+        return self._node(tree, lambda frame: found, shape, fixed=True)
 
     def _literal(self, tree: "Tree[Token]", scope: Scope) -> Node:
         return self._written(tree, tree.children[0])
@@ -119,13 +120,13 @@ class _Building:
             found = literal(token, sign)
         except ValueError as error:
             raise self._wrong(tree, f"`{self._source(tree)}` {error}") from error
-        return self._node(tree, lambda frame: found, frozenset({type(found)}), fixed=True)
+        return self._node(tree, lambda frame: found, Shape(frozenset({type(found)})), fixed=True)
 
     def _ident(self, tree: "Tree[Token]", scope: Scope) -> Node:
         name = str(tree.children[0])
         if name in scope:
-            slot = scope[name]
-            return self._node(tree, lambda frame: frame.slots[slot])
+            slot, shape = scope[name]
+            return self._node(tree, lambda frame: frame.slots[slot], shape)
         if name in KINDS:
             return self._node(tree, lambda frame: KINDS[name], fixed=True)
         known = sorted({*self._variables, *scope})
@@ -136,7 +137,8 @@ class _Building:
     def _expr(self, tree: "Tree[Token]", scope: Scope) -> Node:
         condition, yes, no = (self.node(part, scope) for part in parts(tree))
         run = nodes.choice(condition, yes, no)
-        return self._made(tree, run, yes.kinds | no.kinds, (condition, yes, no), self._must_be(condition, _BOOL))
+        shape = either((yes.shape, no.shape))
+        return self._made(tree, run, shape, (condition, yes, no), self._must_be(condition, _BOOL))
 
     def _conditionalor(self, tree: "Tree[Token]", scope: Scope) -> Node:
         return self._joined(tree, scope, True)
@@ -156,15 +158,17 @@ class _Building:
         left, right = self.node(parts(head)[0], scope), self.node(last, scope)
         text, sign = self._source(tree), head.data.removeprefix("relation_")
         if sign == "in":
-            mistake = self._must_be(right, CONTAINERS)
+            mistake = self._must_be(right, CONTAINERS) or self._never(left, right)
             return self._made(
                 tree, nodes.binary(comparison.contained, left, right, text), _BOOL, (left, right), mistake
             )
         fits = comparison.can_be_ordered if sign in _ORDER else comparison.can_be_equal
         mistake = None
-        if not any(fits(a, b) for a in left.kinds for b in right.kinds):
+        if not fits(left.kinds, right.kinds):
             kinds = f"{named(left.kinds)} with {named(right.kinds)}"
             mistake = self._wrong(tree, f"`{text}` compares {kinds}, which never fits")
+        elif sign in _EQUALITY:
+            mistake = self._never(left, right) or self._never(right, left)
         act = comparison.ordered(_ORDER[sign]) if sign in _ORDER else _EQUALITY[sign]
         return self._made(tree, nodes.binary(act, left, right, text), _BOOL, (left, right), mistake)
 
@@ -202,13 +206,48 @@ class _Building:
 
     def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> Node:
         owner, key = self.node(parts(tree)[0], scope), str(tree.children[1]).strip("`")
-        run = nodes.selected(owner, key, self._source(tree))
-        return self._made(tree, run, ANY, (owner,), self._must_be(owner, frozenset({dict})))
+        mistake = self._has_key(tree, owner, key)
+        return self._made(tree, nodes.selected(owner, key, self._source(tree)), owner.shape.key(key), (owner,), mistake)
+
+    def _has_key(self, tree: "Tree[Token]", owner: Node, key: str) -> RuleError | None:
+        """The mistake of asking for a key that is never there."""
+        at: Any = tree.children[1]
+        if dict not in owner.kinds:
+            hint = f"; write size({owner.text})" if _SYNONYMS.get(key) == "size" else ""
+            sentence = f"`{owner.text}` is {named(owner.kinds)}, and map is needed here to have a key {key!r}{hint}"
+            return wrong(sentence, self._text, owner.offset)
+        if not owner.shape.lacks(key):
+            return None
+        names = sorted(owner.shape.names or ())
+        near = meant(key, names)
+        hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(names[:20])}"
+        offset = getattr(at, "start_pos", None)
+        sentence = f"`{owner.text}` has no key {key!r}; {hint}"
+        return wrong(sentence, self._text, _offset(tree) if offset is None else offset)
+
+    def _never(self, one: Node, other: Node) -> RuleError | None:
+        """The mistake of comparing `one` with texts, the other, that it can never be."""
+        shape = one.shape
+        if shape.texts is None or not other.fixed or other.mistake is not None:
+            return None
+        found = other.run(Frame([], _FOLDING))
+        for text in found if type(found) is list else (found,):
+            if type(text) is str and shape.never(text):
+                known = sorted(shape.texts)
+                near = meant(text, known)
+                hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(known[:20])}"
+                return wrong(f"`{one.text}` is never {text[:60]!r}; {hint}", self._text, other.offset)
+        return None
 
     def _member_index(self, tree: "Tree[Token]", scope: Scope) -> Node:
         owner, index = (self.node(part, scope) for part in parts(tree))
         mistake = self._must_be(owner, frozenset({list, dict}))
-        return self._made(tree, nodes.indexed(owner, index, self._source(tree)), ANY, (owner, index), mistake)
+        shape = ANYTHING
+        if dict not in owner.kinds:
+            shape = owner.shape.item()
+        elif index.fixed and index.mistake is None and isinstance(key := index.run(Frame([], _FOLDING)), str):
+            shape, mistake = owner.shape.key(key), self._has_key(tree, owner, key)
+        return self._made(tree, nodes.indexed(owner, index, self._source(tree)), shape, (owner, index), mistake)
 
     def _list_lit(self, tree: "Tree[Token]", scope: Scope) -> Node:
         items = [self.node(part, scope) for part in arguments(tree, 0)]
@@ -240,7 +279,11 @@ class _Building:
     def _has(self, tree: "Tree[Token]", given: "list[Tree[Token]]", scope: Scope) -> Node:
         if len(given) != 1 or inner(given[0]).data != "member_dot":
             raise self._wrong(tree, "has() takes one key, such as has(result.path)")
-        node = self.node(given[0], scope)
+        asked = inner(given[0])
+        owner, key = self.node(parts(asked)[0], scope), str(asked.children[1]).strip("`")
+        # Asking for a key that is not expected is what has() is for, so only its owner is held against what is known.
+        node = self._node(asked, nodes.selected(owner, key, self._source(asked)), steps=1 + owner.steps)
+        node = replace(node, fixed=owner.fixed, mistake=owner.mistake)
         return self._made(tree, nodes.present(node), _BOOL, (node,))
 
     def _called(self, tree: "Tree[Token]", function: Function, given: list[Node]) -> Node:
@@ -269,13 +312,17 @@ class _Building:
         if not owner.kinds & CONTAINERS:
             raise self._wrong(tree, f"`{owner.text}` is {named(owner.kinds)}, and {macro.name} goes over a list")
         slot = self._slot_of_one_more(tree, macro)
-        inside = {**scope, str(inner(given[0]).children[0]): slot}
+        item = ANYTHING if dict in owner.kinds else owner.shape.item()
+        inside = {**scope, str(inner(given[0]).children[0]): (slot, item)}
         self._inside += 1
         bodies = [self.node(one, inside) for one in given[1:]]
         self._inside -= 1
         mistake = self._must_be(bodies[0], _BOOL) if macro.tests(len(given)) else None
         run = macro.build(owner, slot, bodies)
-        made = self._made(tree, run, macro.gives, (owner, *bodies), mistake)
+        shape = Shape(macro.gives)
+        if macro.gives == _LIST:
+            shape = of_items(item if macro.name == "filter" else bodies[-1].shape)
+        made = self._made(tree, run, shape, (owner, *bodies), mistake)
         return replace(made, steps=1 + owner.steps, fixed=False)
 
     def _slot_of_one_more(self, tree: "Tree[Token]", macro: Macro) -> int:
@@ -303,7 +350,7 @@ class _Building:
         return wrong(sentence, self._text, node.offset)
 
     def _made(
-        self, tree: "Tree[Token]", run: Run, kinds: Kinds, below: Sequence[Node], *mistakes: RuleError | None
+        self, tree: "Tree[Token]", run: Run, known: Shape | Kinds, below: Sequence[Node], *mistakes: RuleError | None
     ) -> Node:
         """A node over those `below`. Raises the first mistake, unless no variable changes it: its value decides."""
         steps = 1 + sum(part.steps for part in below)
@@ -311,19 +358,20 @@ class _Building:
         found = next((one for one in (*(part.mistake for part in below), *mistakes) if one), None)
         if found is not None and not fixed:
             raise found
-        return self._node(tree, run, kinds, steps, fixed=fixed, mistake=found)
+        shape = known if isinstance(known, Shape) else Shape(known)
+        return self._node(tree, run, shape, steps, fixed=fixed, mistake=found)
 
     def _node(
         self,
         tree: "Tree[Token]",
         run: Run,
-        kinds: Kinds = ANY,
+        shape: Shape = ANYTHING,
         steps: int = 1,
         *,
         fixed: bool = False,
         mistake: RuleError | None = None,
     ) -> Node:
-        return Node(run, self._source(tree), kinds, steps, fixed, _offset(tree), mistake)
+        return Node(run, self._source(tree), shape, steps, fixed, _offset(tree), mistake)
 
     def _source(self, tree: "Tree[Token]") -> str:
         return source(tree, self._text)

@@ -44,6 +44,8 @@ Kinds = frozenset[type]
 """What a value may be."""
 
 ANY: Kinds = frozenset(_WORDS)
+JSON: Kinds = frozenset({bool, int, float, str, list, dict, Null})
+"""What results and evidence are made of."""
 NUMBERS: Kinds = frozenset({int, Uint, float})
 CONTAINERS: Kinds = frozenset({list, dict, Null})
 """What macros go over: null is an empty list, for what was not set is empty."""
@@ -65,6 +67,8 @@ def kind(value: object) -> Named:
 
 def named(kinds: Iterable[type]) -> str:
     """The names of `kinds` in a sentence: `int or double`."""
+    if set(kinds) == JSON:
+        return "a value of JSON"
     return " or ".join(name.rpartition(".")[2].lower() for one, (name, _) in _WORDS.items() if one in set(kinds))
 
 

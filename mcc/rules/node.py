@@ -6,7 +6,8 @@ from typing import Any
 
 from mcc.rules.errors import RuleError
 from mcc.rules.faults import Fault, Frame, MissingKey
-from mcc.rules.kinds import ANY, KEYS, NUMBERS, Kinds, key_of, shown, word
+from mcc.rules.kinds import KEYS, NUMBERS, Kinds, key_of, shown, word
+from mcc.rules.shape import ANYTHING, Shape
 
 Run = Callable[[Frame], Any]
 Act = Callable[..., Any]
@@ -19,18 +20,22 @@ FAULT = 8
 class Node:
     """One part of an expression: how it runs and its text.
 
-    `kinds` are those that its value may have, `steps` what running it once costs, without what macros spend for each
+    `shape` is what is known of its value, `steps` what running it once costs, without what macros spend for each
     item; `fixed` says that no variable is below it, `offset` where it begins in the expression. `mistake` is what makes
     it fail for certain, kept as long as it is fixed: `&&` and `||` may pass over it.
     """
 
     run: Run
     text: str
-    kinds: Kinds = ANY
+    shape: Shape = ANYTHING
     steps: int = 1
     fixed: bool = False
     offset: int = 0
     mistake: RuleError | None = None
+
+    @property
+    def kinds(self) -> Kinds:
+        return self.shape.kinds
 
 
 def binary(act: Act, left: Node, right: Node, text: str) -> Run:

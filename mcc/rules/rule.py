@@ -11,7 +11,7 @@ from mcc.rules.expression import Expression, expression
 from mcc.rules.faults import MAX_STEPS, Exhausted, Fault, Frame
 from mcc.rules.kinds import named, word
 from mcc.rules.plain import Plain
-from mcc.rules.tokens import wrong
+from mcc.rules.shape import ANYTHING, Shape
 
 VARIABLES = frozenset({"result", "task", "receipts", "children", "usage"})
 """What a rule over an agent's result may name."""
@@ -44,11 +44,14 @@ def compiled(rule: Rule, variables: Iterable[str] = VARIABLES) -> CompiledRule:
 
 @functools.lru_cache(maxsize=KEPT)
 def _expression(cel: str, variables: frozenset[str]) -> Expression:
+    return read_rule(cel, dict.fromkeys(variables, ANYTHING))
+
+
+def read_rule(cel: str, variables: Mapping[str, Shape]) -> Expression:
+    """The expression of a rule, with all that is known of the names that it may use. Raises `RuleError`."""
     made = expression(cel, variables)
     if bool not in made.top.kinds:
         raise RuleError(f"a rule must be true or false, and this is {named(made.top.kinds)}; compare it with something")
-    if made.top.fixed and made.top.run(Frame([], 0)) is False:
-        raise wrong("this is false, whatever is handed in", cel, 0)
     return made
 
 

@@ -10,6 +10,8 @@ from mcc.rules.faults import Exhausted, Fault, Frame
 from mcc.rules.functions import searcher
 from mcc.rules.plain import Plain
 from mcc.rules.schema_form import Form, Schema, formed, same_value
+from mcc.rules.schema_shape import schema_shape
+from mcc.rules.shape import Shape
 from mcc.rules.validation import violations
 
 MAX_CHARACTERS = 1_000_000
@@ -32,6 +34,11 @@ class ResultSchema:
     def schema(self) -> Schema:
         """The schema itself, as plain JSON; not to be changed."""
         return self._form.root
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        """What is known of a value that fits, once `with_unset` has filled it in."""
+        return schema_shape(self._form)
 
     @property
     def tool_parameters(self) -> Mapping[str, Any]:

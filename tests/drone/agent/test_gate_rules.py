@@ -9,6 +9,8 @@ import pytest
 from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import LONGEST, ReportGate
 from mcc.contracts.order import Rule
+from mcc.rules.declaration import check_declared
+from mcc.rules.errors import RuleError
 from tests.drone.agent.gate_bench import GOOD, Bench, read, submit, validate
 
 READ_ALL = Rule(
@@ -28,6 +30,16 @@ async def test_every_path_in_findings_must_have_been_read() -> None:
     assert (await bench.run()).completed
     assert [check.ok for check in bench.checks()] == [False, True]
     assert "Every path in findings must have been read." in bench.told()[0]
+
+
+async def test_an_accepted_rule_is_held_against_results_also_if_it_would_be_refused_today() -> None:
+    rule = Rule(cel="!has(result.finding) || result.finding > 1 && receipts[0].tool == 'read_files'")
+    wrong = Rule(cel="result.finding == null")
+    with pytest.raises(RuleError):
+        check_declared(wrong, "report", ())
+    bench = Bench([submit(), submit()], ReportGate(rules=[rule, wrong]))
+    await bench.run()
+    assert "there is no key 'finding'; did you mean 'findings'?" in bench.told()[0]
 
 
 async def test_a_path_whose_reading_failed_was_not_read() -> None:

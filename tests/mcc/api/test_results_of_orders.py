@@ -26,6 +26,12 @@ async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -
     [
         ({"rules": [{"cel": "true"}, {"cel": "result.n >"}]}, "rules[1].cel", "line 1, column 11"),
         ({"rules": [{"cel": "resul.n > 1"}]}, "rules[0].cel", "did you mean 'result'?"),
+        (
+            {"result_schema": {"$ref": "report"}, "rules": [{"cel": "result.finding == null"}]},
+            "rules[0].cel",
+            "has no key 'finding'; did you mean 'findings'? (line 1, column 8",
+        ),
+        ({"rules": [{"cel": "receipts[0].tool == 'read_files'"}]}, "rules[0].cel", "did you mean 'read_file'?"),
         ({"rules": [{"cel": "(" * 10_000}]}, "rules[0].cel", "at most 4,000 can be checked"),
         ({"rules": [{"cel": "true || " * 450 + "true"}] * 6}, "rules", "more than 20,000 characters"),
         ({"result_schema": {"type": "objec"}}, "result_schema.type", "did you mean 'object'?"),

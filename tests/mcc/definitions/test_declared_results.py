@@ -29,6 +29,8 @@ You review changes.
     [
         ("size(result.verdict) > 0", "size(result.verdict > 0", 10, "rules[0].cel: the expression ends where more"),
         ("size(result.verdict) > 0", "size(resul.verdict) > 0", 10, "column 6 of the expression"),
+        ("size(result.verdict) > 0", "size(result.verdikt) > 0", 10, "has no key 'verdikt'; did you mean 'verdict'?"),
+        ('result.verdict == "merge"', 'result.verdict == "merg"', 12, "is never 'merg'; did you mean 'merge'?"),
         (
             "size(result.verdict) > 0",
             'size(task) > "x"',

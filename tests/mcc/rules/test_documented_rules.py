@@ -10,6 +10,8 @@ import yaml
 
 from mcc.contracts.order import Rule
 from mcc.contracts.usage import Usage
+from mcc.definitions.rights import TOOL_GROUPS, expanded
+from mcc.rules.declaration import check_declared
 from mcc.rules.report import resolved
 from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
@@ -101,3 +103,8 @@ def test_a_documented_rule_refuses_what_it_is_for(number: int) -> None:
     (said,) = check([compiled(rule)], context(spoiled(number)))
     assert said.startswith(rule.message)
     assert "is not true" in said
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_documented_rule_may_be_declared(number: int) -> None:
+    check_declared(documented()[number], "report", expanded(TOOL_GROUPS))
