@@ -121,7 +121,9 @@ class Loop:
         """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
         reserved = await self._go_ahead()
         state, model = self._state, self._agent.model
-        call = ModelCall(self._turn.journal, state.origin, state.rounds + 1, model.name, reserved, state.tries + 1)
+        call = ModelCall(
+            self._turn.journal, state.origin, state.rounds + 1, model.name, reserved, state.tries + 1, state.not_sent
+        )
         try:
             self._say()
             reply = await ask(model, self._question, call)
@@ -190,9 +192,10 @@ class Loop:
             system=self._system,
             messages=self._state.transcript.messages,
             tools=self._tool_calls.specs(),
-            max_output_tokens=self.allowance.output_cap(),
+            max_output_tokens=self.allowance.output_cap(definition.max_output_tokens),
             temperature=definition.temperature,
             thinking=definition.thinking,
+            cache_key=self._state.origin.record_id or "",
             seconds=self.allowance.model_call_seconds(),
         )
 

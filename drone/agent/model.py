@@ -18,6 +18,7 @@ from mcc.contracts.blocks import (
     text_in,
     thinking_in,
 )
+from mcc.contracts.order import Thinking
 from mcc.contracts.usage import Usage
 
 
@@ -41,14 +42,20 @@ ReplyBlock: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to a model. The same messages come again with the next call, and more: encode each of them once."""
+    """One request to a model. The same messages come again with the next call, and more: encode each of them once.
+
+    `service_tier`: the provider's own word, None = its default. `cache_key` is the same in all requests of one agent
+    and of no other agent: who keeps beginnings of prompts finds them by it.
+    """
 
     system: str
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     temperature: float | None = None
-    thinking: str = "inherit"
+    thinking: Thinking = "inherit"
+    service_tier: str | None = None
+    cache_key: str = ""
     seconds: float = 180.0
 
 
@@ -102,6 +109,9 @@ class Listener(Protocol):
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
         """Another model is asked from here on. Committed on return."""
+
+    async def not_sent(self, what: str) -> None:
+        """A sentence: what of the question this model is not told, or is told as something near. Kept once an agent."""
 
     async def go_ahead(self) -> None:
         """To be awaited before a try that follows a pause: returns when it may be made."""

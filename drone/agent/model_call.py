@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
 
 from drone.agent.journal import DeltaKind, Journal
 from drone.agent.mishap import mishap
 from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedCall
 from drone.agent.spending.budget import Reservation
+from drone.agent.transcript import NOT_SENT
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
@@ -21,7 +22,7 @@ log = logging.getLogger("drone.agent")
 
 
 class ModelCall:
-    """Listens to one call of a model on behalf of a record."""
+    """Listens to one call of a model on behalf of a record. `told`: what its record says already was not sent."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class ModelCall:
         model: str,
         reserved: Reservation | None = None,
         attempt: int = 1,
+        told: Collection[str] = (),
     ) -> None:
         self._journal = journal
         self._origin = origin
@@ -39,6 +41,7 @@ class ModelCall:
         self.attempt = attempt
         self._reserved = reserved or Reservation()
         self._offsets: dict[DeltaKind, int] = {}
+        self._told = set(told)
 
     def delta(self, kind: DeltaKind, text: str) -> None:
         offset = self._offsets.get(kind, 0)
@@ -51,6 +54,11 @@ class ModelCall:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.model = target
         await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
+
+    async def not_sent(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            await self._journal.write(self._origin, AgentStep(name=NOT_SENT, message=what))
 
     async def go_ahead(self) -> None:
         await self._journal.cleared()

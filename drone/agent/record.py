@@ -10,6 +10,7 @@ from drone.agent.progress import Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, NoProgress, Report
 from drone.agent.transcript import (
+    NOT_SENT,
     NUDGE,
     REPLY,
     TRY_FIRST,
@@ -114,9 +115,10 @@ class RecordState:
     `rounds` counts replies, `tries` the calls made for the round that has no reply yet. `open` is a reply whose calls
     have not all ended; `answer` one without calls, as long as nothing came after it. `nudge` is still to be said, and
     `stopped` says why the run may not go on. `asked` is a model call that brought nothing yet; `put_off`: its provider
-    wants to be asked again later. `calls` counts tool calls that were not denied. `usage` is that of its own model
-    calls, `spent` that part of it which this very order paid. `warned`: limits that the model was warned of, with what
-    they allowed; `warned_before`: those of the conversation that this run goes on with.
+    wants to be asked again later. `not_sent`: sentences of what its models were not told. `calls` counts tool calls
+    that were not denied. `usage` is that of its own model calls, `spent` that part of it which this very order paid.
+    `warned`: limits that the model was warned of, with what they allowed; `warned_before`: those of the conversation
+    that this run goes on with.
     """
 
     origin: Origin
@@ -131,6 +133,7 @@ class RecordState:
     answer: ModelReplied | None = None
     asked: ModelStarted | None = None
     put_off: bool = False
+    not_sent: set[str] = field(default_factory=set)
     receipts: list[Receipt] = field(default_factory=list)
     child_ids: list[str] = field(default_factory=list)
     calls: int = 0
@@ -213,6 +216,8 @@ class RecordState:
                 self._hear(known)
             case AgentStep():
                 self._use(known.usage)
+                if known.name == NOT_SENT:
+                    self.not_sent.add(known.message)
                 if known.name == NUDGE:
                     self.nudge = None
                     self._hear(known)

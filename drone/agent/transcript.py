@@ -10,6 +10,9 @@ from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, GateC
 from mcc.contracts.order import EarlierTurn
 
 NUDGE = "nudge"
+NOT_SENT = "not_sent"
+"""The step that tells what of a question its model was not told."""
+
 VALIDATE = "validate"
 """The tool of a gate that checks a result and ends nothing."""
 

@@ -65,6 +65,9 @@ class _Watching:
         self._tails.clear()
         await self._listener.fell_back(source, target, error)
 
+    async def not_sent(self, what: str) -> None:
+        await self._listener.not_sent(what)
+
     async def go_ahead(self) -> None:
         await self._listener.go_ahead()
 

@@ -93,6 +93,9 @@ class _Redacting:
         self._streams.clear()
         await self._listener.fell_back(source, target, self._redactor.text(error))
 
+    async def not_sent(self, what: str) -> None:
+        await self._listener.not_sent(self._redactor.text(what))
+
     async def go_ahead(self) -> None:
         await self._listener.go_ahead()
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.models.body import body_of
@@ -16,8 +16,8 @@ from drone.models.prices import Bill, Price
 from drone.models.providers import problem_with
 from drone.models.transport import Answer, Target, Unreachable, Wire
 
-STALL_SECONDS = 90.0
-"""Longest silence of a provider that streams, before the first byte as well as between two."""
+FIRST_TOKEN_SECONDS = 300.0
+STALL_SECONDS = 120.0
 
 LAST_BYTES_SECONDS = 1.0
 """Once the reply is whole its answer should end soon; a connection that does not is cut."""
@@ -28,6 +28,14 @@ MAX_ERROR_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Longest silences of a provider that streams, in seconds: before the first token, and after it."""
+
+    first_token_seconds: float = FIRST_TOKEN_SECONDS
+    stall_seconds: float = STALL_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A model at a provider. `name` is `provider/model` as people know it, `model` as the provider does.
 
@@ -35,6 +43,9 @@ class Endpoint:
 
     `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
     a `base_url` that no key may be sent to.
+
+    `extra_body`: written last into every request, in place of what would stand there by the same name; `extra_headers`
+    in the same way. `cache_ttl`: how long a provider that lets one choose keeps the beginning of a prompt.
     """
 
     name: str
@@ -46,6 +57,10 @@ class Endpoint:
     stream: bool = True
     max_output_tokens: int | None = None
     price: Price | None = None
+    extra_body: Mapping[str, object] = field(default_factory=dict)
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cache_ttl: Literal["5m", "1h"] = "5m"
+    timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
         if problem := problem_with(self.base_url):
@@ -71,7 +86,11 @@ class Incoming(Protocol):
 class Format(Protocol):
     """What differs between providers."""
 
-    def target(self) -> Target: ...
+    def target(self, key: str) -> Target:
+        """Where requests go; `key` is empty where none is needed."""
+
+    def not_sent(self, ask: Ask) -> Iterable[str]:
+        """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         """The request in pieces, leaving out the optional parameters in `without`."""
@@ -93,15 +112,14 @@ class Remote:
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._endpoint = endpoint
         self._format = form
         self._wire = wire
         self._clock = clock
         self._wall = wall
-        self._stall_seconds = stall_seconds
-        self._target = form.target()
+        self._stall_seconds = endpoint.timeouts.stall_seconds
+        self._target = form.target(endpoint.key).with_headers(endpoint.extra_headers)
         self._without: frozenset[str] = frozenset()
 
     @property
@@ -121,6 +139,8 @@ class Remote:
             raise
 
     async def _asked(self, ask: Ask, listener: Listener, bill: Bill) -> Reply:
+        for what in self._format.not_sent(ask):
+            await listener.not_sent(what)
         while True:
             without = self._without
             try:

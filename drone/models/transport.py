@@ -45,6 +45,12 @@ class Target:
         at = httpx.URL(url)
         return cls(name, at, httpx.Headers({"host": at.netloc.decode("ascii"), **own, **headers}))
 
+    def with_headers(self, headers: Mapping[str, str]) -> "Target":
+        """The same with these, in place of those of the same names."""
+        own = self.headers.copy()
+        own.update(headers)
+        return Target(self.name, self.url, own)
+
 
 class Answer:
     """A provider's answer whose body is still on its way. Close it in every case."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from mcc.contracts.limits import AgentLimits
-from mcc.contracts.order import ModelName, Name, Rule
+from mcc.contracts.order import ModelName, Name, OutputTokens, Rule, Temperature, Thinking
 from mcc.contracts.shape import Closed, JsonAny, Text
 
 INHERIT = "inherit"
@@ -41,8 +41,9 @@ class AgentDefinition(Closed):
     disallowed_tools: Names = ()
     spawns: Names = ()
     model: ModelName = INHERIT
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    thinking: Literal["off", "low", "medium", "high", "max", "inherit"] = "inherit"
+    temperature: Temperature | None = None
+    thinking: Thinking = "inherit"
+    max_output_tokens: OutputTokens | None = None
     limits: AgentLimits = AgentLimits()
     isolation: Literal["none", "worktree"] = "none"
     permission: Mapping[ToolPattern, Literal["allow", "ask", "deny"]] = {}

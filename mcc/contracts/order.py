@@ -26,6 +26,17 @@ Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
 ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME)]
 
+Thinking = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "inherit"]
+"""How much a model thinks before it answers; `inherit`: as whoever stands above says, in the end as the model does by
+itself."""
+
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
+OutputTokens = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
+"""Most tokens of one reply, thinking included."""
+
+ServiceTier = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""How a provider ranks and prices a request, in its own word."""
+
 
 def _no_nul(value: str) -> str:
     if "\x00" in value:

@@ -45,6 +45,9 @@ class Silent:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         pass
 
+    async def not_sent(self, what: str) -> None:
+        pass
+
     async def go_ahead(self) -> None:
         pass
 

@@ -38,6 +38,9 @@ class Quiet:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         pass
 
+    async def not_sent(self, what: str) -> None:
+        pass
+
     async def go_ahead(self) -> None:
         pass
 

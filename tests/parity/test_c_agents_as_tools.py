@@ -195,6 +195,9 @@ class Silent:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.told.append((f"{source}→{target}", 0.0))
 
+    async def not_sent(self, what: str) -> None:
+        pass
+
     async def go_ahead(self) -> None:
         pass
 

@@ -97,9 +97,11 @@ class Allowance:
             return self._budget.usd_per_token()
         return None if spent.cost_usd is None else spent.cost_usd / spent.total_tokens
 
-    def output_cap(self) -> int | None:
-        """The most tokens that the reserved call may answer with; None when it needs no cap."""
-        return self._room if self._room < LAST_TOKENS else None
+    def output_cap(self, wanted: int | None = None) -> int | None:
+        """The most tokens that the reserved call may answer with, `wanted` at most; None when it needs no cap."""
+        if self._room >= LAST_TOKENS:
+            return wanted
+        return min(self._room, wanted or self._room)
 
     def unpriced(self, usage: Usage, model: str) -> tuple[BudgetWarned, ...]:
         """That a limit in US dollars cannot be held, since what this `model` took has no price: people are told once

@@ -45,12 +45,12 @@ class Messages:
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
         self._budgeted = _BUDGETED.search(endpoint.model) is not None
 
-    def target(self) -> Target:
+    def target(self, key: str) -> Target:
         endpoint = self._endpoint
         accept = "text/event-stream" if endpoint.stream else "application/json"
         headers = {"anthropic-version": VERSION, "accept": accept}
-        if endpoint.key:
-            headers["x-api-key"] = endpoint.key
+        if key:
+            headers["x-api-key"] = key
         base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
         return Target.at(endpoint.name, f"{base}/messages", headers)
 
@@ -64,13 +64,19 @@ class Messages:
             yield b',"tools":[' + b",".join(tools if ask.system else _marked(tools)) + b"]"
         elif stubs := _named_before(ask.messages):
             yield b',"tools":' + write(stubs) + b',"tool_choice":{"type":"none"}'
-        options = {"max_tokens": self._most(ask), **self._options(ask, without)}
+        options = {"max_tokens": self._most(ask), **self._options(ask, without), **self._endpoint.extra_body}
         for name, value in options.items():
-            yield b',"%b":%b' % (name.encode(), write(value))
+            yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         return next((name for name in self._options(ask, without) if name in words), None)
+
+    def not_sent(self, ask: Ask) -> Iterable[str]:
+        if ask.service_tier is not None:
+            yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
+        if ask.thinking in ("minimal", "xhigh"):
+            yield f"{self._endpoint.name} is not told to think as much as {ask.thinking}."
 
     def incoming(self) -> MessageReply:
         return MessageReply(self._endpoint.name)

@@ -1,6 +1,6 @@
 """OpenAI-compatible chat completions: what is asked, encoded once per message."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import assert_never
 from urllib.parse import urlsplit
@@ -16,7 +16,15 @@ from drone.models.transport import Target, Wire
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.blocks import ThinkingBlock, ToolCall, refusal_in
 
-_EFFORT = {"off": "none", "low": "low", "medium": "medium", "high": "high", "max": "high"}
+_EFFORT = {
+    "off": "none",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+}
 _WIRE = "chat"
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 
@@ -31,9 +39,9 @@ class ChatCompletions:
         self._cap = "max_completion_tokens" if strict else "max_tokens"
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
 
-    def target(self) -> Target:
+    def target(self, key: str) -> Target:
         endpoint = self._endpoint
-        headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+        headers = {"authorization": f"Bearer {key}"} if key else {}
         accept = "text/event-stream" if endpoint.stream else "application/json"
         return Target.at(endpoint.name, f"{endpoint.base_url}/chat/completions", {**headers, "accept": accept})
 
@@ -51,8 +59,8 @@ class ChatCompletions:
         yield b"]"
         if ask.tools:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
-        for name, value in self._options(ask, without).items():
-            yield b',"%b":%b' % (name.encode(), write(value))
+        for name, value in {**self._options(ask, without), **self._endpoint.extra_body}.items():
+            yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
@@ -60,6 +68,10 @@ class ChatCompletions:
             if name in words and (name != "max_tokens" or "max_completion_tokens" in words):
                 return name
         return None
+
+    def not_sent(self, ask: Ask) -> Iterable[str]:
+        if ask.service_tier is not None:
+            yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
 
     def incoming(self) -> ChatReply:
         return ChatReply(self._endpoint.name)

@@ -25,6 +25,7 @@ class Ear:
     deltas: list[tuple[str, str]] = field(default_factory=list)
     retries: list[tuple[str, float]] = field(default_factory=list)
     fallbacks: list[tuple[str, str, str]] = field(default_factory=list)
+    not_told: list[str] = field(default_factory=list)
 
     def delta(self, kind: str, text: str) -> None:
         self.deltas.append((kind, text))
@@ -34,6 +35,9 @@ class Ear:
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.fallbacks.append((source, target, error))
+
+    async def not_sent(self, what: str) -> None:
+        self.not_told.append(what)
 
     async def go_ahead(self) -> None:
         pass

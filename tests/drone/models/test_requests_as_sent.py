@@ -199,6 +199,26 @@ async def test_keys_travel_in_the_header_that_the_provider_wants(bench: Any) -> 
     assert "authorization" not in provider.requests[0].headers
 
 
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_what_an_operator_adds_stands_in_place_of_what_would_be_sent(bench: Any, form: str) -> None:
+    extra = {"extra_body": {"temperature": 1, 'a "quoted" name': [1]}}
+    body = await sent(bench, form=form, temperature=0.2, endpoint=extra)
+    assert (body["temperature"], body['a "quoted" name']) == (1, [1])
+
+
+async def test_headers_of_an_operator_stand_in_place_of_our_own(bench: Any) -> None:
+    provider = bench.Provider(lambda _: bench.streamed(bench.sse("[DONE]")))
+    await bench.openai(provider, extra_headers={"User-Agent": "ours", "X-Team": "north"}).ask(bench.asking(), bench.ear)
+    headers = provider.requests[0].headers
+    assert (headers.get_list("user-agent"), headers["x-team"]) == (["ours"], "north")
+
+
+@pytest.mark.parametrize("form", ["openai", "anthropic"])
+async def test_what_a_form_has_no_word_for_is_told(bench: Any, form: str) -> None:
+    await sent(bench, form=form, service_tier="flex")
+    assert len(bench.ear.not_told) == 1 and "service tier flex" in bench.ear.not_told[0]
+
+
 async def test_a_parameter_that_the_provider_refuses_is_left_out_from_then_on(bench: Any) -> None:
     words = "Unsupported value: 'temperature' does not support 0.2 with this model."
     good = bench.sse(bench.chunk("stop", content="x"))

@@ -11,7 +11,7 @@ import pytest
 
 from drone.agent.model import ModelError
 from drone.models.dialects.chat import ChatCompletions
-from drone.models.remote import Endpoint, Remote
+from drone.models.remote import Endpoint, Remote, Timeouts
 from drone.models.transport import Wire
 
 DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -73,8 +73,9 @@ async def wire() -> AsyncIterator[Wire]:
 
 
 def model(address: str, own: Wire, *, stream: bool = True, stall_seconds: float = 5.0) -> Remote:
-    endpoint = Endpoint("openai/m", "m", address, key="k" * 20, stream=stream)
-    return Remote(endpoint, ChatCompletions(endpoint), own, stall_seconds=stall_seconds)
+    timeouts = Timeouts(stall_seconds=stall_seconds)
+    endpoint = Endpoint("openai/m", "m", address, key="k" * 20, stream=stream, timeouts=timeouts)
+    return Remote(endpoint, ChatCompletions(endpoint), own)
 
 
 async def test_calls_one_after_another_share_a_connection_and_bring_no_cookies(bench: Any) -> None:

@@ -347,6 +347,7 @@ DEFINITION = AgentDefinition(
     model="fast",
     temperature=0.2,
     thinking="off",
+    max_output_tokens=4_000,
     limits=AgentLimits(
         rounds=24, output_tokens=2_000, tool_calls=50, tool_seconds=9.5, model_call_seconds=60, wall_seconds=600
     ),

@@ -73,6 +73,9 @@ class Recorded:
     async def fell_back(self, source: str, target: str, error: str) -> None:
         raise AssertionError("the offline model never falls back")
 
+    async def not_sent(self, what: str) -> None:
+        raise AssertionError("the offline model takes every question as it is")
+
     async def go_ahead(self) -> None:
         pass
 
