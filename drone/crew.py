@@ -193,6 +193,8 @@ def outcome_of(report: Report) -> Outcome:
             reason = FailureReason.GATE_FAILED
         case Cause.MODEL:
             reason = FailureReason.MODEL_ERROR
+        case Cause.REFUSED:
+            reason = FailureReason.REFUSED
         case Cause.BROKE:
             reason = FailureReason.INTERNAL
         case _:

@@ -6,7 +6,7 @@ from drone.agent.model import Ask, AskLater, ModelError
 from drone.agent.model_call import ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
-from drone.agent.report import Cause, NoProgress, Report
+from drone.agent.report import Cause, Report
 from drone.agent.setup import SetUp
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
@@ -63,7 +63,7 @@ class Loop:
                 if not state.open.started:  # what had begun goes on with its children, each of which waits for itself
                     await self._held()
                 await self._tool_calls.act(state.open)
-            elif finish is not None and state.answer is not None:
+            elif finish is not None and self._only_replied:
                 await self._held()
                 await self._write(finish.not_handed_in())
             elif (accepted := self._to_judge_again()) is not None:
@@ -71,9 +71,15 @@ class Loop:
             elif (report := await self._result()) is not None:
                 return report
             elif state.stopped is not None and not self._is_spoken_to:
-                raise NoProgress(state.stopped)
+                raise state.stopped.kind(state.stopped.said)
             else:
                 await self._ask()
+
+    @property
+    def _only_replied(self) -> bool:
+        """Whether the last reply calls no tool, and nothing else is to be said of it."""
+        state = self._state
+        return state.answer is not None and state.nudge is None and state.stopped is None
 
     @property
     def _is_spoken_to(self) -> bool:

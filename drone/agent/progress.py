@@ -68,7 +68,6 @@ class Progress:
     _failed: int = 0
     _said: ModelReplied | None = None
     _said_again: int = 1
-    _silent: bool = False
 
     def saw(
         self, watched: Sequence[tuple[ToolCall, ToolFinished]], reply: ModelReplied | None = None
@@ -77,28 +76,12 @@ class Progress:
 
         Calls that the gate judges are left out: the gate counts the attempts itself. Raises `NoProgress`.
         """
-        self._silent = False
         nudges: list[str] = []
         if seen := [self._with_last(call, done) for call, done in watched]:
             nudges.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
         if reply is not None and reply.finish_reason == "length" and (cut := _cut_off(reply)):
             nudges.append(cut)
         return AgentStep(name=NUDGE, message="\n".join(dict.fromkeys(nudges))) if nudges else None
-
-    def answered(self, text: str) -> AgentStep | None:
-        """A reply that is the agent's answer; a nudge when it is empty. Raises `NoProgress` when the one before was."""
-        if text.strip():
-            return None
-        if self._silent:
-            raise NoProgress("the model gave an empty reply twice in a row")
-        self._silent = True
-        return AgentStep(
-            name=NUDGE, message="Your last reply was empty. Go on with a tool call, or give your answer in words."
-        )
-
-    def spoken_to(self) -> None:
-        """Somebody wrote to the agent: an empty reply before that is forgotten."""
-        self._silent = False
 
     def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
         """The call, counted on from the round before when it was the same there."""

@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
+from drone.agent.ends import Ends
 from drone.agent.estimate import Estimate
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults
 from drone.agent.progress import Progress
 from drone.agent.receipts import Receipt
-from drone.agent.report import Cause, NoProgress, Report
+from drone.agent.report import Cause, Report, Stopped
 from drone.agent.transcript import (
     NOT_SENT,
     NUDGE,
@@ -107,6 +108,14 @@ class Restraints:
             self.tools_removed |= {*asked.tools_removed}
 
 
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a run may not go on: the kind of error that its loop raises, and the sentence."""
+
+    kind: type[Stopped]
+    said: str
+
+
 @dataclass(slots=True)
 class RecordState:
     """What the journal says of one agent's run. Only `apply` changes it, so that the state of a run that goes on
@@ -128,7 +137,6 @@ class RecordState:
     transcript: Transcript = field(default_factory=Transcript)
     rounds: int = 0
     tries: int = 0
-    text: str = ""
     open: OpenReply | None = None
     answer: ModelReplied | None = None
     asked: ModelStarted | None = None
@@ -143,7 +151,8 @@ class RecordState:
     gate: GateState = field(default_factory=GateState)
     progress: Progress = field(default_factory=Progress)
     nudge: AgentStep | None = None
-    stopped: str | None = None
+    ends: Ends = field(default_factory=Ends)
+    stopped: Halt | None = None
     restraints: Restraints = field(default_factory=Restraints)
     warned: dict[str, float] = field(default_factory=dict)
     warned_before: dict[str, float] = field(default_factory=dict)
@@ -152,6 +161,11 @@ class RecordState:
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
     _characters_asked: int = 0
+
+    @property
+    def text(self) -> str:
+        """What the model last said in words."""
+        return self.ends.text
 
     @property
     def is_under_way(self) -> bool:
@@ -185,7 +199,7 @@ class RecordState:
         """What was copied from another order is remembered, but it was spent and counted there."""
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
-        self.progress, self.asked = Progress(), None
+        self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
         self.gate.tried, self.gate.only_replied = 0, False
         self.stopped = None
 
@@ -263,15 +277,14 @@ class RecordState:
 
     def _replied(self, reply: ModelReplied) -> None:
         self.asked, self.put_off, self.rounds, self.tries = None, False, reply.round, 0
-        self.text = reply.text or self.text
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))
         if reply.tool_calls:
             self.open = OpenReply(reply)
-            return
-        self.answer = reply
-        if not self.finish_tools:
-            self._judge_progress(lambda: self.progress.answered(reply.text))
+        else:
+            self.answer = reply
+        tools = self.started.tools if self.started is not None else ()
+        self._judge(lambda: self.ends.judge(reply, tools, self.finish_tools))
 
     def _finished(self, done: ToolFinished) -> None:
         if self.open is None or (call := self.open.call(done.call_id)) is None:
@@ -294,13 +307,13 @@ class RecordState:
         results = (ToolResult(one.call_id, one.name, one.content, one.is_error) for one in done)
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
-        self._judge_progress(lambda: self.progress.saw(watched, whole.reply))
+        self._judge(lambda: self.progress.saw(watched, whole.reply))
 
-    def _judge_progress(self, judge: Callable[[], AgentStep | None]) -> None:
+    def _judge(self, judge: Callable[[], AgentStep | None]) -> None:
         try:
             self.nudge = judge()
-        except NoProgress as circles:
-            self.stopped = str(circles)
+        except Stopped as stopped:
+            self.stopped = Halt(type(stopped), str(stopped))
 
     def _steered(self, asked: ControlApplied) -> None:
         self.restraints.apply(asked)
@@ -308,8 +321,9 @@ class RecordState:
             return
         if self.answer is not None:  # that it was empty does not count: somebody spoke before it was looked at
             self.nudge, self.stopped = None, None
-            self.progress.spoken_to()
+            self.ends.spoken_to()
         if asked.mode == SteerMode.REDIRECT:
+            self.ends.spoken_to()
             self.task = asked.message
         self._hear(asked)
 

@@ -16,6 +16,7 @@ class Cause(StrEnum):
     NO_PROGRESS = "no_progress"
     CANCELLED = "cancelled"
     BROKE = "broke"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Stopped(Exception):
     ├── LimitReached    a limit of the turn or the agent is used up
     ├── GateFailed      the attempts at handing in an acceptable result are used up
     ├── NoProgress      the agent goes round in circles
+    ├── Refused         the model, or its provider's filter, refused to answer
+    ├── NoAnswer        the model ends its replies without an answer
     └── Ended           a person cancelled this agent
     """
 
@@ -77,6 +80,14 @@ class GateFailed(Stopped):
 class NoProgress(Stopped):
     status = RecordStatus.BLOCKED
     cause = Cause.NO_PROGRESS
+
+
+class Refused(Stopped):
+    cause = Cause.REFUSED
+
+
+class NoAnswer(Stopped):
+    cause = Cause.MODEL
 
 
 class Ended(Stopped):

@@ -34,6 +34,7 @@ class FailureReason(StrEnum):
     LIMIT_REACHED = "limit_reached"
     BUDGET_EXHAUSTED = "budget_exhausted"
     GATE_FAILED = "gate_failed"
+    REFUSED = "refused"
     POISON = "poison"
     EXPIRED = "expired"
     INVALID = "invalid"

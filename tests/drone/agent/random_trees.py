@@ -25,6 +25,14 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.record import AgentEnd
 
 ORDER = "order-1"
+LAST: list[Said] = [
+    "Enough.",
+    "Enough.",
+    Line("Enough, and", finish_reason="length"),
+    Line(thinking="Hm."),
+    Line("Let me look at it."),
+    Line("No.", finish_reason="refusal"),
+]
 KINDS = ["steer", "steer", "redirect", "pause", "pause", "resume", "cancel", "remove", "nobody"]
 
 
@@ -156,7 +164,7 @@ class Wood:
         name = next(message.text for message in ask.messages if isinstance(message, UserMessage))
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         if replies >= 3:
-            return "Enough."
+            return self.dice.choice(LAST)
         calls = [call("write") for _ in range(self.dice.randrange(3))]
         if len(name) < 4:
             calls += [

@@ -198,23 +198,6 @@ async def test_an_empty_reply_is_no_answer_it_is_asked_for_once_more(text: str) 
     assert lone.kinds()[2:5] == ["model.replied", "agent.step", "model.started"]
 
 
-async def test_a_second_empty_reply_ends_the_run_with_what_there_was_before() -> None:
-    lone = Lone([Line("I wrote it down.", calls=(call("write_note", text="x"),)), Line(), Line()], _notes())
-    report = await lone.run()
-    assert (report.status, report.cause, report.text) == (
-        RecordStatus.BLOCKED,
-        Cause.NO_PROGRESS,
-        "I wrote it down.",
-    )
-    assert report.error == "the model gave an empty reply twice in a row"
-
-
-async def test_a_reply_of_nothing_but_thinking_is_an_empty_one() -> None:
-    lone = Lone([Line(thinking="Hm."), "Here it is."])
-    assert (await lone.run()).text == "Here it is."
-    assert len(lone.steps("nudge")) == 1
-
-
 async def test_calls_that_were_cut_in_half_do_not_run_and_are_asked_for_in_smaller_pieces() -> None:
     whole, half = call("write_note", text="a"), WantedCall("write_note", '{"text": "half of a long no')
     lone = Lone([Line(calls=(whole, half), finish_reason="length"), "Done."], _notes())
@@ -222,21 +205,6 @@ async def test_calls_that_were_cut_in_half_do_not_run_and_are_asked_for_in_small
     assert [one.is_error for one in lone.results()] == [False, True]
     assert "smaller pieces" in lone.heard()[0]
     assert lone.steps("cut_short") == ["The model's last reply ended early: length."]
-
-
-@pytest.mark.parametrize("reason", ["length", "content_filter"])
-async def test_an_answer_that_ended_early_is_the_answer_and_the_record_says_so(reason: str) -> None:
-    lone = Lone([Line("Half an answ", finish_reason=reason)])
-    report = await lone.run()
-    assert (report.completed, report.text) == (True, "Half an answ")
-    assert lone.steps("cut_short") == [f"The model's last reply ended early: {reason}."]
-
-
-async def test_a_filtered_reply_without_a_word_is_asked_for_once_more_and_then_given_up() -> None:
-    lone = Lone([Line(finish_reason="content_filter")] * 5)
-    report = await lone.run()
-    assert (report.status, len(lone.facts(ModelReplied))) == (RecordStatus.BLOCKED, 2)
-    assert len(lone.steps("cut_short")) == 2
 
 
 def _notes() -> FunctionTools:

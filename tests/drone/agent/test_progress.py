@@ -190,22 +190,6 @@ def test_a_call_that_was_cut_off_is_asked_for_in_smaller_pieces() -> None:
     assert watch.round(called(), reply=replied(finish="length", sent={})) is None
 
 
-def test_an_empty_answer_is_nudged_once_and_the_next_one_halts() -> None:
-    progress = Progress()
-    assert progress.answered("Done.") is None
-    step = progress.answered(" \n")
-    assert step is not None and "empty" in step.message
-    with pytest.raises(NoProgress, match="empty reply twice"):
-        progress.answered("")
-
-
-def test_work_between_two_empty_answers_makes_them_two_first_ones() -> None:
-    watch = Watch()
-    assert watch.progress.answered("") is not None
-    watch.round(called())
-    assert watch.progress.answered("") is not None
-
-
 def test_arguments_too_deep_to_compare_are_taken_for_different_ones() -> None:
     def deep() -> dict[str, object]:
         nested: dict[str, object] = {}

@@ -12,6 +12,7 @@ REASONS = frozenset(
         "limit_reached",
         "budget_exhausted",
         "gate_failed",
+        "refused",
         "poison",
         "expired",
         "invalid",
