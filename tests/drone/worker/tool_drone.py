@@ -17,6 +17,7 @@ from drone.agent.model import (
     Model,
     Reply,
     WantedCall,
+    spoken_blocks,
 )
 from drone.agent.toolset import ToolSet
 from drone.crew import Crew
@@ -50,9 +51,9 @@ class Sleepy:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         last = ask.messages[-1]
         if isinstance(last, ToolResults):
-            return Reply(f"it brought: {unfenced(last.results[0].content)}")
+            return Reply(spoken_blocks(f"it brought: {unfenced(last.results[0].content)}"))
         assert isinstance(last, UserMessage)
-        return Reply("", (WantedCall(last.text.split()[0], {}),), finish_reason="tool_calls")
+        return Reply((WantedCall(last.text.split()[0], {}),), finish_reason="tool_calls")
 
 
 class SleepyModels(Models):

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, Message, UserMessage
-from drone.agent.model import Ask, Listener, Reply, WantedCall
+from drone.agent.model import Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.agent.redacted import RedactedJournal
 from drone.agent.tree import TreeJournal
 from drone.crew import Crew
@@ -79,7 +79,7 @@ class PlayedModel:
         calls = tuple(WantedCall(one.name, one.arguments) for one in step.calls)
         usage = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, model_calls=1)
         finish = "tool_calls" if calls else "stop"
-        return Reply(step.text, calls, finish_reason=finish, usage=usage, model=self.name)
+        return Reply(spoken_blocks(step.text, calls), finish_reason=finish, usage=usage, model=self.name)
 
 
 def which(messages: Sequence[Message]) -> Asked:
