@@ -135,13 +135,13 @@ def transcripts(order: Order) -> dict[str, list[Said]]:
 
 
 def _said(entry: Entry, results: Mapping[str | None, Entry]) -> Said:
-    calls = []
-    for call in entry.data.get("tool_calls", ()):
+    blocks, calls = entry.data.get("blocks", ()), []
+    for call in (block for block in blocks if block["type"] == "tool_call"):
         done = results.get(call["call_id"])
         result = unfenced(str(done.data.get("content"))) if done else None
         outcome = done.data.get("outcome", "ok") if done else None
         calls.append(Call(call["name"], call["arguments"], result, outcome))
-    return Said(str(entry.data.get("text", "")), tuple(calls))
+    return Said("".join(block["text"] for block in blocks if block["type"] == "text"), tuple(calls))
 
 
 def _without(told: list[Said], marked: frozenset[str]) -> list[Said]:
