@@ -9,8 +9,11 @@ from urllib.parse import SplitResult, urlsplit
 from drone.models.prices import Price
 from drone.settings import Settings
 from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider
+from mcc.rules.patterns import Pattern
 
 PROBE_SECONDS = 0.3
+
+_API_VERSION = Pattern(r"api-version=[0-9A-Za-z.-]{1,40}")
 
 
 def addressed(name: str, settings: Settings) -> Provider | None:
@@ -86,13 +89,15 @@ def host_of(base_url: str) -> str:
 
 def problem_with(base_url: str) -> str | None:
     """Why models at this address cannot be asked; None when they can."""
+    if not base_url:
+        return "every user of its provider has an address of their own: name it as base_url in [models.ALIAS]"
     parts = _split(base_url)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         return f"its base_url {base_url!r} is not an address; write https://host/path"
     if parts.username or parts.password:
         return "its base_url holds a user name or password; name the variable of the key in api_key_env instead"
-    if parts.query or parts.fragment:
-        return "its base_url must end with the path, without ? or #"
+    if (parts.query and not _API_VERSION.fullmatch(parts.query)) or parts.fragment:
+        return "its base_url must end with the path, without # and, but for ?api-version=…, without ?"
     if parts.scheme == "http" and not is_on_this_machine(parts.hostname):
         return f"its base_url is http and {parts.hostname} is not this machine; use https"
     return None

@@ -20,7 +20,7 @@ from drone.models.prices import Price
 from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
-from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, refusal
+from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, provider_at, refusal
 from mcc.contracts.drones import Capability
 from mcc.rules.errors import alike
 
@@ -127,7 +127,8 @@ class Models:
         """A key goes to the address it was configured for; one of a known provider to that provider, unless its user
         said otherwise in so many words."""
         base_url = config.base_url or known.base_url
-        key_name = config.api_key_env or ("" if config.base_url else known.key_name)
+        its_own = config.base_url is None or known.is_at(config.base_url)
+        key_name = config.api_key_env or (known.key_name if its_own else "")
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
         effective = f"{known.name}/{config.model}"
         problem = problem_with(base_url)
@@ -156,7 +157,7 @@ class Models:
 
         endpoint = Endpoint(
             name=f"{known.name}/{config.model}",
-            provider=known.name,
+            provider=provider_at(known.name, base_url),
             model=config.model,
             base_url=base_url,
             key=key,

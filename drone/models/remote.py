@@ -98,7 +98,8 @@ class Format(Protocol):
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """The optional parameter of this request that the provider's words complain about."""
 
-    def incoming(self) -> Incoming: ...
+    def incoming(self, ask: Ask) -> Incoming:
+        """What takes the reply to this request in."""
 
 
 class Remote:
@@ -153,7 +154,7 @@ class Remote:
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
     async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
-        body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming()
+        body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
         silence = min(ask.seconds, self._stall_seconds) if self._endpoint.stream else ask.seconds
         asked_at = self._clock()
         answer = await self._wire.post(self._target, body, silence)

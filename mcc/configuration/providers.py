@@ -19,7 +19,8 @@ class Provider:
     """`key_name`: the variable with its key; empty where none is needed. `first_model`: asked where nobody names one.
 
     `version_path` ends every address of it, whether or not the address that is set for it says so. `form` is spoken at
-    its own host, `form_elsewhere` at any other address that is set for it.
+    its own host, `form_elsewhere` at any other address that is set for it. Without a `base_url` every user has an
+    address of their own at it, below one of `other_hosts`; `*` there stands for the rest of a label.
     """
 
     name: str
@@ -52,9 +53,11 @@ class Provider:
 
     def form_at(self, base_url: str) -> Form:
         """What is spoken at this address."""
-        if self.form_elsewhere is None or _is_one_of(_peer(base_url).host, self.hosts):
-            return self.form
-        return self.form_elsewhere
+        return self.form if self.form_elsewhere is None or self.is_at(base_url) else self.form_elsewhere
+
+    def is_at(self, base_url: str) -> bool:
+        """Whether this address is the provider's own."""
+        return _is_one_of(_peer(base_url).host, self.hosts)
 
 
 OLLAMA = Provider("ollama", "chat", "http://127.0.0.1:11434/v1", version_path="/v1")
@@ -65,23 +68,36 @@ PROVIDERS = (
     Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-4-6"),
     OPENAI,
     Provider("openrouter", "chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
+    Provider("mistral", "chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral-medium-latest"),
+    Provider("deepseek", "chat", "https://api.deepseek.com", "DEEPSEEK_API_KEY", "deepseek-chat"),
+    Provider("xai", "chat", "https://api.x.ai/v1", "XAI_API_KEY", "grok-4"),
+    Provider("groq", "chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "openai/gpt-oss-120b"),
+    Provider(
+        "together",
+        "chat",
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+        "openai/gpt-oss-120b",
+        other_hosts=("api.together.ai",),
+    ),
+    Provider("azure", "chat", "", "AZURE_OPENAI_API_KEY", other_hosts=("openai.azure.com", "services.ai.azure.com")),
+    Provider("bedrock", "chat", "", "AWS_BEARER_TOKEN_BEDROCK", other_hosts=("bedrock-runtime.*.amazonaws.com",)),
+    Provider("vertex", "chat", "", other_hosts=("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")),
     OLLAMA,
+    Provider("vllm", "chat", "http://127.0.0.1:8000/v1", version_path="/v1"),
+    Provider("llamacpp", "chat", "http://127.0.0.1:8080/v1", version_path="/v1"),
+    Provider("lmstudio", "chat", "http://127.0.0.1:1234/v1", version_path="/v1"),
 )
 """In the order in which a default is looked for. A model of theirs is named `provider/model`."""
 
 NAMES = tuple(provider.name for provider in PROVIDERS)
 
-KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name)
+KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name and provider.first_model)
+"""Variables with a key that is enough to ask a model."""
 
 _OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
-    "AZURE_OPENAI_API_KEY": ("openai.azure.com", "services.ai.azure.com"),
-    "DEEPSEEK_API_KEY": ("api.deepseek.com",),
     "GEMINI_API_KEY": ("generativelanguage.googleapis.com",),
     "GOOGLE_API_KEY": ("generativelanguage.googleapis.com",),
-    "GROQ_API_KEY": ("api.groq.com",),
-    "MISTRAL_API_KEY": ("api.mistral.ai",),
-    "TOGETHER_API_KEY": ("api.together.xyz", "api.together.ai"),
-    "XAI_API_KEY": ("api.x.ai",),
 }
 """Of providers that have no row: their keys may be named in [models.ALIAS]."""
 
@@ -105,6 +121,12 @@ class _Peer(NamedTuple):
 def provider(name: str) -> Provider | None:
     """The row of this name."""
     return next((one for one in PROVIDERS if one.name == name), None)
+
+
+def provider_at(name: str, base_url: str) -> str:
+    """Who answers there: the provider whose own address it is, else the one of this name."""
+    there = (one.name for one in PROVIDERS if one.is_at(base_url) and not one.base_url.startswith("http://"))
+    return next(there, name)
 
 
 def any_key(names: Iterable[str] = KEY_NAMES) -> str:
@@ -135,7 +157,16 @@ def refusal(key_name: str, base_url: str, beside: str | None) -> str | None:
 
 
 def _is_one_of(host: str, hosts: tuple[str, ...]) -> bool:
-    return any(host == own or host.endswith(f".{own}") for own in hosts)
+    labels = host.split(".")
+    return any(_is_below(labels, own.split(".")) for own in hosts)
+
+
+def _is_below(labels: list[str], own: list[str]) -> bool:
+    last = labels[-len(own) :]
+    return len(last) == len(own) and all(
+        label == wanted or (wanted.startswith("*") and label.endswith(wanted[1:]))
+        for label, wanted in zip(last, own, strict=True)
+    )
 
 
 def _peer(address: str) -> _Peer:

@@ -143,8 +143,25 @@ async def test_a_key_does_not_follow_a_redirect() -> None:
 def test_every_provider_that_is_known_by_name_has_hosts_for_its_key() -> None:
     for one in PROVIDERS:
         if one.key_name:
-            assert refusal(one.key_name, one.base_url, None) is None
+            assert not one.base_url or refusal(one.key_name, one.base_url, None) is None
             assert one.key_name in HOSTS and refusal(one.key_name, ELSEWHERE, None)
+
+
+@pytest.mark.parametrize(
+    ("key_name", "address", "its_own"),
+    [
+        ("AZURE_OPENAI_API_KEY", "https://mine.openai.azure.com/openai/v1", True),
+        ("AZURE_OPENAI_API_KEY", "https://openai.azure.com.evil.example/openai/v1", False),
+        ("AWS_BEARER_TOKEN_BEDROCK", "https://bedrock-runtime.eu-central-1.amazonaws.com/openai/v1", True),
+        ("AWS_BEARER_TOKEN_BEDROCK", "https://bedrock-runtime.evil.elb.amazonaws.com", False),
+        ("AWS_BEARER_TOKEN_BEDROCK", "https://evil.s3.amazonaws.com", False),
+        ("AWS_BEARER_TOKEN_BEDROCK", "https://amazonaws.com", False),
+    ],
+)
+def test_where_every_user_has_an_own_address_the_key_goes_to_those_alone(
+    key_name: str, address: str, its_own: bool
+) -> None:
+    assert (refusal(key_name, address, None) is None) is its_own
 
 
 def test_the_doctor_tells_a_model_whose_key_would_go_elsewhere(tmp_path: Path) -> None:

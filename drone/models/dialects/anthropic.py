@@ -78,7 +78,7 @@ class Messages:
         if ask.thinking in ("minimal", "xhigh"):
             yield f"{self._endpoint.name} is not told to think as much as {ask.thinking}."
 
-    def incoming(self) -> MessageReply:
+    def incoming(self, ask: Ask) -> MessageReply:
         return MessageReply(self._endpoint.name)
 
     def _most(self, ask: Ask) -> int:

@@ -9,6 +9,8 @@ from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpe
 from drone.agent.model import Ask
 from drone.models.body import encoded
 from drone.models.dialects.chat_reply import ChatReply
+from drone.models.dialects.chat_servers import differences
+from drone.models.dialects.differences import address
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable
@@ -34,6 +36,7 @@ class ChatCompletions:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._differences = differences(endpoint)
         strict = urlsplit(endpoint.base_url).hostname == OPENAI.host
         self._encode: Callable[[Message], bytes] = _encoded if strict else _encoded_with_thinking
         self._cap = "max_completion_tokens" if strict else "max_tokens"
@@ -41,9 +44,9 @@ class ChatCompletions:
 
     def target(self, key: str) -> Target:
         endpoint = self._endpoint
-        headers = {"authorization": f"Bearer {key}"} if key else {}
+        headers = self._differences.key_headers(key)
         accept = "text/event-stream" if endpoint.stream else "application/json"
-        return Target.at(endpoint.name, f"{endpoint.base_url}/chat/completions", {**headers, "accept": accept})
+        return Target.at(endpoint.name, address(endpoint, "chat/completions"), {**headers, "accept": accept})
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
@@ -73,7 +76,7 @@ class ChatCompletions:
         if ask.service_tier is not None:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
 
-    def incoming(self) -> ChatReply:
+    def incoming(self, ask: Ask) -> ChatReply:
         return ChatReply(self._endpoint.name)
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:

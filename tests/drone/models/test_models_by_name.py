@@ -72,6 +72,21 @@ async def test_a_provider_s_own_key_never_goes_to_another_address(bench: Any) ->
     assert "sk-openai" not in str(provider.requests[0].headers)
 
 
+async def test_a_provider_without_a_common_address_wants_one_and_finds_its_own_key(bench: Any) -> None:
+    provider = bench.Provider(whole("Hi"))
+    address = "https://mine.openai.azure.com/openai/deployments/d"
+    table = {
+        "new": config(provider="azure", base_url=f"{address}?api-version=2024-10-21"),
+        "bare": config(provider="azure"),
+        "query": config(provider="azure", base_url=f"{address}?key=1"),
+    }
+    models = Models(settings(keys={"AZURE_OPENAI_API_KEY": "az"}, models=table), wire=Wire(provider))
+    assert (await asked(models, "new", bench)).text == "Hi"
+    assert str(provider.requests[0].url) == f"{address}/chat/completions?api-version=2024-10-21"
+    assert provider.requests[0].headers["api-key"] == "az"
+    assert "base_url" in (problem(models, "bare") or "") and "?" in (problem(models, "query") or "")
+
+
 async def test_a_provider_and_its_model_are_a_name(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"), httpx.Response(200, json={"content": [], "stop_reason": "end_turn"}))
     keys = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-ant"}

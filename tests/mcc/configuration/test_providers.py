@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcc.configuration.providers import OLLAMA, PROVIDERS, any_key, provider
+from mcc.configuration.providers import OLLAMA, PROVIDERS, any_key, provider, provider_at
 
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "mcc" / "configuration" / "providers.py"
@@ -45,6 +45,13 @@ def test_a_provider_moves_to_the_address_that_is_set_for_it() -> None:
     for one in PROVIDERS:
         assert provider(one.name) == one and one.at(f"{one.base_url}/") == one
     assert OLLAMA.at("http://box:1/").base_url == OLLAMA.at("http://box:1/v1").base_url == "http://box:1/v1"
+
+
+def test_whoever_answers_at_an_address_is_known_by_its_host() -> None:
+    assert provider_at("openai", "https://api.mistral.ai/v1") == "mistral"
+    assert provider_at("openai", "https://europe-west4-aiplatform.googleapis.com/v1/x") == "vertex"
+    assert provider_at("openai", "https://gateway.example/v1") == "openai"
+    assert provider_at("vllm", OLLAMA.base_url) == "vllm"
 
 
 def test_keys_are_listed_for_a_sentence() -> None:

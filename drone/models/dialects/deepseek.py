@@ -1,0 +1,23 @@
+"""DeepSeek: thinking is switched on and off, and must go back with the calls that it led to."""
+
+from drone.models.dialects.differences import Differences, Levels, Parameters
+
+_ON: Parameters = {"thinking": {"type": "enabled"}}
+_HIGH: Parameters = {**_ON, "reasoning_effort": "high"}
+_MOST: Parameters = {**_ON, "reasoning_effort": "max"}
+_LEVELS: Levels = {
+    "off": {"thinking": {"type": "disabled"}},
+    "minimal": _HIGH,
+    "low": _HIGH,
+    "medium": _HIGH,
+    "high": _HIGH,
+    "xhigh": _MOST,
+    "max": _MOST,
+}
+
+
+def _levels(model: str) -> Levels:
+    return _LEVELS
+
+
+DEEPSEEK = Differences(name="deepseek", levels=_levels, leaks=False)

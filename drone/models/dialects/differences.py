@@ -1,0 +1,88 @@
+"""What differs between servers that speak chat completions, and what is the same for most of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from drone.models.remote import Endpoint
+
+Parameters: TypeAlias = Mapping[str, object]
+Levels: TypeAlias = Mapping[str, Parameters]
+"""How much a model is to think, to the parameters that ask for it; a level that is missing cannot be asked for."""
+
+NOTHING: Parameters = {}
+LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+THINKING_LEVELS = LEVELS[1:]
+
+
+def efforts(*words: str) -> Levels:
+    """`reasoning_effort` in a server's words for `off` to `max`; an empty word is a level that it does not have."""
+    return {level: {"reasoning_effort": word} for level, word in zip(LEVELS, words, strict=True) if word}
+
+
+COMMON = efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh")
+OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
+"""Of gpt-oss, which always thinks."""
+
+
+def common_levels(model: str) -> Levels:
+    return COMMON
+
+
+def as_it_is(call_id: str) -> str:
+    return call_id
+
+
+def never(model: str) -> bool:
+    return False
+
+
+def unsigned(model: str) -> Parameters:
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """One server's way to speak chat completions; what is said here is what most servers do.
+
+    `name` tells bytes of one server from those of another. `levels`, `caches` and `unsigned_call` go by the model's
+    name: how much it can be asked to think, whether it wants marks for its prompt cache, and what goes back with the
+    first call of a reply that another model gave.
+
+    `always` are parameters of every request, `output_cap` the one that caps the output; `stream_usage`: the usage of a
+    stream has to be asked for. `no_effort` is what `reasoning_effort` says where it is refused beside tools, empty
+    where leaving it out is enough.
+
+    `call_id` makes an id that the server takes of one of ours. `thinking_back` is the field in which thinking goes back
+    with the calls that it led to, empty: it does not. `user_after_tool`: a user's message may follow a tool's result.
+
+    `leaks`: the server may leave in the text what a template of the model's makers put there, thinking and calls.
+    """
+
+    name: str = "chat"
+    levels: Callable[[str], Levels] = common_levels
+    output_cap: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    always: Parameters = field(default_factory=dict)
+    stream_usage: bool = True
+    no_effort: str = ""
+    key_header: Literal["authorization", "api-key"] = "authorization"
+    call_id: Callable[[str], str] = as_it_is
+    thinking_back: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"
+    user_after_tool: bool = True
+    caches: Callable[[str], bool] = never
+    unsigned_call: Callable[[str], Parameters] = unsigned
+    leaks: bool = True
+
+    def key_headers(self, key: str) -> Mapping[str, str]:
+        """The header with the key. A token of an identity provider, three parts with dots, is a bearer's everywhere."""
+        if not key:
+            return {}
+        token = key.startswith("eyJ") and key.count(".") == 2
+        return {"api-key": key} if self.key_header == "api-key" and not token else {"authorization": f"Bearer {key}"}
+
+
+def address(endpoint: Endpoint, path: str) -> str:
+    """The address of `path` at a server whose base_url may end in a query (an api-version)."""
+    parts = urlsplit(endpoint.base_url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))

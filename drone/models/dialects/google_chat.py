@@ -1,0 +1,18 @@
+"""Google's models in OpenAI's form, at Gemini's API and at Vertex: calls carry signatures that must go back."""
+
+from drone.models.dialects.differences import NOTHING, Differences, Levels, Parameters, efforts
+
+_LEVELS = efforts("none", "minimal", "low", "medium", "high", "high", "high")
+_NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+"""What Google's documentation names for calls that another model made: a missing signature is refused."""
+
+
+def _levels(model: str) -> Levels:
+    return _LEVELS
+
+
+def _unsigned(model: str) -> Parameters:
+    return _NOT_ITS_OWN if "gemini-3" in model else NOTHING
+
+
+GOOGLE = Differences(name="google", levels=_levels, thinking_back="", unsigned_call=_unsigned, leaks=False)

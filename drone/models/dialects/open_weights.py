@@ -1,0 +1,35 @@
+"""Servers of open weights, in the cloud and at home: each switches thinking in its own way."""
+
+from drone.models.dialects.differences import LEVELS, OPEN_WEIGHTS, THINKING_LEVELS, Differences, Levels, efforts
+
+_SWITCHED: Levels = {level: {"reasoning": {"enabled": level != "off"}} for level in LEVELS}
+_TEMPLATE_OFF = {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}
+_TEMPLATE_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}}
+_TEMPLATE: Levels = {"off": _TEMPLATE_OFF, **dict.fromkeys(THINKING_LEVELS, _TEMPLATE_ON)}
+_EFFORTS_OF_TEMPLATE: Levels = {level: {"chat_template_kwargs": asked} for level, asked in OPEN_WEIGHTS.items()}
+_LOCAL = efforts("none", "low", "low", "medium", "high", "high", "high")
+
+
+def _switched(model: str) -> Levels:
+    """gpt-oss knows efforts and always thinks; the others think or do not."""
+    return OPEN_WEIGHTS if "gpt-oss" in model else _SWITCHED
+
+
+def _by_template(model: str) -> Levels:
+    return OPEN_WEIGHTS if "gpt-oss" in model else _TEMPLATE
+
+
+def _all_by_template(model: str) -> Levels:
+    return _EFFORTS_OF_TEMPLATE if "gpt-oss" in model else _TEMPLATE
+
+
+def _efforts(model: str) -> Levels:
+    return OPEN_WEIGHTS if "gpt-oss" in model else _LOCAL
+
+
+TOGETHER = Differences(name="together", levels=_switched)
+BEDROCK = Differences(name="bedrock", levels=_efforts, output_cap="max_completion_tokens", thinking_back="")
+OLLAMA = Differences(name="ollama", levels=_efforts, thinking_back="reasoning")
+VLLM = Differences(name="vllm", levels=_by_template)
+LLAMACPP = Differences(name="llamacpp", levels=_all_by_template)
+LMSTUDIO = Differences(name="lmstudio", levels=_efforts)
