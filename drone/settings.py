@@ -39,6 +39,8 @@ class Price(Closed):
 class ModelConfig(Closed):
     """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead.
 
+    `context_tokens`: what its context holds, None = as the table of models says, else as its server does.
+
     `api`: the wire form, None = what the provider speaks at that address.
 
     `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
@@ -49,7 +51,7 @@ class ModelConfig(Closed):
     base_url: str | None = None
     model: str = ""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    context_tokens: Annotated[int, Field(ge=1)] = 128_000
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     send_key_to_other_host: bool = False
     stream: bool = True

@@ -118,12 +118,20 @@ class Listener(Protocol):
 
 
 class Model(Protocol):
+    """A model may also have `context_tokens`: `context_tokens(model)` reads it."""
+
     @property
     def name(self) -> str:
         """Effective name, `provider/model`."""
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         """Raises `ModelError`; CancelledError passes."""
+
+
+def context_tokens(model: Model) -> int | None:
+    """How much the model that is asked next takes in, question and reply together; None where nobody knows yet."""
+    said = getattr(model, "context_tokens", None)
+    return said if isinstance(said, int) else None
 
 
 class ModelError(Exception):

@@ -11,6 +11,7 @@ from drone.agent.model import (
     Model,
     ModelError,
     Reply,
+    context_tokens,
 )
 from drone.models.prices import Bill
 
@@ -36,6 +37,12 @@ class Fallback:
     @property
     def name(self) -> str:
         return self._models[0].name
+
+    @property
+    def context_tokens(self) -> int | None:
+        """That of the model that is asked next."""
+        last = len(self._models) - 1
+        return context_tokens(next(model for at, model in enumerate(self._models) if at == last or not self._rests(at)))
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds

@@ -7,6 +7,7 @@ from drone.agent.model import (
     Model,
     ModelError,
     Reply,
+    context_tokens,
 )
 
 LONGEST_UNIT = 200
@@ -34,6 +35,10 @@ class LoopGuard:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         return await self._model.ask(ask, _Watching(self.name, listener))

@@ -14,6 +14,7 @@ from drone.agent.model import (
     Reply,
     ReplyBlock,
     WantedCall,
+    context_tokens,
 )
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.redaction import Redactor, Stream
@@ -32,6 +33,10 @@ class RedactedModel:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         ear = _Redacting(listener, self._redactor)

@@ -15,6 +15,7 @@ from drone.agent.model import (
     Reply,
 )
 from drone.models.fallback import Fallback
+from drone.models.known import known_model
 from drone.models.loop_guard import LoopGuard
 from drone.models.prices import Price
 from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
@@ -164,6 +165,8 @@ class Models:
             key_name=key_name,
             stream=config.stream,
             max_output_tokens=config.max_output_tokens,
+            context_tokens=config.context_tokens,
+            known=known_model(known.name, config.model),
             price=price,
         )
         return Retrying(

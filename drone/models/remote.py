@@ -12,15 +12,20 @@ from drone.models.body import body_of
 from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
+from drone.models.known import UNKNOWN, KnownModel
 from drone.models.prices import Bill, Price
 from drone.models.providers import problem_with
 from drone.models.transport import Answer, Target, Unreachable, Wire
+from drone.models.windows import window_in
 
 FIRST_TOKEN_SECONDS = 300.0
 STALL_SECONDS = 120.0
 
 LAST_BYTES_SECONDS = 1.0
 """Once the reply is whole its answer should end soon; a connection that does not is cut."""
+
+TOO_LARGE = (400, 413, 422)
+"""Statuses of refusals that may tell the size of the context."""
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 8 * 1024
@@ -41,6 +46,8 @@ class Endpoint:
 
     `provider` is its row in `mcc.configuration.providers`: what differs from its wire form goes by it.
 
+    `context_tokens` and `max_output_tokens` are what its user says of it, `known` what the table of models does.
+
     `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
     a `base_url` that no key may be sent to.
 
@@ -56,6 +63,8 @@ class Endpoint:
     provider: str = ""
     stream: bool = True
     max_output_tokens: int | None = None
+    context_tokens: int | None = None
+    known: KnownModel = UNKNOWN
     price: Price | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -122,10 +131,16 @@ class Remote:
         self._stall_seconds = endpoint.timeouts.stall_seconds
         self._target = form.target(endpoint.key).with_headers(endpoint.extra_headers)
         self._without: frozenset[str] = frozenset()
+        self._told_window: int | None = None
 
     @property
     def name(self) -> str:
         return self._endpoint.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        """What the server told when a request was too large; else what its user says, else the table of models."""
+        return self._told_window or self._endpoint.context_tokens or self._endpoint.known.context_tokens
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         bill = Bill()
@@ -149,6 +164,8 @@ class Remote:
             except ModelError as error:
                 parameter = self._format.refuses(ask, without, str(error)) if error.status in (400, 422) else None
                 if parameter is None:
+                    if error.status in TOO_LARGE:
+                        self._told_window = window_in(str(error)) or self._told_window
                     raise
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)

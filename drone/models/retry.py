@@ -13,6 +13,7 @@ from drone.agent.model import (
     Model,
     ModelError,
     Reply,
+    context_tokens,
 )
 from drone.models.prices import Bill
 from mcc.contracts.usage import Usage
@@ -62,6 +63,10 @@ class Retrying:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds

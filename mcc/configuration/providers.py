@@ -65,7 +65,7 @@ OLLAMA = Provider("ollama", "chat", "http://127.0.0.1:11434/v1", version_path="/
 OPENAI = Provider("openai", "chat", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1", form_elsewhere="chat")
 
 PROVIDERS = (
-    Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-4-6"),
+    Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-5-5"),
     OPENAI,
     Provider("openrouter", "chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
     Provider("mistral", "chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral-medium-latest"),

@@ -68,7 +68,7 @@ OF_MODELS: Mapping[str, str] = {
     "base_url": "Address of the server. None: the provider's own.",
     "model": "The name that the server knows; for `scripted` the path of a script file.",
     "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",
-    "context_tokens": "Size of the model's context. Kept for later; nothing in this version reads it.",
+    "context_tokens": "Size of the model's context. None: as the table of models or a refusal says.",
     "max_output_tokens": "Cap on the output of one reply.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "stream": "Whether replies are streamed.",

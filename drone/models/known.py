@@ -1,0 +1,94 @@
+"""What is known of models by their names: a dated table that ships, by provider and beginning of the name."""
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from mcc.rules.patterns import Pattern
+
+TABLE = Path(__file__).with_name("known_models.json")
+"""Written by `python -m scripts.known_models`; each row names its source and that source's version."""
+
+_ENDING = Pattern(r"([-@](\d{8}|\d{4}-\d{2}-\d{2}|latest|default))?(-v\d+(:\d+)?)?$")
+_VENDORS = {
+    "anthropic": "anthropic",
+    "google": "gemini",
+    "mistralai": "mistral",
+    "openai": "openai",
+    "deepseek": "deepseek",
+    "x-ai": "xai",
+}
+"""How names of models begin at those who serve other people's (`anthropic/claude-…`, `us.anthropic.claude-…`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """What is known of one model; None and empty where nobody said.
+
+    `context_tokens` hold question and reply together, `max_output_tokens` a reply with its thinking. `thinking`: the
+    levels that it takes, "off" among them where it can be kept from thinking. `thinks_by`: an effort, or a budget of
+    tokens. `thinking_off`: what says off to a model that thinks unless it is told.
+    """
+
+    context_tokens: int | None = None
+    max_output_tokens: int | None = None
+    thinking: tuple[str, ...] = ()
+    thinks_by_default: bool | None = None
+    thinks_by: Literal["effort", "budget"] | None = None
+    thinking_off: str = ""
+    tools: bool | None = None
+    images: bool | None = None
+    files: bool | None = None
+    source: str = ""
+
+
+UNKNOWN = KnownModel()
+
+
+def known_model(provider: str, model: str) -> KnownModel:
+    """The row of this provider, with what its maker's row says besides; `UNKNOWN` where there is none.
+
+    Dates and versions at the end of a name (`-20251001`, `@latest`, `-v1:0`) need not be in the table.
+    """
+    own = _row(provider, model.lower())
+    made = [row for vendor, name in _makers(model.lower()) if vendor != provider and (row := _row(vendor, name))]
+    rows: list[Mapping[str, Any]] = [*made, *([own] if own else [])]
+    told = {name: value for row in rows for name, value in row.items() if name in _FIELDS}
+    return KnownModel(**told | {"thinking": tuple(told.get("thinking", ()))}) if told else UNKNOWN
+
+
+_FIELDS = frozenset(field.name for field in fields(KnownModel))
+
+
+def _makers(model: str) -> Iterator[tuple[str, str]]:
+    """Who may have made it, and what they call it."""
+    for prefix, vendor in _VENDORS.items():
+        for mark in (f"{prefix}/", f"{prefix}."):
+            if mark in model:
+                yield vendor, model.partition(mark)[2]
+    name = model.rpartition("/")[2]
+    if name.startswith("claude-"):
+        yield "anthropic", name
+    elif name.startswith("gpt-"):
+        yield "openai", name
+
+
+def _row(provider: str, model: str) -> Mapping[str, Any] | None:
+    rows = _table().get(provider, ())
+    for name in dict.fromkeys((model, _ENDING.sub("", model))):
+        for row in rows:
+            if name in row["names"]:
+                return row
+    near = [(len(one), row) for row in rows for one in row["names"] if one[-1] == "*" and model.startswith(one[:-1])]
+    return max(near, key=lambda found: found[0])[1] if near else None
+
+
+@functools.cache
+def _table() -> Mapping[str, list[Mapping[str, Any]]]:
+    by_provider: dict[str, list[Mapping[str, Any]]] = {}
+    for row in json.loads(TABLE.read_text())["models"]:
+        by_provider.setdefault(row["provider"], []).append(row)
+    return by_provider

@@ -1,0 +1,120 @@
+"""The command: `python -m scripts.known_models` writes `drone/models/known_models.json` anew, dated."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from genai_prices import types
+from genai_prices.data_snapshot import get_snapshot
+
+TABLE = Path(__file__).parents[2] / "drone" / "models" / "known_models.json"
+FACTS = Path(__file__).with_name("facts.toml")
+
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "google": "gemini",
+    "openrouter": "openrouter",
+    "mistral": "mistral",
+    "groq": "groq",
+    "deepseek": "deepseek",
+    "x-ai": "xai",
+    "together": "together",
+}
+"""Names in genai-prices to ours."""
+
+OTHERS = ("audio", "-image", "-live", "moderation", "realtime", "transcribe", "-tts", "voice", ":batch")
+"""In names of models that no agent speaks with."""
+
+PRICES = {
+    "input_mtok": "input",
+    "output_mtok": "output",
+    "cache_read_mtok": "cached",
+    "cache_write_mtok": "cache_write",
+    "cache_write_1h_mtok": "cache_write_1h",
+}
+
+
+def main() -> None:
+    now = datetime.now(tz=UTC)
+    source = f"genai-prices {version('genai-prices')}"
+    rows = [
+        row
+        for provider in get_snapshot().providers
+        if provider.id in PROVIDERS
+        for model in provider.models
+        if (row := _row(PROVIDERS[provider.id], model, source, now)) is not None
+    ]
+    facts = tomllib.loads(FACTS.read_text())["facts"]
+    for row in rows:
+        for fact in facts:
+            if fact["provider"] == row["provider"] and _is_of(row["names"][0], fact["names"]):
+                told = {name: value for name, value in fact.items() if name not in ("provider", "names", "source")}
+                row |= {**told, "source": f"{source}; {fact['source']}"}
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    TABLE.write_text(f'{{"written": "{now:%Y-%m-%d}", "models": [\n{lines}\n]}}\n')
+
+
+def _row(provider: str, model: types.ModelInfo, source: str, now: datetime) -> dict[str, Any] | None:
+    """None for what no agent speaks with. A price that changes with the hour is left out."""
+    price = _price(model.get_prices(now))
+    names = list(dict.fromkeys([model.id.lower(), *_names(model.match)]))
+    if price is None or any(part in names[0] for part in OTHERS):
+        return None
+    if provider == "openrouter" and model.context_window is None:
+        return None
+    window = {"context_tokens": model.context_window} if model.context_window else {}
+    by_hour = not isinstance(model.prices, types.ModelPrice) and any(
+        isinstance(one.constraint, types.TimeOfDateConstraint) for one in model.prices
+    )
+    money = {} if by_hour else {"price": price}
+    return {"provider": provider, "names": names, **window, **money, "source": source}
+
+
+def _price(prices: types.ModelPrice) -> dict[str, Any] | None:
+    """US dollars per million tokens; `above`: what a request costs whose input is larger than so many tokens."""
+    said = {ours: value for theirs, ours in PRICES.items() if (value := getattr(prices, theirs, None)) is not None}
+    if "input" not in said or "output" not in said:
+        return None
+    starts = sorted({tier.start for value in said.values() if not isinstance(value, Decimal) for tier in value.tiers})
+    above = [{"tokens": start, **_from(said, start)} for start in starts]
+    return {**_from(said, 0), **({"above": above} if above else {})}
+
+
+def _from(said: Mapping[str, Decimal | types.TieredPrices], start: int) -> dict[str, float]:
+    return {name: round(float(_at(value, start)), 6) for name, value in said.items()}
+
+
+def _at(value: Decimal | types.TieredPrices, start: int) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    return next((tier.price for tier in reversed(value.tiers) if tier.start <= start), value.base)
+
+
+def _names(clause: object) -> Iterator[str]:
+    """Names as the table has them: whole, or with a star at the end. Dates at the end are left to its reader."""
+    match clause:
+        case types.ClauseOr(or_=inner):
+            for one in inner:
+                yield from _names(one)
+        case types.ClauseAnd(and_=inner):
+            yield from _names(inner[0])
+        case types.ClauseEquals(equals=name):
+            yield name.lower()
+        case types.ClauseStartsWith(starts_with=name) | types.ClauseContains(contains=name):
+            yield f"{name.lower()}*"
+        case types.ClauseEndsWith(ends_with=name):
+            yield name.lower()
+
+
+def _is_of(name: str, patterns: Iterable[str]) -> bool:
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
+
+
+if __name__ == "__main__":
+    main()

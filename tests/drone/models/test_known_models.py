@@ -1,0 +1,58 @@
+"""The table of known models: how names are found in it, and what it says of the default models."""
+
+import pytest
+
+from drone.models.known import TABLE, UNKNOWN, known_model
+from mcc.configuration.providers import PROVIDERS
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-sonnet-5", "claude-sonnet-5-20260630", "claude-sonnet-5@20260630", "Claude-Sonnet-5"]
+)
+def test_a_date_at_the_end_of_a_name_leads_to_the_same_row(name: str) -> None:
+    known = known_model("anthropic", name)
+    assert (known.context_tokens, known.max_output_tokens) == (1_000_000, 128_000)
+    assert known.thinks_by_default and "xhigh" in known.thinking and known.thinking_off == "disabled"
+
+
+def test_a_name_that_begins_as_another_one_has_a_row_of_its_own() -> None:
+    assert known_model("anthropic", "claude-sonnet-5-5").thinking_off == "between_tools"
+    assert "off" not in known_model("anthropic", "claude-opus-5-5").thinking
+    assert known_model("anthropic", "claude-opus-5").thinking_off == "disabled"
+    assert known_model("openai", "gpt-5.4-mini").context_tokens == 400_000
+    assert known_model("openai", "gpt-5.4").context_tokens == 1_050_000
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [
+        ("openrouter", "anthropic/claude-opus-5.5"),
+        ("bedrock", "us.anthropic.claude-opus-5-5-v1:0"),
+        ("vertex", "claude-opus-5-5@20260922"),
+    ],
+)
+def test_what_the_maker_says_holds_for_those_who_serve_the_model(provider: str, name: str) -> None:
+    known = known_model(provider, name)
+    assert known.max_output_tokens == 128_000
+    assert known.thinking == ("low", "medium", "high", "xhigh", "max")
+
+
+def test_of_a_model_that_is_not_in_the_table_nothing_is_known() -> None:
+    assert known_model("openai", "qwen3-coder-next") is UNKNOWN
+    assert known_model("nobody", "model") is UNKNOWN
+
+
+def test_each_row_names_its_source_and_the_sources_version() -> None:
+    import json
+
+    table = json.loads(TABLE.read_text())
+    assert table["written"] >= "2026-11-22"
+    assert [row["names"][0] for row in table["models"] if "genai-prices 0." not in row["source"]] == []
+
+
+@pytest.mark.parametrize(
+    "provider", [one for one in PROVIDERS if one.first_model and one.name != "openrouter"], ids=lambda one: one.name
+)
+def test_the_first_model_of_a_provider_is_known(provider) -> None:  # type: ignore[no-untyped-def]
+    known = known_model(provider.name, provider.first_model)
+    assert known.context_tokens is not None and known.max_output_tokens is not None
