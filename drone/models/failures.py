@@ -35,9 +35,12 @@ _ADVICE = {
     404: "Check the model's name and the base_url",
     413: "The conversation is too large for this server",
 }
-_SECRET = Pattern(r"\b(?:sk|pk|rk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}")
+_SECRET = Pattern(
+    r"\b(?:sk|pk|rk|key|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{6,}|\b(?:AQ|ya29)\.[\w.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}"
+)
 _UNSEEN = Pattern(r"[\x00-\x20\x7f-\x{9f}\x{2028}\x{2029}]+")
 _NUMBER = Pattern(r"\s*\d{1,9}(\.\d{1,9})?\s*")
+_RETRY_INFO = "google.rpc.RetryInfo"
 
 _LOOKED_AT = 8_192
 _LONGEST_KEY = 512
@@ -62,14 +65,16 @@ def refused(
             "set base_url to the final address.",
             status=status,
         )
-    words, kinds = _words(body)
+    told = _json_in(body)
+    words, kinds = (_plain_words(body), frozenset[str]()) if told is None else _words_of(told)
+    asked_for = retry_after(headers, now)
     advice = _ADVICE.get(status, "")
     if status == 401 and key_name:
         advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
     return ModelError(
         " ".join(part for part in (f"{name} answered {status}{_quoted(words, key)}", advice and f"{advice}.") if part),
         retryable=_may_help(status) and not kinds & _EMPTY_PURSE,
-        retry_after=retry_after(headers, now),
+        retry_after=_retry_delay(told) if asked_for is None else asked_for,
         status=status,
     )
 
@@ -84,8 +89,20 @@ def told_inside(name: str, value: object) -> ModelError:
     return ModelError(
         f"{name} broke off with an error{_quoted(words, '')}",
         retryable=passing and not kinds & _EMPTY_PURSE,
+        retry_after=_retry_delay(value),
         status=status,
     )
+
+
+def _retry_delay(value: object) -> float | None:
+    """Seconds that the body of an error asks to wait, as Google writes them: a detail with `retryDelay` "34.5s"."""
+    told = value[0] if isinstance(value, list) and value else value
+    error = told.get("error") if isinstance(told, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(_RETRY_INFO):
+            return _number(str(detail.get("retryDelay", "")).removesuffix("s"))
+    return None
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -127,11 +144,17 @@ def _whole_words(words: str, size: int) -> str:
     return words if size < _LOOKED_AT else words[: _LOOKED_AT - _LONGEST_KEY]
 
 
-def _words(body: bytes) -> tuple[str, frozenset[str]]:
+def _json_in(body: bytes) -> object:
+    """The JSON of an error's body; None where it is none."""
     try:
-        return _words_of(read(body))
+        return read(body)
     except ValueError:
-        return _page(_whole_words(body.decode("utf-8", "replace"), len(body))), frozenset()
+        return None
+
+
+def _plain_words(body: bytes) -> str:
+    """What an error's body says that is no JSON."""
+    return _page(_whole_words(body.decode("utf-8", "replace"), len(body)))
 
 
 def _page(text: str) -> str:

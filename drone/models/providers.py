@@ -29,7 +29,7 @@ def default_name(settings: Settings, probe: Callable[[str], str | None]) -> str 
     `probe` answers the first model of the Ollama at an address.
     """
     for known in PROVIDERS:
-        if known.key_name and settings.key(known.key_name):
+        if any(map(settings.key, known.key_names)):
             return f"{known.name}/{known.first_model}"
     local = OLLAMA.at(settings.base_urls.get(OLLAMA.name, OLLAMA.base_url))
     model = probe(local.base_url.removesuffix(local.version_path))

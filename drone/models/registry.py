@@ -129,7 +129,7 @@ class Models:
         said otherwise in so many words."""
         base_url = config.base_url or known.base_url
         its_own = config.base_url is None or known.is_at(config.base_url)
-        key_name = config.api_key_env or (known.key_name if its_own else "")
+        key_name = config.api_key_env or (self._key_name_of(known) if its_own else "")
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
         effective = f"{known.name}/{config.model}"
         problem = problem_with(base_url)
@@ -143,6 +143,10 @@ class Models:
             return Unusable(effective, f"The model {name} cannot be used: {problem}.")
         price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
         return self._asked_over(known, config, base_url, key, key_name, price)
+
+    def _key_name_of(self, known: Provider) -> str:
+        """The variable that holds its key; the first one where none does."""
+        return next(filter(self._settings.key, known.key_names), known.key_name)
 
     def _asked_over(
         self,

@@ -18,6 +18,8 @@ WITHOUT_NETWORK = (OFFLINE, SCRIPTED)
 class Provider:
     """`key_name`: the variable with its key; empty where none is needed. `first_model`: asked where nobody names one.
 
+    `other_key_names`: variables in which people keep the same key; asked where `key_name` is not set.
+
     `version_path` ends every address of it, whether or not the address that is set for it says so. `form` is spoken at
     its own host, `form_elsewhere` at any other address that is set for it. Without a `base_url` every user has an
     address of their own at it, below one of `other_hosts`; `*` there stands for the rest of a label.
@@ -31,6 +33,12 @@ class Provider:
     version_path: str = ""
     form_elsewhere: Form | None = None
     other_hosts: tuple[str, ...] = ()
+    other_key_names: tuple[str, ...] = ()
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """All variables that may hold its key, the first one first."""
+        return (self.key_name, *self.other_key_names) if self.key_name else ()
 
     @property
     def address_setting(self) -> str:
@@ -67,6 +75,15 @@ OPENAI = Provider("openai", "chat", "https://api.openai.com/v1", "OPENAI_API_KEY
 PROVIDERS = (
     Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-5-5"),
     OPENAI,
+    Provider(
+        "gemini",
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI_API_KEY",
+        "gemini-3.8-flash",
+        version_path="/v1beta",
+        other_key_names=("GOOGLE_API_KEY",),
+    ),
     Provider("openrouter", "chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
     Provider("mistral", "chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral-medium-latest"),
     Provider("deepseek", "chat", "https://api.deepseek.com", "DEEPSEEK_API_KEY", "deepseek-chat"),
@@ -95,15 +112,8 @@ NAMES = tuple(provider.name for provider in PROVIDERS)
 KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name and provider.first_model)
 """Variables with a key that is enough to ask a model."""
 
-_OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
-    "GEMINI_API_KEY": ("generativelanguage.googleapis.com",),
-    "GOOGLE_API_KEY": ("generativelanguage.googleapis.com",),
-}
-"""Of providers that have no row: their keys may be named in [models.ALIAS]."""
-
 HOSTS: Mapping[str, tuple[str, ...]] = {
-    **_OTHER_HOSTS,
-    **{one.key_name: one.hosts for one in PROVIDERS if one.key_name},
+    **{key_name: one.hosts for one in PROVIDERS for key_name in one.key_names},
 }
 """Variable with a key to the provider's own hosts; those below one of them count as well."""
 

@@ -81,7 +81,7 @@ ELSEWHERE: Mapping[str, str] = {
     "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
     "XDG_CONFIG_HOME": "Where the directory `mcc` with your own `mcc.toml` lies; `~/.config` when it is not set.",
     "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",
-    **{one.key_name: f"Key for `{one.name}/…`; read by drones alone." for one in PROVIDERS if one.key_name},
+    **{key: f"Key for `{one.name}/…`; read by drones alone." for one in PROVIDERS for key in one.key_names},
 }
 COMPUTED = {
     "data_dir": "`mcc` in `XDG_DATA_HOME`, else `~/.local/share/mcc`",

@@ -12,6 +12,7 @@ from drone.agent.messages import Message, ToolSpec, UserMessage
 from drone.agent.model import Ask, Model, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
+from drone.models.dialects.gemini import gemini_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 
@@ -126,6 +127,10 @@ class Bench:
     def anthropic(self, provider: Provider, **endpoint: Any) -> Model:
         known = {"name": "anthropic/m", "model": "claude-sonnet-4-5", "base_url": "https://models.test", "key": KEY}
         return anthropic_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
+
+    def gemini(self, provider: Provider, **endpoint: Any) -> Model:
+        known = {"name": "gemini/m", "model": "gemini-3.1-pro", "base_url": "https://models.test/v1beta", "key": KEY}
+        return gemini_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
 
     async def chat(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
         """The reply to a stream of chat completions made of these pieces."""

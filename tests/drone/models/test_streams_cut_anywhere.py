@@ -1,5 +1,6 @@
 """Streams that end too early: a reply is taken only when the provider said that it is whole."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,21 @@ def messages_reference(bench: Any) -> bytes:
     return data
 
 
+def gemini_reference(bench: Any) -> bytes:
+    def chunk(*parts: dict[str, object], **more: object) -> dict[str, object]:
+        content = {"content": {"role": "model", "parts": list(parts)}}
+        return {"candidates": [{**content, **more}], "usageMetadata": {"promptTokenCount": 11}}
+
+    arguments = json.loads(ARGUMENTS)
+    return bench.sse(  # type: ignore[no-any-return]
+        *(chunk({"text": word, "thought": True}) for word in ("I ", "think")),
+        *(chunk({"text": letter}) for letter in TEXT),
+        chunk({"functionCall": {"name": "read_file", "args": arguments, "id": "c1"}, "thoughtSignature": "c2ln"}),
+        chunk({"text": ""}, finishReason="STOP"),
+        {"usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 20, "thoughtsTokenCount": 2}},
+    )
+
+
 def same(reply: Reply, whole: Reply) -> bool:
     """Everything that a turn goes on with; usage and times may be missing from a stream that lost its tail."""
     return (reply.blocks, reply.finish_reason) == (whole.blocks, whole.finish_reason)
@@ -66,8 +82,12 @@ def same(reply: Reply, whole: Reply) -> bool:
 
 @pytest.mark.parametrize(
     ("reference", "form", "signal"),
-    [(chat_reference, "openai", b'"finish_reason": "tool_calls"}]}\n\n'), (messages_reference, "anthropic", None)],
-    ids=["chat completions", "messages"],
+    [
+        (chat_reference, "openai", b'"finish_reason": "tool_calls"}]}\n\n'),
+        (messages_reference, "anthropic", None),
+        (gemini_reference, "gemini", b'"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 11}}\n\n'),
+    ],
+    ids=["chat completions", "messages", "gemini"],
 )
 @pytest.mark.parametrize("error", [None, httpx.ReadError("gone"), httpx.ReadTimeout("slow")], ids=repr)
 async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(
@@ -93,7 +113,9 @@ async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(
 
 
 @pytest.mark.parametrize(
-    ("reference", "form"), [(chat_reference, "openai"), (messages_reference, "anthropic")], ids=["chat", "messages"]
+    ("reference", "form"),
+    [(chat_reference, "openai"), (messages_reference, "anthropic"), (gemini_reference, "gemini")],
+    ids=["chat", "messages", "gemini"],
 )
 async def test_pieces_of_one_byte_give_the_reply_that_one_piece_gives(
     bench: Any, reference: Callable[[Any], bytes], form: str
@@ -108,11 +130,12 @@ async def test_pieces_of_one_byte_give_the_reply_that_one_piece_gives(
     assert (ear.heard(), ear.heard("thinking.delta")) == (TEXT, "I think")
 
 
-@pytest.mark.parametrize("form", ["openai", "anthropic"])
+@pytest.mark.parametrize("form", ["openai", "anthropic", "gemini"])
 async def test_a_whole_body_cut_at_any_byte_is_no_reply(bench: Any, form: str) -> None:
     chat = b'{"choices":[{"message":{"content":"caf\xc3\xa9"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}'
     message = b'{"content":[{"type":"text","text":"caf\xc3\xa9"}],"stop_reason":"end_turn","usage":{"input_tokens":1}}'
-    body = chat if form == "openai" else message
+    gemini = b'{"candidates":[{"content":{"parts":[{"text":"caf\xc3\xa9"}]},"finishReason":"STOP"}],"responseId":"r"}'
+    body = {"openai": chat, "anthropic": message, "gemini": gemini}[form]
     headers = {"content-type": "application/json"}
     make = getattr(bench, form)
     for cut in range(len(body)):

@@ -1,0 +1,263 @@
+"""Google's Gemini, in its own form (generateContent): what is asked, encoded once per message."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import assert_never
+from urllib.parse import quote, urlsplit
+
+from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.model import Ask
+from drone.models.body import encoded
+from drone.models.dialects.gemini_reply import SIGNATURE, GeminiReply, callable_name
+from drone.models.json_text import write
+from drone.models.remote import Endpoint, Remote
+from drone.models.tool_specs import sendable
+from drone.models.transport import Target, Wire
+from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from mcc.rules.patterns import Pattern
+
+UNSIGNED = "skip_thought_signature_validator"
+"""Google's word for a call that another model made: since generation 3 the first call of a reply must be signed."""
+
+_WIRE = "gemini"
+_GENERATION = Pattern(r"gemini-(\d{1,3})(?:\.(\d{1,3}))?")
+_TAKES_MINIMAL = Pattern(r"gemini-(?:3-flash|3\.1-flash-lite|3\.5-flash)")
+_BUDGETS = {"minimal": 512, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
+_LEAST_OF_PRO, _MOST_OF_PRO = 128, 32_768
+_LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "max": "HIGH"}
+_NEWEST = (99, 0)
+_UNREADABLE = "arguments_that_were_not_a_json_object"
+_NOTHING_SAID = "(empty)"
+_SAMPLING = ("maxOutputTokens", "temperature")
+
+
+class Gemini:
+    """The format. What stays the same stands before the conversation, and what may change behind it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._generation = _generation(endpoint.model)
+        self._signs = self._generation >= (3, 0)
+
+    def target(self, key: str) -> Target:
+        endpoint = self._endpoint
+        verb = "streamGenerateContent?alt=sse" if endpoint.stream else "generateContent"
+        accept = "text/event-stream" if endpoint.stream else "application/json"
+        model = endpoint.model if "/" in endpoint.model else f"models/{endpoint.model}"
+        # An address without a path is that of the host alone.
+        base = endpoint.base_url if urlsplit(endpoint.base_url).path else f"{endpoint.base_url}/v1beta"
+        headers = {**_key_header(endpoint.base_url, key), "accept": accept}
+        return Target.at(endpoint.name, f"{base}/{quote(model, safe='/@.-_')}:{verb}", headers)
+
+    def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
+        yield b"{"
+        if ask.system:
+            yield b'"systemInstruction":{"parts":[{"text":' + write(ask.system) + b"}]},"
+        if ask.tools:
+            yield b'"tools":[{"functionDeclarations":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]}],"
+        elif stubs := _named_before(ask.messages):
+            yield b'"tools":[{"functionDeclarations":' + write(stubs) + b"}],"
+            yield b'"toolConfig":{"functionCallingConfig":{"mode":"NONE"}},'
+        yield b'"contents":['
+        yield from self._contents(ask.messages)
+        yield b"]"
+        for name, value in {**self._beside(ask, without), **self._endpoint.extra_body}.items():
+            yield b",%b:%b" % (write(name), write(value))
+        yield b"}"
+
+    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        """Google writes of them as `thinkingLevel`, `thinking_level` or "thinking level"."""
+        said = words.replace(self._endpoint.name, "").lower().replace("_", "").replace(" ", "")
+        if ask.service_tier is not None and "servicetier" in said and "serviceTier" not in without:
+            return "serviceTier"
+        options = self._options(ask, without)
+        for name in (*_SAMPLING, "thinkingLevel", "thinkingBudget", "includeThoughts"):
+            if name.lower() in said and (name in options or name in _thinking_of(options)):
+                return name
+        return "thinkingConfig" if "thinking" in said and "thinkingConfig" in options else None
+
+    def not_sent(self, ask: Ask) -> Iterator[str]:
+        """Sentences for people: which knobs of this ask the request says as something near."""
+        name, wanted = self._endpoint.name, ask.thinking
+        if wanted == "inherit" or (wanted == "off" and self._generation < (2, 5)):
+            return
+        if self._generation < (2, 5):
+            yield f"{name} does not think: it is not told thinking {wanted}."
+        elif self._signs and (sent := self._level(wanted)) != wanted.upper():
+            yield f"{name} is told thinking {sent.lower()}, its nearest to {wanted}."
+        elif wanted == "off" and self._budget(wanted):
+            yield f"{name} cannot be told not to think; it is told to think as little as it can."
+
+    def incoming(self, ask: Ask) -> GeminiReply:
+        return GeminiReply(self._endpoint.name)
+
+    def _beside(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
+        """What a request says beside the conversation."""
+        options = self._options(ask, without)
+        beside: dict[str, object] = {"generationConfig": options} if options else {}
+        if ask.service_tier is not None and "serviceTier" not in without:
+            beside["serviceTier"] = ask.service_tier
+        return beside
+
+    def _options(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
+        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        options: dict[str, object] = {} if most is None else {"maxOutputTokens": most}
+        if ask.temperature is not None:
+            options["temperature"] = ask.temperature
+        if thinking := {name: value for name, value in self._thinking(ask.thinking).items() if name not in without}:
+            options["thinkingConfig"] = thinking
+        return {name: value for name, value in options.items() if name not in without}
+
+    def _thinking(self, wanted: str) -> dict[str, object]:
+        """Generation 2.5 thinks within a budget, later ones at a level; earlier ones do not think."""
+        if self._generation < (2, 5):
+            return {}
+        if wanted == "inherit":
+            return {"includeThoughts": True}
+        if self._signs:
+            return {"includeThoughts": wanted != "off", "thinkingLevel": self._level(wanted)}
+        return {"includeThoughts": wanted != "off", "thinkingBudget": self._budget(wanted)}
+
+    def _level(self, wanted: str) -> str:
+        least = "MINIMAL" if _TAKES_MINIMAL.search(self._endpoint.model) else "LOW"
+        return _LEVELS.get(wanted, least)
+
+    def _budget(self, wanted: str) -> int:
+        is_pro = "-pro" in self._endpoint.model
+        if is_pro and wanted == "max":
+            return _MOST_OF_PRO
+        return _BUDGETS.get(wanted, _LEAST_OF_PRO if is_pro else 0)
+
+    def _contents(self, messages: Sequence[Message]) -> Iterator[bytes]:
+        """Neighbours of one role are one content: results must stand right behind the calls that they answer."""
+        turns = groupby(self._told(messages), key=lambda told: told[0])
+        for number, (is_reply, told) in enumerate(turns):
+            role = b"model" if is_reply else b"user"
+            parts = b",".join([part for _, part in told])
+            yield b'%b{"role":"%b","parts":[%b]}' % (b"," if number else b"", role, parts)
+
+    def _told(self, messages: Sequence[Message]) -> Iterator[tuple[bool, bytes]]:
+        """(whether a reply, its parts joined by commas) of every message that says something."""
+        ids: Mapping[str, str] = {}
+        for message in messages:
+            is_reply = isinstance(message, AssistantMessage)
+            if isinstance(message, AssistantMessage):
+                ids = self._ids(message)
+            if parts := self._parts(message, ids):
+                yield is_reply, parts
+
+    def _ids(self, reply: AssistantMessage) -> Mapping[str, str]:
+        """Of its calls, ours to the model's. Google wants each back as it was given, and the model gave none to what
+        others called; where ids repeat, order and name tell the calls apart."""
+        if reply.model != self._endpoint.name:
+            return {}
+        calls = reply.tool_calls
+        given = Counter(call.provider_id for call in calls)
+        return (
+            {call.call_id: call.provider_id for call in calls if call.provider_id}
+            if max(given.values(), default=0) == 1
+            else {}
+        )
+
+    def _parts(self, message: Message, ids: Mapping[str, str]) -> bytes:
+        # What stands in a reply and in its results differs between the model that gave it and all others.
+        form = _WIRE if isinstance(message, UserMessage) else f"{_WIRE} {self._endpoint.name}"
+        return encoded(message, form, lambda one: b",".join(map(write, self._fresh(one, ids))))
+
+    def _fresh(self, message: Message, ids: Mapping[str, str]) -> Iterable[Mapping[str, object]]:
+        match message:
+            case UserMessage():
+                return [{"text": message.text if message.text.strip() else _NOTHING_SAID}]
+            case AssistantMessage():
+                own = message.model == self._endpoint.name
+                parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=own)) is not None]
+                return _signed(parts) if self._signs else parts
+            case ToolResults():
+                return [_result(result, ids) for result in message.results]
+            case _:
+                assert_never(message)
+
+
+def gemini_model(endpoint: Endpoint, wire: Wire) -> Remote:
+    """A model of Google's Gemini API, or of Vertex AI where `base_url` ends in `/publishers/google`."""
+    return Remote(endpoint, Gemini(endpoint), wire)
+
+
+def _generation(model: str) -> tuple[int, int]:
+    """(3, 1) of gemini-3.1-pro; a name without a number is the newest, another family's is (0, 0)."""
+    if (found := _GENERATION.search(model)) is None:
+        return _NEWEST if "gemini" in model else (0, 0)
+    return int(found[1]), int(found[2] or 0)
+
+
+def _key_header(base_url: str, key: str) -> Mapping[str, str]:
+    """Vertex AI takes short-lived tokens, and keys of its own that look like the Gemini API's."""
+    if not key:
+        return {}
+    host = urlsplit(base_url).hostname or ""
+    is_token = "aiplatform" in host and not key.startswith(("AIza", "AQ."))
+    return {"authorization": f"Bearer {key}"} if is_token else {"x-goog-api-key": key}
+
+
+def _thinking_of(options: Mapping[str, object]) -> Mapping[str, object]:
+    thinking = options.get("thinkingConfig")
+    return thinking if isinstance(thinking, dict) else {}
+
+
+def _sent_back(block: AnyBlock, ids: Mapping[str, str], *, own: bool) -> Mapping[str, object] | None:
+    """A part of a reply. What the model signed goes back as it came, in its place, to the model that it is of (`own`);
+    thinking without a signature is a summary for people."""
+    extra = getattr(block, "extra", None) if own else None
+    match block:
+        case TextBlock(text=text) | RefusalBlock(text=text):
+            return {"text": text, **(extra or {})} if text.strip() or extra else None
+        case ThinkingBlock(text=text) if extra:
+            return {"text": text, "thought": True, **extra}
+        case OpaqueBlock(data=data) if own:
+            return data
+        case ToolCallBlock():
+            return {"functionCall": _call(block, ids), **(extra or {})}
+        case _:
+            return None
+
+
+def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
+    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    return {**_identity(call.call_id, ids), "name": callable_name(call.name), "args": given}
+
+
+def _result(result: ToolResult, ids: Mapping[str, str]) -> Mapping[str, object]:
+    response = {"error" if result.is_error else "output": result.content}
+    name = callable_name(result.name)
+    return {"functionResponse": {**_identity(result.call_id, ids), "name": name, "response": response}}
+
+
+def _identity(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:
+    return {"id": ids[call_id]} if call_id in ids else {}
+
+
+def _signed(parts: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+    """The parts with something in the place of a signature that the first call should have and has not."""
+    first = True
+    for part in parts:
+        is_call = "functionCall" in part
+        yield {**part, SIGNATURE: UNSIGNED} if is_call and first and SIGNATURE not in part else part
+        first = first and not is_call
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    known = tool.encoded.get(_WIRE)
+    if known is None:
+        told = {"name": callable_name(tool.name), "description": tool.description}
+        known = tool.encoded[_WIRE] = write({**told, "parametersJsonSchema": sendable(tool.parameters)})
+    return known
+
+
+def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
+    """Tools of earlier calls by name: they stay declared where none may be called any more."""
+    names = {
+        call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls
+    }
+    return [{"name": callable_name(name), "description": name} for name in names]

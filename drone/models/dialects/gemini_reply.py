@@ -1,0 +1,179 @@
+"""Replies in the format of Google's Gemini, whole or in chunks."""
+
+from collections.abc import Mapping
+
+from drone.agent.model import ModelError
+from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.failures import parsed, told_inside
+from drone.models.prices import count
+from drone.models.tool_specs import legal
+from mcc.contracts.blocks import OpaqueBlock
+
+Json = Mapping[str, object]
+
+SIGNATURE = "thoughtSignature"
+
+_FINISH = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
+_FILTERED = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "ESCALATION",
+        "MODEL_ARMOR",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    }
+)
+_UNREADABLE = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
+_PREFIX = "default_api."
+"""What Gemini calls the tools that it is offered by, where it writes a call as a line of a program."""
+
+
+def callable_name(name: str) -> str:
+    """`name` as Google takes it: it must not begin with a digit or a dash."""
+    told = legal(name)
+    return told if told[0].isalpha() or told[0] == "_" else f"_{told}"
+
+
+class GeminiReply:
+    """Takes chunks, or one whole body, into `collected`. Pieces of text are one passage unless one of them is signed:
+    a signature belongs to its own part."""
+
+    def __init__(self, name: str) -> None:
+        self.collected = Collected(name)
+        self._open: Passage | None = None
+
+    def event(self, name: bytes, data: bytes) -> None:
+        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        value = parsed(self.collected.name, data)
+        if isinstance(value, dict):
+            self._chunk(value)
+
+    def body(self, value: object) -> None:
+        """A whole, unstreamed reply."""
+        if not isinstance(value, dict) or not value.keys() & {"candidates", "promptFeedback"}:
+            raise told_inside(self.collected.name, value)
+        self._chunk(value)
+        self.collected.complete = True
+
+    def end(self) -> None:
+        """Nothing more will come."""
+
+    def _chunk(self, value: Json) -> None:
+        collected = self.collected
+        if value.get("error"):
+            raise told_inside(collected.name, value)
+        collected.request_id = _text(value.get("responseId")) or collected.request_id
+        self._usage(_object(value.get("usageMetadata")))
+        blocked = _object(value.get("promptFeedback"))
+        if reason := _text(blocked.get("blockReason")):
+            self._refuse(_text(blocked.get("blockReasonMessage")) or f"The request was blocked: {reason}.")
+            collected.finish_reason, collected.complete = "refusal", True
+        candidates = value.get("candidates")
+        if isinstance(candidates, list):
+            candidate = next((one for one in candidates if isinstance(one, dict) and not one.get("index")), None)
+            if candidate is not None:
+                self._candidate(candidate)
+
+    def _candidate(self, candidate: Json) -> None:
+        parts = _object(candidate.get("content")).get("parts")
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                self._part(part)
+        if reason := _text(candidate.get("finishReason")):
+            self._finish(reason, _text(candidate.get("finishMessage")))
+
+    def _part(self, part: Json) -> None:
+        if isinstance(call := part.get("functionCall"), dict):
+            self._call(call, part)
+        elif isinstance(text := part.get("text"), str):
+            self._say("thinking" if part.get("thought") is True else "text", text, _extra(part))
+        elif part:
+            self._open = None
+            self.collected.grow(as_text(part))
+            self.collected.parts.append(OpaqueBlock(data=dict(part)))
+
+    def _say(self, kind: PassageKind, text: str, extra: Json | None) -> None:
+        if not text and extra is None:
+            return
+        passage = self._open
+        if passage is None or passage.kind != kind or extra is not None:
+            passage = self.collected.open(kind)
+            passage.extra = extra
+        self._open = passage if extra is None else None
+        if text:
+            self.collected.add(passage, text)
+
+    def _call(self, told: Json, part: Json) -> None:
+        self._open = None
+        name = _text(told.get("name"))
+        ours = name[1:] if name.startswith("_") and callable_name(name[1:] or "_") == name else name
+        call = self.collected.call(Growing(_text(told.get("id")), ours))
+        call.extra = _extra(part)
+        given = told.get("args")
+        if isinstance(given, dict):
+            call.whole = given
+        elif given is not None:
+            call.pieces.append(given if isinstance(given, str) else as_text(given))
+        if given is not None:
+            self.collected.grow(as_text(given))
+
+    def _refuse(self, words: str) -> None:
+        self.collected.add(self.collected.open("refusal"), words)
+
+    def _finish(self, reason: str, words: str) -> None:
+        """Raises `ModelError` where the provider could not read what its model wrote, and nothing can be made of it."""
+        collected = self.collected
+        if reason in _UNREADABLE and not collected.calls:
+            self._unreadable(reason, words)
+        if reason == "MISSING_THOUGHT_SIGNATURE":
+            raise ModelError(f"{collected.name} refuses the conversation: {words or reason}", status=400)
+        if reason in _FILTERED:
+            collected.finish_reason = "content_filter"
+            if words:
+                self._refuse(words)
+        else:
+            collected.finish_reason = "tool_calls" if reason in _UNREADABLE else _FINISH.get(reason, "other")
+        collected.complete = True
+
+    def _unreadable(self, reason: str, words: str) -> None:
+        """A call as a line of a program is one whose arguments are no JSON: its model is told so, and calls anew."""
+        _, found, line = words.partition(_PREFIX)
+        name, opened, rest = line.partition("(")
+        if not found or not opened or legal(name.strip()) != name.strip():
+            raise ModelError(
+                f"{self.collected.name} wrote a tool call that its provider could not read ({reason}).", retryable=True
+            )
+        call = self.collected.call(Growing("", name.strip()))
+        call.pieces.append(rest)
+        self.collected.grow(rest)
+
+    def _usage(self, usage: Json) -> None:
+        """Google counts thoughts beside the output; ours includes them. Later figures replace earlier ones."""
+        spent = self.collected.spent
+        taken = count(usage.get("promptTokenCount"))
+        if taken is not None:
+            spent.input = taken + (count(usage.get("toolUsePromptTokenCount")) or 0)
+            spent.cached = count(usage.get("cachedContentTokenCount")) or 0
+        spoken, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
+        if spoken is not None or thought is not None:
+            spent.reasoning = spent.reasoning if thought is None else thought
+            spent.output = (spoken or 0) + spent.reasoning
+
+
+def _extra(part: Json) -> Json | None:
+    signature = part.get(SIGNATURE)
+    return {SIGNATURE: signature} if isinstance(signature, str) and signature else None
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
