@@ -117,6 +117,10 @@ class Loop:
             return None
         return self.report(RecordStatus.COMPLETED)
 
+    async def unaccepted(self) -> Verdict | None:
+        """What an agent whose gate has failed handed in, the best of it; None when it was nothing."""
+        return await self._tool_calls.best()
+
     def _accepted(self, verdict: Verdict) -> Report:
         result = verdict.result
         claimed = result.get("status") if isinstance(result, dict) else None

@@ -1,6 +1,6 @@
 """The state of one agent's run: what its journal entries say, one applied after the other."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
@@ -77,7 +77,8 @@ class GateState:
     """What became of the results that were handed in. `tried` counts them, replies without a tool call included.
 
     `accepted` is the call whose result was accepted, as long as nothing came after it. `only_replied`: the last try was
-    a reply without a tool call; `errors` are those of the last try.
+    a reply without a tool call; `errors` are those of the last try. `best` is the refused call with the fewest errors,
+    the latest of several. `faults` say that a rule has no value; `broken` is the first that came twice.
     """
 
     tried: int = 0
@@ -85,14 +86,31 @@ class GateState:
     sent_to_try: bool = False
     errors: tuple[str, ...] = ()
     accepted: ToolCall | None = None
+    best: ToolCall | None = None
+    faults: frozenset[str] = frozenset()
+    broken: str = ""
+    _fewest: int = 0
+    _refused: bool = False
+
+    def fails_again(self, faults: Iterable[str]) -> bool:
+        return not self.faults.isdisjoint(faults)
 
     def apply(self, checked: GateChecked) -> None:
         if checked.tool == VALIDATE:
             return
         self.tried, self.errors = checked.attempt, checked.errors
         self.only_replied = checked.tool == REPLY
+        self.broken = self.broken or next((fault for fault in checked.faults if fault in self.faults), "")
+        self.faults |= {*checked.faults}
+        self._refused = not checked.ok and checked.tool != REPLY
         self.sent_to_try = self.sent_to_try or TRY_FIRST in checked.errors
         self.accepted = None
+
+    def refused(self, call: ToolCall) -> None:
+        """The last check was of this call."""
+        if self._refused and (self.best is None or len(self.errors) <= self._fewest):
+            self.best, self._fewest = call, len(self.errors)
+        self._refused = False
 
 
 @dataclass(slots=True)
@@ -200,7 +218,7 @@ class RecordState:
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
         self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
-        self.gate.tried, self.gate.only_replied = 0, False
+        self.gate = GateState(sent_to_try=self.gate.sent_to_try, accepted=self.gate.accepted)
         self.stopped = None
 
     def apply(self, fact: Fact) -> None:
@@ -294,7 +312,9 @@ class RecordState:
             self.receipts.append(Receipt.of(call, done))
             self.child_ids.extend(done.subagent_ids)
             self.calls += done.outcome is not Outcome.DENIED
-        elif call.name != VALIDATE and not done.is_error:
+        elif call.name != VALIDATE and done.is_error:
+            self.gate.refused(call)
+        elif call.name != VALIDATE:
             self.gate.accepted = call
         if self.open.is_done:
             self._acted(self.open)

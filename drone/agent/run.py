@@ -131,7 +131,9 @@ class Run:
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
             await self._journal.close(stopped.status, str(stopped), under=self._task.record_id)
-        return loop.report(stopped.status, str(stopped), stopped.cause, limit)
+        unaccepted = await loop.unaccepted() if stopped.cause is Cause.GATE else None
+        text, result = ("", None) if unaccepted is None else (unaccepted.text, unaccepted.result)
+        return loop.report(stopped.status, str(stopped), stopped.cause, limit, text, result)
 
 
 def _ending(report: Report) -> tuple[AgentFinished, ...]:

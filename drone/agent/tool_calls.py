@@ -8,7 +8,7 @@ from functools import partial
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.controls.agent_control import AgentControl
-from drone.agent.gates.gate import Evidence, Finish
+from drone.agent.gates.gate import Evidence, Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.mishap import mishap_of_tool, no_object
 from drone.agent.parts import AgentParts
@@ -249,6 +249,10 @@ class ToolCalls:
         """Let the gate judge what it accepted under another drone; if it does not any more, the entry that says so."""
         assert self._finish is not None
         return await self._finish.accept_again(call, self._evidence())
+
+    async def best(self) -> Verdict | None:
+        """The best of what was handed in and not accepted."""
+        return None if self._finish is None else await self._finish.best(self._evidence())
 
     async def _hand_in(self, call: ToolCall) -> tuple[Fact, ...]:
         """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""

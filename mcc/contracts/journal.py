@@ -145,13 +145,17 @@ class ToolFinished(Fact):
 
 
 class GateChecked(Fact):
-    """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end."""
+    """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end.
+
+    `faults` are those of `errors` that say that a rule has no value; the same one twice ends the work.
+    """
 
     kind: ClassVar[str] = "gate.checked"
     tool: str = "submit_result"
     attempt: int
     ok: bool
     errors: tuple[Text, ...] = ()
+    faults: tuple[Text, ...] = ()
 
 
 class BudgetWarned(Note):

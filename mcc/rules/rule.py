@@ -59,27 +59,36 @@ _QUOTED = 400
 """Characters of an expression that a sentence repeats."""
 
 
-def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> tuple[str, ...]:
-    """One sentence for each rule that does not hold; empty when all do. Never raises.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`errors` has a sentence for each rule that does not hold; `faults` are those of them whose rule has no value."""
+
+    errors: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Checked:
+    """What is to be said of the rules that do not hold; nothing when all do. Never raises.
 
     `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None). Only `true`
     passes: an error, or any other value, is a sentence too. The rules share one budget of steps, so that the same
     input always brings the same answer. Blocks for up to about 0.3 s: call it in a worker thread.
     """
     if not rules:
-        return ()
+        return Checked()
     try:
         plain = _plain(rules, context)
     except (Fault, RecursionError) as fault:
         why = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
-        return (f"The rules could not be checked against what was handed in and done: {why}.",)
-    sentences = []
+        return Checked((f"The rules could not be checked against what was handed in and done: {why}.",))
+    sentences, faults = list[str](), list[str]()
     steps = MAX_STEPS
     for rule in rules:
-        sentence, steps = _checked(rule, plain, steps)
+        sentence, steps, broken = _checked(rule, plain, steps)
         if sentence is not None:
             sentences.append(sentence)
-    return tuple(sentences)
+            faults.extend([sentence] if broken else ())
+    return Checked(tuple(sentences), tuple(faults))
 
 
 def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapping[str, Any]:
@@ -89,22 +98,22 @@ def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapp
     return {name: copy.of(context.get(name)) for name in names}
 
 
-def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[str | None, int]:
-    """What is to be said of `rule` (None when it holds), and the steps that are left."""
+def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[str | None, int, bool]:
+    """What is to be said of `rule` (None when it holds), the steps that are left, and whether it has no value."""
     frame = rule.expression.frame(plain, steps)
     try:
         found = rule.expression.value(frame)
     except Fault as fault:
-        return _sentence(rule, f"could not be checked: {fault}"), frame.steps
+        return _sentence(rule, f"could not be checked: {fault}"), frame.steps, True
     except Exhausted:
-        return _sentence(rule, "takes more steps than one check may; hand in shorter lists"), 0
+        return _sentence(rule, "takes more steps than one check may; hand in shorter lists"), 0, False
     except RecursionError:
-        return _sentence(rule, "could not be checked: the values are nested too deeply"), frame.steps
+        return _sentence(rule, "could not be checked: the values are nested too deeply"), frame.steps, False
     if found is True:
-        return None, frame.steps
+        return None, frame.steps, False
     if found is False:
-        return _sentence(rule, f"is not true{_failing(rule, frame)}"), frame.steps
-    return _sentence(rule, f"gives {word(found)} and must give true"), frame.steps
+        return _sentence(rule, f"is not true{_failing(rule, frame)}"), frame.steps, False
+    return _sentence(rule, f"gives {word(found)} and must give true"), frame.steps, True
 
 
 def _failing(rule: CompiledRule, frame: Frame) -> str:

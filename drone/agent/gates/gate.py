@@ -51,12 +51,13 @@ class Evidence:
 class Verdict:
     """No errors = accepted: `result` (JSON) is then the run's, `text` what a person reads of it.
 
-    `errors` are sentences that the model can act on.
+    `errors` are sentences that the model can act on; `faults` are those of them that say that a rule has no value.
     """
 
     errors: tuple[str, ...] = ()
     result: object = None
     text: str = ""
+    faults: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -123,7 +124,8 @@ class Finish:
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
             return _checked(call.name, attempt, verdict), _told("Accepted.")
-        return _checked(call.name, attempt, verdict), _told(_complaint(verdict) + self._chances(attempt), error=True)
+        chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
+        return _checked(call.name, attempt, verdict), _told(_complaint(verdict) + chances, error=True)
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
         """Judge what another drone had accepted, which takes no attempt; the entry that tells the model if it is not
@@ -149,8 +151,14 @@ class Finish:
             and verdict.result.get("status") == RecordStatus.BLOCKED
             and evidence.untried
         ):
-            return Verdict((TRY_FIRST,))
-        return Verdict(few(verdict.errors, TOLD, ERROR_CHARACTERS), verdict.result, verdict.text)
+            return Verdict((TRY_FIRST,), verdict.result, verdict.text)
+        told = [few(sentences, TOLD, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
+        return Verdict(told[0], verdict.result, verdict.text, told[1])
+
+    async def best(self, evidence: Evidence) -> Verdict | None:
+        """What was handed in with the fewest errors, though it was not accepted; None when nothing was."""
+        call = self._state.gate.best
+        return None if call is None else await self._judged(call, evidence)
 
     def not_handed_in(self) -> GateChecked:
         """The entry for a reply that calls no tool: it ends nothing."""
@@ -159,8 +167,10 @@ class Finish:
         return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._chances(attempt),))
 
     def check_attempts(self) -> None:
-        """Raises `GateFailed` when no attempt is left."""
+        """Raises `GateFailed` when no attempt is left, or a rule has failed in the same way twice."""
         state = self._state.gate
+        if state.accepted is None and state.broken:
+            raise GateFailed(f"a rule broke twice in the same way: {state.broken}".rstrip("."))
         if state.accepted is not None or state.tried < self._attempts:
             return
         if state.only_replied:
@@ -174,8 +184,11 @@ class Finish:
         return f" ({left} attempt{'' if left == 1 else 's'} left.)" if left > 0 else " (No attempt is left.)"
 
 
+_BROKEN = " (The rule itself breaks, as it did before: nothing that you hand in can mend it, and your work ends here.)"
+
+
 def _checked(tool: str, attempt: int, verdict: Verdict) -> GateChecked:
-    return GateChecked(tool=tool, attempt=attempt, ok=verdict.ok, errors=verdict.errors)
+    return GateChecked(tool=tool, attempt=attempt, ok=verdict.ok, errors=verdict.errors, faults=verdict.faults)
 
 
 def _complaint(verdict: Verdict) -> str:

@@ -40,6 +40,7 @@ class _Judged:
     handed_in: Any
     whole: Any
     errors: tuple[str, ...]
+    faults: tuple[str, ...]
     fits: bool
 
 
@@ -74,15 +75,15 @@ class ReportGate:
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
             errors = (*errors, *await _asked(name, function, judged.whole, evidence))
-        return Verdict(errors) if errors else Verdict(result=judged.handed_in, text=text_of(judged.handed_in))
+        return Verdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults)
 
     def _judged(self, offered: Mapping[str, object], evidence: Evidence) -> _Judged:
         handed_in = self._schema.handed_in(offered)
         if errors := self._schema.errors(handed_in):
-            return _Judged(handed_in, None, errors, fits=False)
+            return _Judged(handed_in, None, errors, (), fits=False)
         whole = self._schema.with_unset(handed_in)
-        errors = check(self._rules, variables(whole, evidence, self._variables)) if self._rules else ()
-        return _Judged(handed_in, whole, errors, fits=True)
+        checked = check(self._rules, variables(whole, evidence, self._variables))
+        return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True)
 
 
 def gate_for(

@@ -8,6 +8,7 @@ import pytest
 
 from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import LONGEST, ReportGate
+from drone.agent.report import Cause
 from mcc.contracts.order import Rule
 from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError
@@ -109,6 +110,52 @@ async def test_a_function_that_breaks_refuses_and_the_run_goes_on() -> None:
     bench = Bench([submit(), submit()], ReportGate(functions={"check": check}))
     assert (await bench.run()).completed
     assert "The rule check could not be checked: ZeroDivisionError" in bench.told()[0]
+
+
+BREAKS = Rule(cel="result.findings[0].line > 3", message="The first finding is far down.")
+
+
+async def test_a_rule_that_breaks_twice_in_the_same_way_ends_the_run_and_the_result_is_kept() -> None:
+    later = {**GOOD, "summary": "Said better."}
+    bench = Bench([submit(), validate(), submit(later), submit()], ReportGate(rules=[BREAKS]))
+    report = await bench.run()
+    assert report.cause is Cause.GATE
+    assert report.error is not None and report.error.startswith("a rule broke twice in the same way: The first finding")
+    assert (report.result, report.text) == (later, "Said better.")
+    assert "(4 attempts left.)" in bench.told()[0]
+    assert bench.told()[2].endswith("your work ends here.)")
+    assert len(bench.told()) == 3
+
+
+async def test_a_rule_that_breaks_in_another_way_leaves_the_other_attempts() -> None:
+    without_line = {**GOOD, "findings": [{"title": "a"}]}
+    far_down = {**GOOD, "findings": [{"title": "a", "line": 4}]}
+    bench = Bench([submit(), submit(without_line), submit(far_down)], ReportGate(rules=[BREAKS]))
+    assert (await bench.run()).completed
+
+
+async def test_a_rule_that_is_false_may_be_so_again_and_again() -> None:
+    bench = Bench([submit(), submit(), submit(summary="ok")], ReportGate(rules=[Rule(cel='result.summary == "ok"')]))
+    assert (await bench.run()).completed
+
+
+async def test_of_five_refused_results_the_one_with_the_fewest_errors_is_kept_and_the_latest_of_those() -> None:
+    rules = [
+        Rule(cel="size(result.findings) > 0"),
+        Rule(cel="size(result.summary) < 3"),
+        Rule(cel="result.steps != null"),
+    ]
+    short = [submit(summary=summary) for summary in ("a", "b")]
+    bench = Bench([submit(), *short, submit(), submit({"status": "odd"}, steps=1)], ReportGate(rules=rules))
+    report = await bench.run()
+    assert (report.cause, report.text) == (Cause.GATE, "b")
+    assert report.result == {**GOOD, "summary": "b"}
+
+
+async def test_an_agent_that_handed_nothing_in_has_no_result_to_keep() -> None:
+    bench = Bench(["I am done."] * 5, ReportGate())
+    report = await bench.run()
+    assert (report.cause, report.result, report.text) == (Cause.GATE, None, "I am done.")
 
 
 async def test_a_cancelled_run_ends_in_the_midst_of_a_check() -> None:

@@ -302,7 +302,7 @@ async def test_an_agent_that_went_in_circles_or_was_refused_too_often_gets_anoth
         assert circling.status is OrderStatus.FAILED
         assert (await stage.fork(circling, circling.last_seq, AND_THE_TESTS)).answer == "Done."
         refused = await stage.play("gate", result_schema=schema)
-        assert refused.reason is FailureReason.GATE_FAILED
+        assert (refused.reason, refused.result) == (FailureReason.GATE_FAILED, {"wrong": 1})
         fork = await stage.fork(refused, refused.last_seq, AND_THE_TESTS)
         assert fork.status is OrderStatus.SUCCEEDED and fork.result["answer"] == 1
 

@@ -212,7 +212,9 @@ FACTS: tuple[Fact, ...] = (
         artifact="f" * 64,
         untrusted=True,
     ),
-    GateChecked(tool="validate", attempt=1, ok=False, errors=("It names no finding.",)),
+    GateChecked(
+        tool="validate", attempt=1, ok=False, errors=("It names no finding.", "It broke."), faults=("It broke.",)
+    ),
     BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
     TranscriptCompacted(through_seq=40, summary="Much was read."),
     DocumentChanged(document_id=DOCUMENT_ID, version=3, command="set_title"),

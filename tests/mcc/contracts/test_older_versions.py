@@ -21,6 +21,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "agent.started": {"definition_origin": None},
     "tool.finished": {"untrusted": False},
     "model.replied": {"request_id": ""},
+    "gate.checked": {"faults": []},
 }
 """What the newest version says of an entry that did not say it."""
 

@@ -15,7 +15,7 @@ from mcc.rules.rule import check, compiled
 
 
 def said(cel: str, message: str = "", **context: Any) -> tuple[str, ...]:
-    return check([compiled(Rule(cel=cel, message=message))], context)
+    return check([compiled(Rule(cel=cel, message=message))], context).errors
 
 
 RESULT: dict[str, Any] = {
@@ -117,8 +117,15 @@ def test_a_variable_that_is_not_there_is_null() -> None:
 
 def test_only_the_rules_that_do_not_hold_are_told_and_in_their_order() -> None:
     rules = [compiled(Rule(cel=cel, message=cel)) for cel in ("task == 'a'", "task == 'b'", "task == 'c'")]
-    assert [one.split(" The")[0] for one in check(rules, {"task": "b"})] == ["task == 'a'", "task == 'c'"]
-    assert check([], {}) == ()
+    assert [one.split(" The")[0] for one in check(rules, {"task": "b"}).errors] == ["task == 'a'", "task == 'c'"]
+    assert check([], {}).errors == ()
+
+
+def test_a_rule_without_a_value_is_told_apart_from_one_that_is_false() -> None:
+    rules = [compiled(Rule(cel=cel)) for cel in ("task == 'a'", "result.x == 1", "result", "result.n == 1")]
+    checked = check(rules, {"task": "b", "result": {"n": 1}})
+    assert [one.split("`")[1] for one in checked.errors] == ["task == 'a'", "result.x == 1", "result"]
+    assert checked.faults == checked.errors[1:]
 
 
 def nested(levels: int) -> Any:
@@ -152,8 +159,8 @@ def test_what_would_take_too_long_is_a_sentence(cel: str, result: Any) -> None:
 def test_steps_are_shared_by_the_rules_of_a_check() -> None:
     heavy = "result.all(a, result.all(b, a < {}))"
     rules = [compiled(Rule(cel=heavy.format(1_000 + number))) for number in range(12)]
-    assert check(rules[:1], {"result": list(range(100))}) == ()
-    assert "more steps" in check(rules, {"result": list(range(100))})[-1]
+    assert check(rules[:1], {"result": list(range(100))}).errors == ()
+    assert "more steps" in check(rules, {"result": list(range(100))}).errors[-1]
 
 
 def test_findings_against_receipts_fit_into_the_steps() -> None:
@@ -194,7 +201,7 @@ def test_threads_do_not_disturb_each_other() -> None:
     found: list[tuple[str, ...]] = []
 
     def work(size: int) -> None:
-        found.extend(check([rule], {"result": list(range(size)), "usage": size}) for _ in range(20))
+        found.extend(check([rule], {"result": list(range(size)), "usage": size}).errors for _ in range(20))
 
     threads = [threading.Thread(target=work, args=(size,)) for size in range(1, 40, 5)]
     for thread in threads:
@@ -234,7 +241,7 @@ some_rules = st.sampled_from(
 def test_checking_never_raises_and_says_at_most_one_sentence_for_each_rule(
     cels: list[str], result: Any, task: Any
 ) -> None:
-    sentences = check([compiled(Rule(cel=cel)) for cel in cels], {"result": result, "task": task})
+    sentences = check([compiled(Rule(cel=cel)) for cel in cels], {"result": result, "task": task}).errors
     assert len(sentences) <= len(cels)
     assert all(isinstance(one, str) and one for one in sentences)
 
@@ -289,4 +296,4 @@ def test_what_the_reference_finds_true_or_false_is_so_here(
     except (celpy.CELEvalError, RuleError):
         # A division by zero: here it is found before where no variable is in it.
         return
-    assert (check([rule], {"result": result, "task": task}) == ()) is bool(expected)
+    assert (not check([rule], {"result": result, "task": task}).errors) is bool(expected)
