@@ -17,9 +17,10 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, detection_tool
-from drone.tools.files import FILE_TOOLS
+from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
+from drone.tools.reading import read_file
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
@@ -128,7 +129,7 @@ class Toolbox:
     @cached_property
     def _files(self) -> _Made:
         """In the order of their groups, in which models have always been shown them."""
-        tools = _made(detection_tool(self.git.problem), *FILE_TOOLS, search_tool(self.ripgrep))
+        tools = _made(detection_tool(self.git.problem), list_files, find_files, read_file, search_tool(self.ripgrep))
         order = [*TOOL_GROUPS["environment_read"], *TOOL_GROUPS["workspace_read"]]
         return tuple(sorted(tools, key=lambda tool: order.index(tool.spec.name)))
 

@@ -8,17 +8,22 @@ from pydantic import Field
 
 from drone.sandbox.child import Bounds, Captured
 from drone.tools.display_text import cut, written
-from drone.tools.files import workspace_of
+from drone.tools.files import LineNumber, workspace_of
 from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
 
 MAX_LINES = 2_000
+PATCH_BYTES = 40_000
+"""The longest patch that comes without being asked for by its path."""
+
+Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 _TIMEOUT = 120.0
 _LINE = 400
 _NAMES = Bounds(SECONDS, 8_000_000, 0)
 _SNIFFED = 8_000
+_BLAMED = 200
 
 _PATCH = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"),
@@ -41,7 +46,7 @@ class GitTools:
 
     def tools(self) -> tuple[Callable[..., object], ...]:
         reading_changes = (self.git_status, self.git_diff, self.git_show)
-        return (*reading_changes, self.git_log, self.git_branches, self.git_ls_files)
+        return (*reading_changes, self.git_log, self.git_blame, self.git_branches, self.git_ls_files)
 
     @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_status(self, context: ToolContext) -> str:
@@ -61,11 +66,10 @@ class GitTools:
     async def git_diff(
         self, context: ToolContext, path: Text | None = None, ref: Text | None = None, staged: bool = False
     ) -> str:
-        """Show changes as a patch: which files, how many lines, then the lines themselves.
+        """Show changes: which files with how many lines, then the lines themselves where they are not too many.
 
         Without a ref: what is changed in the working files and not staged. Files that git does not track are not part
-        of a diff (git_status names them). A long patch is cut, and says so; name a path to see one file whole. A
-        carriage return is shown as ␍.
+        of a diff (git_status names them). Of a large change only the list of its files comes; name one as path then.
 
         Args:
             path: Only this file or directory, relative to the workspace.
@@ -77,13 +81,13 @@ class GitTools:
         compared, said = await _compared(checkout, ref, staged)
         patch = await checkout.output("diff", *_PATCH, *compared, *narrowed)
         about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
-        return f"{about}:\n\n{_cut(patch)}" if patch.total else f"No difference: {about}."
+        return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
 
     @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_show(self, context: ToolContext, ref: Text, path: Text | None = None) -> str:
         """Show one commit with its message and its patch or, with a path, that file as it was in that commit.
 
-        A long patch is cut, and says so; `git_diff` with `ref` `X~1..X` and a path shows one file of commit X whole.
+        Of a large patch only the list of its files comes; `git_diff` with ref `X~1..X` and a path shows one of them.
 
         Args:
             ref: A branch, tag or commit id; `HEAD~2` and the like work.
@@ -94,29 +98,58 @@ class GitTools:
         commit = await checkout.commit(ref)
         if path is not None:
             return await _as_it_was(checkout, commit, narrowed[-1] if narrowed else "")
-        return _cut(await checkout.output("show", *_PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
+        return _patch(await checkout.output("show", *_PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
 
     @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_log(
-        self, context: ToolContext, path: Text | None = None, limit: Annotated[int, Field(ge=1, le=500)] = 20
+        self,
+        context: ToolContext,
+        path: Text | None = None,
+        limit: Annotated[int, Field(ge=1, le=500)] = 20,
+        since: Day | None = None,
+        until: Day | None = None,
     ) -> str:
         """List the commits that led to the current one, newest first: id, date, author, subject, branches and tags.
 
         Args:
             path: Only commits that changed this file (also under the names it had before) or directory.
             limit: How many commits to show at most.
+            since: Only commits of this day (YYYY-MM-DD, UTC) or later.
+            until: Only commits of this day or earlier.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         commit = await checkout.commit("HEAD")
         asked = ("--no-color", "--no-notes", "--no-show-signature", "--decorate=short", "--date=iso", _LOGGED)
         follow = ("--follow", "--no-ext-diff", "--no-textconv") if narrowed else ()
-        text = await checkout.text("log", *asked, *follow, f"--max-count={limit + 1}", commit, *narrowed)
+        from_day = ("--since", f"{since}T00:00:00Z") if since else ()
+        days = (*from_day, *(("--until", f"{until}T23:59:59Z") if until else ()))
+        text = await checkout.text("log", *asked, *follow, *days, f"--max-count={limit + 1}", commit, *narrowed)
         lines = [_short(line) for line in text.splitlines()]
         if not lines:
-            return f"No commit changed {written(path or '.')}."
+            return f"No commit {'of these days ' if days else ''}changed {written(path or '.')}."
         more = ["[There are older ones; raise limit to see them.]"] if len(lines) > limit else []
         return "\n".join([*lines[:limit], *more])
+
+    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    async def git_blame(
+        self, context: ToolContext, path: Text, start_line: LineNumber = 1, end_line: LineNumber | None = None
+    ) -> str:
+        """Show who changed each line of a file last, in which commit and when; 200 lines unless end_line says so.
+
+        Args:
+            path: The file, relative to the workspace.
+            start_line: The first line, counted from 1.
+            end_line: The last line, included; at most 2,000 lines come at once.
+        """
+        checkout = await self.git.opened(workspace_of(context), threads_of(context))
+        checkout.needs_files()
+        last = min(end_line or start_line + _BLAMED - 1, start_line + MAX_LINES - 1)
+        if last < start_line:
+            raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
+        asked = ("--date=short", "--abbrev=9", "-L", f"{start_line},{last}")
+        text = await checkout.text("blame", *asked, *pathspec(checkout.workspace, path))
+        return "\n".join(map(_short, text.splitlines()))
 
     @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_branches(self, context: ToolContext) -> str:
@@ -186,6 +219,17 @@ async def _standing(checkout: Checkout) -> str:
     head = (await checkout.run("rev-parse", "--short", "--verify", "--quiet", "HEAD")).stdout
     on = f"On branch {readable(branch).strip()}" if branch.total else f"Detached at {readable(head).strip()}"
     return on if head.total else f"{on}, which has no commit yet"
+
+
+def _patch(captured: Captured, path: str | None = None) -> str:
+    """The list of the files, and the patch where it is short or `path` asked for it."""
+    if path is not None or captured.total <= PATCH_BYTES:
+        return _cut(captured)
+    listed, found, _ = readable(captured).partition("\ndiff --git ")
+    if not found:
+        return _cut(captured)
+    said = f"[The patch itself has {captured.total:,} bytes and is not shown; name one of these files as path.]"
+    return f"{listed.rstrip()}\n{said}"
 
 
 def _cut(captured: Captured) -> str:

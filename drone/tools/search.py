@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from itertools import islice
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -28,6 +29,7 @@ _SNIFFED = 8_192
 _BOM = b"\xef\xbb\xbf"
 
 Searcher = Callable[..., str]
+Shape = Literal["lines", "files", "count"]
 
 
 def search_tool(ripgrep: Ripgrep | None) -> Searcher:
@@ -43,13 +45,13 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
         case_sensitive: bool = True,
         context_lines: Annotated[int, Field(ge=0, le=20)] = 0,
         limit: Annotated[int, Field(ge=1, le=MAX_MATCHES)] = 100,
+        output: Shape = "lines",
     ) -> str:
         """Search the text of the workspace's files for a regular expression, line by line.
 
-        The first line counts matches and files, then come the matches, sorted by path and line, each as
-        `path:line:text`; lines around a match as `path-line-text`, with `--` between places that do not touch. What
-        .gitignore names and binary files are left out, dot files are searched. Use it to find where a name is defined
-        or used before you read files; use find_files to look for names of files.
+        The first line counts matches and files; then comes each file on a line of its own, and below it its matches as
+        `line:text`, lines around a match as `line-text`, with `--` between places that do not touch. What .gitignore
+        names and binary files are left out, dot files are searched. Ask for `files` first where many may match.
 
         Args:
             pattern: RE2 syntax (no lookaround, no backreferences), for example `def \\w+_id\\(`; it sees one line.
@@ -58,7 +60,8 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
             literal: Take the pattern as plain text.
             case_sensitive: Set it to false to ignore upper and lower case.
             context_lines: How many lines to show before and after each match.
-            limit: How many matching lines to show at most.
+            limit: How many matching lines to show at most; with output files or count, how many files.
+            output: lines; files: only the paths of files with a match; count: these with the number of their matches.
         """
         workspace = workspace_of(context)
         try:
@@ -66,10 +69,18 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
         except PatternError as error:
             raise ToolFailed(str(error)) from error
         scope = Scope.of(workspace, path, glob, context)
-        search = Search(workspace, compiled, scope, context_lines, limit, ripgrep, context)
-        return search.report()
+        return Search(workspace, compiled, scope, Asked(output, context_lines, limit), ripgrep, context).report()
 
     return search_text
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is shown of the matches: `limit` counts lines, or files where files alone are shown."""
+
+    output: Shape = "lines"
+    context_lines: int = 0
+    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +135,7 @@ class Search:
     workspace: Workspace
     pattern: Pattern
     scope: Scope
-    context_lines: int
-    limit: int
+    asked: Asked
     ripgrep: Ripgrep | None
     context: ToolContext
     matches: int = 0
@@ -150,7 +160,10 @@ class Search:
         if not self.matches:
             return f"No match in {searched}."
         first = "the first " if self._cut else ""
-        found = f"{_plural(self.matches, 'matching line')} in {_plural(self.matching_files, 'file')}"
+        files = _plural(self.matching_files, "file")
+        if self.asked.output == "files":
+            return f"{first}{files} with a match, of {searched}"
+        found = f"{_plural(self.matches, 'matching line')} in {files}"
         return f"{first}{found}, of {searched}"
 
     def _candidates(self, until: float) -> Sequence[str]:
@@ -163,18 +176,41 @@ class Search:
         data = self._text(path)
         if data is None:
             return
+        if self.asked.output != "lines":
+            self._count(path, data)
+            return
         places: list[tuple[int, int, int]] = []
         number, counted = 1, 0
         for start, match in self.pattern.lines(data):
-            if self.matches == self.limit:
-                self._cut = f"Cut at {self.limit:,} matching lines; narrow the pattern, path or glob, or raise limit."
+            if self.matches == self.asked.limit:
+                self._stop_at("matching lines")
                 break
             number += data.count(b"\n", counted, start)
             counted = start
             self.matches += 1
             places.append((number, start, match))
         self.matching_files += bool(places)
-        for line in _written_lines(written(path), data, places, self.context_lines):
+        if places:
+            self._show(path, _written_lines(data, places, self.asked.context_lines))
+
+    def _count(self, path: str, data: bytes) -> None:
+        """The file itself, where anything in it matches."""
+        found = self.pattern.lines(data)
+        count = sum(1 for _ in (islice(found, 1) if self.asked.output == "files" else found))
+        if not count:
+            return
+        if self.matching_files == self.asked.limit:
+            self._stop_at("files")
+            return
+        self.matches += count
+        self.matching_files += 1
+        self._show(path, (), f": {count:,}" if self.asked.output == "count" else "")
+
+    def _stop_at(self, counted: str) -> None:
+        self._cut = f"Cut at {self.asked.limit:,} {counted}; narrow the pattern, path or glob, or raise limit."
+
+    def _show(self, path: str, lines: Iterable[str], counted: str = "") -> None:
+        for line in (written(path) + counted, *lines):
             self._size += len(line.encode("utf-8", "replace"))
             if self._size > _MAX_OUTPUT:
                 self._cut = f"Cut after {_MAX_OUTPUT:,} bytes; narrow the pattern, path or glob."
@@ -194,11 +230,11 @@ class Search:
         return data.removeprefix(_BOM).replace(b"\r\n", b"\n")
 
 
-def _written_lines(path: str, data: bytes, places: Sequence[tuple[int, int, int]], around: int) -> Iterator[str]:
-    """`path:line:text` for each place (line number, where it begins, where its match does), with lines around it."""
+def _written_lines(data: bytes, places: Sequence[tuple[int, int, int]], around: int) -> Iterator[str]:
+    """`line:text` for each place (line number, where it begins, where its match does), with lines around it."""
     if not around:
         for number, start, match in places:
-            yield f"{path}:{number}:{_window(_line_at(data, start), match - start)}"
+            yield f"{number}:{_window(_line_at(data, start), match - start)}"
         return
     all_lines = data.split(b"\n")
     if not all_lines[-1]:
@@ -209,7 +245,7 @@ def _written_lines(path: str, data: bytes, places: Sequence[tuple[int, int, int]
         if previous and number > previous + 1:
             yield "--"
         mark = ":" if number in matching else "-"
-        yield f"{path}{mark}{number}{mark}{_window(all_lines[number - 1], matching.get(number, 0))}"
+        yield f"{number}{mark}{_window(all_lines[number - 1], matching.get(number, 0))}"
         previous = number
 
 

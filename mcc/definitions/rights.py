@@ -17,7 +17,7 @@ TOOL_GROUPS: GroupTable = {
     "workspace_read": ("list_files", "find_files", "search_text", "read_file", "read_artifact"),
     "workspace_write": ("write_file", "edit_file", "apply_patch", "move_file", "delete_file"),
     "diff_read": _DIFF,
-    "git_read": (*_DIFF, "git_log", "git_branches", "git_ls_files"),
+    "git_read": (*_DIFF, "git_log", "git_blame", "git_branches", "git_ls_files"),
     "git_write": ("git_add", "git_commit"),
     "shell_read": ("run_shell",),
     "shell_write": ("run_shell",),

@@ -17,7 +17,8 @@ from drone.agent.toolset import Call
 from drone.models.json_text import arguments
 from drone.models.scripted import Line, call
 from drone.sandbox.paths import Workspace
-from drone.tools.files import list_files, read_file
+from drone.tools.files import list_files
+from drone.tools.reading import read_file
 from drone.tools.tool import FunctionTools, tool
 from mcc.api.app import build_app
 from mcc.contracts.entry import Origin

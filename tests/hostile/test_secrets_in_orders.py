@@ -28,8 +28,8 @@ from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
-from drone.tools.files import read_file
 from drone.tools.manifests import entry_points
+from drone.tools.reading import read_file
 from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext

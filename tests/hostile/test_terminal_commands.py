@@ -6,7 +6,7 @@ import pytest
 
 from drone.agent.toolset import Call, Output
 from drone.sandbox.paths import Workspace
-from drone.tools.files import read_file
+from drone.tools.reading import read_file
 from drone.tools.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.entry import Origin
 
@@ -29,8 +29,9 @@ async def answered(tools: FunctionTools, name: str, **given: object) -> Output:
 
 @pytest.mark.parametrize("text", COMMANDS.values(), ids=COMMANDS)
 async def test_a_file_is_shown_with_its_controls_as_pictures(tmp_path: Path, text: str) -> None:
-    (tmp_path / "notes").write_bytes(b" " * 8_192 + text.encode())
-    output = await answered(FunctionTools([read_file], workspace=Workspace(tmp_path)), "read_file", path="notes")
+    (tmp_path / "notes").write_bytes(b" \n" * 4_096 + text.encode())
+    tools = FunctionTools([read_file], workspace=Workspace(tmp_path))
+    output = await answered(tools, "read_file", path="notes", start_line=4_097)
     assert not output.is_error and not OBEYED & set(output.content)
     head, _, shown = output.content.partition("\n")
     assert "shown as pictures" in head
@@ -38,11 +39,11 @@ async def test_a_file_is_shown_with_its_controls_as_pictures(tmp_path: Path, tex
     assert sum("\u2400" <= character < "\u2440" for character in shown) == pictures, "each is there to be seen"
 
 
-async def test_a_file_of_another_system_keeps_its_line_ends(tmp_path: Path) -> None:
+async def test_the_line_ends_of_another_system_are_told_and_nothing_to_worry_about(tmp_path: Path) -> None:
     (tmp_path / "dos").write_bytes(b"one\r\ntwo\r\n\tthree\r\n")
     output = await answered(FunctionTools([read_file], workspace=Workspace(tmp_path)), "read_file", path="dos")
     head, _, shown = output.content.partition("\n")
-    assert shown == "one\r\ntwo\r\n\tthree\r\n" and "pictures" not in head
+    assert shown == "1\tone\n2\ttwo\n3\t\tthree\n" and "CRLF" in head and "pictures" not in head
 
 
 @tool()

@@ -7,6 +7,7 @@ import pytest
 
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.model import Ask, WantedCall
+from drone.agent.reads import passages
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox
@@ -46,7 +47,8 @@ async def test_a_file_cannot_close_its_fence(tmp_path: Path) -> None:
     world = World(tmp_path, play, files={"note.md": FORGED})
     await world.run("go", agent="general")
     [content] = results_shown(world)
-    assert whole_fence(content) and unfenced(content).endswith(FORGED)
+    assert whole_fence(content)
+    assert next(passages(unfenced(content))).text == FORGED.rstrip("\n")
     [step] = world.results()
     assert step.untrusted and step.content == content and marked(world) == {"read_file": True}
     assert world.model.asks[0].system.count(EXPLAINED) == 1

@@ -28,6 +28,7 @@ _OPENING_LINES = 14
 _COMMITS = 10
 _MOST_AGAIN = 8
 _MOST_WATCHED = 60
+_MOST_LISTED = 2_000
 
 Wanted: TypeAlias = Iterator[WantedCall | None]
 
@@ -62,16 +63,16 @@ def read_again(conversation: Conversation, known: Survey) -> Step | None:
 
 
 def _look(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
-    yield conversation.call("list_files", depth=3)
+    yield conversation.call("list_files", depth=3, limit=_MOST_LISTED)
     yield conversation.call("environment_detect")
     if "list_files" not in conversation.tools:
-        yield conversation.call("find_files", pattern=EVERYTHING)
+        yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
 
 
 def _orient(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
     for path in (*known.readmes[:1], *known.build_files[:3]):
         yield conversation.call("read_file", path=path)
-    yield conversation.call("find_files", pattern=EVERYTHING)
+    yield conversation.call("find_files", pattern=EVERYTHING, limit=_MOST_LISTED)
     if focus.trade and known.environment.has_git:
         yield conversation.call("git_status")
         yield conversation.call("git_log", limit=_COMMITS)
@@ -81,7 +82,7 @@ def _count(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
     """Where the listing of everything was cut short, the files of each language are counted by themselves."""
     if not known.whole:
         for language, _ in languages_of(known.files)[:3]:
-            yield conversation.call("find_files", pattern=f"**/{glob_of(language)}")
+            yield conversation.call("find_files", pattern=f"**/{glob_of(language)}", limit=_MOST_LISTED)
 
 
 def _search(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from drone.agent.reads import passages
 from drone.models.offline.facts import unique
 from mcc.rules.patterns import Pattern
 
@@ -129,10 +130,10 @@ def hits(text: str) -> tuple[Hit, ...]:
     found: list[Hit] = []
     heading = ""
     for line in text.split("\n"):
-        if full := _HIT.match(line):
-            found.append(Hit(full["path"].removeprefix("./"), int(full["line"]), full["text"]))
-        elif heading and (under := _HIT_UNDER_HEADING.match(line)):
+        if heading and (under := _HIT_UNDER_HEADING.match(line)):
             found.append(Hit(heading, int(under["line"]), under["text"]))
+        elif full := _HIT.match(line):
+            found.append(Hit(full["path"].removeprefix("./"), int(full["line"]), full["text"]))
         elif looks_like_path(line.strip().rstrip(":")):
             heading = line.strip().rstrip(":").removeprefix("./")
     return tuple(found)
@@ -151,6 +152,8 @@ def page(text: str, path: str) -> Page:
         return page(decoded["content"], path)
     lines = text.split("\n")
     if _ABOUT.search(lines[0]) and path in lines[0]:
+        if found := next(passages(text), None):
+            return Page(found.lines)
         return Page(tuple(lines[1:]))
     numbered = [line for line in lines if _NUMBERED.match(line)]
     if len(numbered) < 0.6 * sum(bool(line.strip()) for line in lines) or not numbered:

@@ -10,7 +10,7 @@ import pytest
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
-from drone.tools.git import GitTools
+from drone.tools.git import PATCH_BYTES, GitTools
 from drone.tools.git_program import SHOWN_BYTES, Git
 from drone.tools.tool import FunctionTools
 from mcc.contracts.journal import Outcome
@@ -30,7 +30,7 @@ def git() -> Git:
 
 def tools(git: Git, root: Path) -> ToolSet:
     of = GitTools(git)
-    functions = (of.git_status, of.git_diff, of.git_show, of.git_log, of.git_branches, of.git_ls_files)
+    functions = (of.git_status, of.git_diff, of.git_show, of.git_log, of.git_blame, of.git_branches, of.git_ls_files)
     return FunctionTools(functions, workspace=Workspace(root))
 
 
@@ -169,16 +169,33 @@ async def test_a_shallow_clone_tells_what_it_has(asked: Asked, scene: Scene, tmp
     assert older.is_error and "no commit 'HEAD~1'" in older.content
 
 
-async def test_a_diff_of_a_thousand_files_is_cut_and_says_so(asked: Asked, tmp_path: Path) -> None:
+async def test_of_a_large_diff_the_files_are_listed_and_each_can_be_seen(asked: Asked, tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.commit("many", {f"d{number % 9}/f{number}.txt": "line\n" * 20 for number in range(1_000)})
     scene.write({f"d{number % 9}/f{number}.txt": "changed\n" * 20 for number in range(1_000)})
     output = await asked(scene.root, "git_diff")
     assert "1000 files changed, 20000 insertions(+), 20000 deletions(-)" in output.content
-    assert f"bytes are more than the {SHOWN_BYTES:,} that are shown; name a path.]" in output.content.splitlines()[-1]
-    assert len(output.content) < SHOWN_BYTES + 500
+    assert "+changed" not in output.content and len(output.content) < PATCH_BYTES
+    assert output.content.endswith("bytes and is not shown; name one of these files as path.]")
     whole = (await asked(scene.root, "git_diff", path="d8/f998.txt")).content
     assert whole.count("+changed") == 20 and "[Cut" not in whole
+    part = (await asked(scene.root, "git_diff", path="d8")).content
+    assert f"bytes are more than the {SHOWN_BYTES:,} that are shown; name a path.]" in part or "+changed" in part
+
+
+async def test_commits_are_found_by_their_day(asked: Asked, scene: Scene) -> None:
+    assert (await asked(scene.root, "git_log", since="2026-01-02", until="2026-01-02")).content.count("Ann: ") == 2
+    for days in ({"since": "2026-01-03"}, {"until": "2026-01-01"}):
+        assert (await asked(scene.root, "git_log", **days)).content == "No commit of these days changed .."
+    assert (await asked(scene.root, "git_log", since="--output=x")).is_error
+
+
+async def test_the_commit_of_each_line_is_told(asked: Asked, scene: Scene) -> None:
+    first, second = (await asked(scene.root, "git_blame", path="a.txt")).content.splitlines()
+    assert "Ann 2026-01-02 1) one" in first and "Ann 2026-01-02 2) 2" in second and first[:8] != second[:8]
+    assert "2) 2" in (await asked(scene.root, "git_blame", path="a.txt", start_line=2, end_line=2)).content
+    for wrong in ({"path": "nope"}, {"path": "../x"}, {"path": "a.txt", "start_line": 3, "end_line": 2}):
+        assert (await asked(scene.root, "git_blame", **wrong)).is_error
 
 
 async def test_what_git_prints_has_no_terminal_commands_and_no_hidden_line_ends(asked: Asked, tmp_path: Path) -> None:

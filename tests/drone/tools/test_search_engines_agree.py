@@ -143,7 +143,7 @@ async def test_both_engines_give_the_same_result(use: Use, tree: Path, pattern: 
 async def test_both_engines_agree_on_a_part_of_the_tree(use: Use, tree: Path, scope: dict[str, object]) -> None:
     ours = await use(searching(tree), "search_text", pattern="alpha", **scope)
     assert await use(with_ripgrep(tree), "search_text", pattern="alpha", **scope) == ours
-    assert ":1:" in ours.content
+    assert "\n1:" in ours.content
 
 
 @needs_ripgrep
@@ -160,23 +160,23 @@ async def test_the_expected_lines_are_found_in_order(use: Use, tree: Path) -> No
     output = await use(searching(tree), "search_text", pattern="^alpha")
     assert output.content.splitlines() == [
         "17 matching lines in 16 files, of 27 files in .",
-        "-dash.txt:1:alpha --pre=sh",
-        ".hidden/file:1:alpha hidden",
-        "a b.txt:1:alpha spaced",
-        '"caf\\udce9.txt":1:alpha other encoding',
-        "crlf.txt:1:alpha",
-        "keep.log:1:alpha kept",
-        "late-nul.txt:2:alpha  here",
-        "mark.txt:1:alpha first",
-        "mark.txt:2:alpha second",
-        '"new\\nline.txt":1:alpha broken name',
-        "no-final-newline.txt:1:alpha",
-        "old-mac.txt:1:alpha␍beta␍",
-        "plain.txt:1:alpha",
-        "sub-order/z.txt:1:alpha order",
-        "sub.order:1:alpha order",
-        "sub/b.log:1:alpha sub log",
-        "sub/only-here:1:alpha below",
+        *("-dash.txt", "1:alpha --pre=sh"),
+        *(".hidden/file", "1:alpha hidden"),
+        *("a b.txt", "1:alpha spaced"),
+        *('"caf\\udce9.txt"', "1:alpha other encoding"),
+        *("crlf.txt", "1:alpha"),
+        *("keep.log", "1:alpha kept"),
+        *("late-nul.txt", "2:alpha  here"),
+        *("mark.txt", "1:alpha first"),
+        *("2:alpha second",),
+        *('"new\\nline.txt"', "1:alpha broken name"),
+        *("no-final-newline.txt", "1:alpha"),
+        *("old-mac.txt", "1:alpha␍beta␍"),
+        *("plain.txt", "1:alpha"),
+        *("sub-order/z.txt", "1:alpha order"),
+        *("sub.order", "1:alpha order"),
+        *("sub/b.log", "1:alpha sub log"),
+        *("sub/only-here", "1:alpha below"),
     ]
 
 
@@ -184,9 +184,10 @@ async def test_lines_around_a_match_are_shown_once(use: Use, tmp_path: Path) -> 
     (tmp_path / "f").write_text("".join(f"{number}\n" for number in range(1, 21)))
     output = await use(searching(tmp_path), "search_text", pattern="^(3|5|15)$", context_lines=1)
     assert output.content.splitlines()[1:] == [
-        *("f-2-2", "f:3:3", "f-4-4", "f:5:5", "f-6-6"),
+        "f",
+        *("2-2", "3:3", "4-4", "5:5", "6-6"),
         "--",
-        *("f-14-14", "f:15:15", "f-16-16"),
+        *("14-14", "15:15", "16-16"),
     ]
 
 
@@ -200,6 +201,24 @@ async def test_a_search_says_when_it_was_cut(use: Use, tmp_path: Path) -> None:
     assert whole.content.startswith("100 matching lines") and "Cut" not in whole.content
 
 
+@pytest.mark.parametrize(
+    ("output", "lines"),
+    [
+        ("files", ["2 files with a match, of 3 files in .", "a", "b"]),
+        ("count", ["5 matching lines in 2 files, of 3 files in .", "a: 2", "b: 3"]),
+    ],
+)
+async def test_only_the_files_with_a_match_are_told_where_that_is_asked(
+    use: Use, tmp_path: Path, output: str, lines: list[str]
+) -> None:
+    for name, hits in (("a", 2), ("b", 3), ("c", 0)):
+        (tmp_path / name).write_text("hit\n" * hits + "miss\n")
+    tools = searching(tmp_path)
+    assert (await use(tools, "search_text", pattern="hit", output=output)).content.splitlines() == lines
+    cut = (await use(tools, "search_text", pattern="hit", output=output, limit=1)).content.splitlines()
+    assert cut[0].startswith("the first ") and cut[1:2] == lines[1:2] and "Cut at 1 files" in cut[2]
+
+
 async def test_what_was_not_searched_is_told(use: Use, tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(50_000_000_000)
@@ -207,23 +226,23 @@ async def test_what_was_not_searched_is_told(use: Use, tmp_path: Path) -> None:
     output = await use(searching(tmp_path), "search_text", pattern="hit")
     assert output.content.splitlines() == [
         "1 matching line in 1 file, of 1 file in .",
-        "small:1:hit",
+        *("small", "1:hit"),
         f"[Not searched, because larger than {MAX_WHOLE_BYTES:,} bytes: 1 file.]",
     ]
 
 
 async def test_a_long_line_is_shown_around_its_match(use: Use, tree: Path) -> None:
     output = await use(searching(tree), "search_text", pattern="alpha", path="huge-line.txt")
-    first, second = output.content.splitlines()[1:]
-    assert first.startswith("huge-line.txt:1:…yyy") and "alpha" in first and first.endswith("z…")
+    _, first, second = output.content.splitlines()[1:]
+    assert first.startswith("1:…yyy") and "alpha" in first and first.endswith("z…")
     assert len(first) < 600
-    assert second == "huge-line.txt:2:short alpha"
+    assert second == "2:short alpha"
 
 
 async def test_terminal_commands_in_a_line_are_not_passed_on(use: Use, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"hit \x1b[31mred\x1b[0m \x1b]52;c;ZXZpbA==\x07end\n")
     output = await use(searching(tmp_path), "search_text", pattern="hit")
-    assert output.content.splitlines()[1] == "log:1:hit red end"
+    assert output.content.splitlines()[1:] == ["log", "1:hit red end"]
 
 
 async def test_nothing_found_says_how_much_was_looked_at(use: Use, tree: Path) -> None:
@@ -269,7 +288,7 @@ async def test_ripgrep_reads_neither_its_configuration_nor_options_in_the_patter
     assert found is not None
     tools = searching(tree, found)
     output = await use(tools, "search_text", pattern="--pre=sh", literal=True)
-    assert output.content.splitlines()[1:] == ["-dash.txt:1:alpha --pre=sh"]
+    assert output.content.splitlines()[1:] == ["-dash.txt", "1:alpha --pre=sh"]
     assert (tmp_path / "env").read_text() == "\n"
 
 

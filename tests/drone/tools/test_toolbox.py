@@ -45,8 +45,8 @@ async def test_orders_share_what_models_are_shown_of_a_tool_and_nothing_of_their
         (place / "name").write_text(place.name)
     one, two = map(box.tools, places)
     assert all(mine is yours for mine, yours in zip(one.specs(), two.specs(), strict=True))
-    assert (await use(one, "read_file", path="name")).content.endswith("\none")
-    assert (await use(two, "read_file", path="name")).content.endswith("\ntwo")
+    assert (await use(one, "read_file", path="name")).content.endswith("\n1\tone\n")
+    assert (await use(two, "read_file", path="name")).content.endswith("\n1\ttwo\n")
 
 
 def test_skills_come_from_the_operator_first_and_then_from_the_installation(tmp_path: Path) -> None:

@@ -1,0 +1,234 @@
+"""Reading files: numbered lines of texts and notebooks, several in one call, no more than a model can use."""
+
+import codecs
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Annotated, BinaryIO
+
+from pydantic import Field
+
+from drone.agent.reads import cut_mark, head, numbered
+from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.tools.display_text import cut, pictured, written
+from drone.tools.files import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
+from drone.tools.notebook import cells_of, is_notebook
+from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.tools.walk import read_up_to
+from mcc.contracts.shape import Text
+
+LINES = 500
+"""Lines that one file shows when the call does not say where to end."""
+
+CHARACTERS = 40_000
+"""What one call shows then, over all its files."""
+
+MOST_CHARACTERS = 100_000
+"""What one call shows that says where to end."""
+
+LONGEST_LINE = 1_000
+MOST_FILES = 10
+
+_SCAN_BYTES = 256_000_000
+_PIECE = 65_536
+_SNIFFED = 8_192
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+@tool(group="workspace_read", idempotent=True, seconds=60, effects="read")
+def read_file(
+    context: ToolContext,
+    path: Text | None = None,
+    paths: Annotated[list[Text], Field(min_length=1, max_length=MOST_FILES)] | None = None,
+    start_line: LineNumber | None = None,
+    end_line: LineNumber | None = None,
+) -> str:
+    """Read a text file of the workspace, some lines of it, or several files at once.
+
+    The first line says which lines of how many follow and where to go on; then each line comes as its number, a tab
+    and its text. Lines are cut after 1,000 characters. Without end_line you get at most 500 lines of a file, 40,000
+    characters in all. Notebooks come as their cells. In a large file find the place with search_text first.
+
+    Args:
+        path: The file, relative to the workspace.
+        paths: Up to 10 files in one call, instead of path.
+        start_line: The first line to read, counted from 1.
+        end_line: The last line to read, included.
+    """
+    workspace = workspace_of(context)
+    if (path is None) is (paths is None):
+        raise ToolFailed("Give either path or paths.")
+    if start_line and end_line and end_line < start_line:
+        raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
+    left = CHARACTERS if end_line is None else MOST_CHARACTERS
+    if path is not None:
+        return _read(workspace, path, _Wanted(start_line, end_line, left), context.stop)
+    told: list[str] = []
+    for place, one in enumerate(paths or ()):
+        wanted = _Wanted(start_line, end_line, left // (len(paths or ()) - place))
+        try:
+            text = _read(workspace, one, wanted, context.stop)
+        except (ToolFailed, PathError) as error:
+            text = f"{written(one)}: {error}\n"
+        told.append(text)
+        left = max(0, left - len(text))
+    return "\n".join(told)
+
+
+def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event) -> str:
+    try:
+        file = workspace.open_file(path)
+    except PathMissing as missing:
+        raise with_nearest(workspace, missing, path) from missing
+    with file:
+        return _Reading(path, file, wanted, stop).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """`start_line`, `end_line` as in the call; `characters` that may be shown."""
+
+    start_line: int | None
+    end_line: int | None
+    characters: int
+
+    @property
+    def first(self) -> int:
+        return self.start_line or 1
+
+    @property
+    def last(self) -> int:
+        return self.end_line or self.first + LINES - 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Reading one open file."""
+
+    path: str
+    file: BinaryIO
+    wanted: _Wanted
+    stop: Event
+    notes: list[str] = field(default_factory=list)
+    _controls: int = 0
+    _cut: int = 0
+    _is_utf8: bool = True
+    _has_crlf: bool = False
+
+    def text(self) -> str:
+        size = self.file.seek(0, io.SEEK_END)
+        self.file.seek(0)
+        ranged = self.wanted.start_line is not None or self.wanted.end_line is not None
+        if size > MAX_WHOLE_BYTES and not ranged:
+            raise ToolFailed(
+                f"{written(self.path)} has {size:,} bytes, more than is read whole ({MAX_WHOLE_BYTES:,}); "
+                "find the place with search_text or read some lines with start_line and end_line."
+            )
+        total, source = None, self.file
+        if size <= MAX_WHOLE_BYTES:
+            data = self._plain(read_up_to(self.file.fileno(), MAX_WHOLE_BYTES))
+            total, source = data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), io.BytesIO(data)
+        self._refuse_binary(source, size)
+        if not size:
+            return f"{written(self.path)}, empty (0 bytes)\n"
+        return self._shown(source, size, total)
+
+    def _plain(self, data: bytes) -> bytes:
+        """The text as UTF-8 without a byte order mark, notebooks as their cells."""
+        if (wide := _UTF16.get(data[:2])) is not None:
+            data = data[2:].decode(wide, "replace").encode("utf-8", "replace")
+            self.notes.append("UTF-16")
+        elif data.startswith(codecs.BOM_UTF8):
+            data = data[3:]
+        if is_notebook(self.path) and data.strip():
+            told, cells = cells_of(data.decode("utf-8", "replace"), written(self.path), self.stop)
+            self.notes.append(f"a notebook of {cells} cells, whose lines are counted as shown here")
+            return told.encode("utf-8", "replace")
+        return data
+
+    def _refuse_binary(self, source: BinaryIO, size: int) -> None:
+        start = source.read(_SNIFFED)
+        source.seek(0)
+        if b"\0" in start:
+            raise ToolFailed(
+                f"{written(self.path)} is binary ({size:,} bytes, a NUL at byte {start.index(0):,}) "
+                "and cannot be shown as text."
+            )
+
+    def _shown(self, source: BinaryIO, size: int, total: int | None) -> str:
+        first = number = self.wanted.first
+        shown: list[str] = []
+        length = seen = 0
+        for number, line, missing in self._lines(source):
+            seen = number
+            if number < first:
+                continue
+            text = numbered(number, self._line(line, missing))
+            if number > self.wanted.last or (shown and length + len(text) > self.wanted.characters):
+                if self.wanted.end_line is None or number <= self.wanted.end_line:
+                    self.notes.append(f"go on with start_line={number}")
+                break
+            shown.append(text)
+            length += len(text)
+            if number == self.wanted.end_line:
+                break
+        if not shown:
+            lines = f"{seen:,} line{'' if seen == 1 else 's'}"
+            raise ToolFailed(f"{written(self.path)} has {lines}, so there is no line {first}.")
+        # No sign beyond ASCII: one in the head makes Python hold two bytes for each character of the whole text, and a
+        # copy of it as UTF-8 beside them once it was sent.
+        told = head(written(self.path), first, first + len(shown) - 1, total, size, self._told())
+        return told + "".join(shown)
+
+    def _lines(self, source: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
+        """Number, beginning and left-out bytes of each line."""
+        number, scanned, kept, missing = 1, 0, b"", 0
+        while piece := source.readline(_PIECE):
+            scanned += len(piece)
+            if self.stop.is_set() or scanned > _SCAN_BYTES:
+                raise ToolFailed(
+                    f"Line {self.wanted.first} of {written(self.path)} is too far into it; search_text may find it."
+                )
+            ended = piece.endswith(b"\n")
+            line = piece[:-1] if ended else piece
+            if not kept:
+                kept = line
+            else:
+                missing += len(line)
+            if ended:
+                yield number, kept, missing
+                number, kept, missing = number + 1, b"", 0
+        if kept:
+            yield number, kept, missing
+
+    def _line(self, line: bytes, missing: int) -> str:
+        if line.endswith(b"\r") and not missing:
+            line, self._has_crlf = line[:-1], True
+        text = line.decode("utf-8", "surrogateescape")
+        kept = cut(text, LONGEST_LINE)
+        data = kept.encode("utf-8", "surrogateescape")
+        shown, controls = pictured(data.decode("utf-8", "replace"))
+        self._is_utf8 = self._is_utf8 and not _has_stray_bytes(kept)
+        self._controls += controls
+        missing += len(line) - len(data)
+        self._cut += bool(missing)
+        return shown + cut_mark(missing) if missing else shown
+
+    def _told(self) -> list[str]:
+        notes = list(self.notes)
+        if self._has_crlf:
+            notes.append("line ends are CRLF")
+        if self._cut:
+            notes.append(f"{self._cut:,} line{'' if self._cut == 1 else 's'} cut at {LONGEST_LINE:,} characters")
+        if not self._is_utf8:
+            notes.append("not all of it is UTF-8, and what is not is shown as U+FFFD")
+        if self._controls:
+            many = "" if self._controls == 1 else "s"
+            notes.append(f"{self._controls:,} control character{many} shown as pictures")
+        return notes
+
+
+def _has_stray_bytes(text: str) -> bool:
+    """Whether `surrogateescape` had to put up with something."""
+    return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
