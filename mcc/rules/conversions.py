@@ -15,6 +15,10 @@ _TRUTHS = {
     **dict.fromkeys(("1", "t", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "false", "FALSE", "False"), False),
 }
+_READING = 16
+"""Steps of reading a time, a duration or a number that a text says."""
+_EACH = 6
+"""Steps for each character of a duration."""
 _PLAIN = 1e21
 """From here on a double is written with its exponent."""
 
@@ -22,6 +26,7 @@ _PLAIN = 1e21
 def to_int(frame: Frame, value: Any) -> int:
     if isinstance(value, Timestamp):
         return value.nanos // 1_000_000_000
+    frame.spend(_READING)
     found = _whole(value, "int")
     # -2**63 as a double may have been anything below it, so it is refused like 2**63.
     if not -MAX_INT - 1 <= found <= MAX_INT or (type(value) is float and found == -MAX_INT - 1):
@@ -30,6 +35,7 @@ def to_int(frame: Frame, value: Any) -> int:
 
 
 def to_uint(frame: Frame, value: Any) -> Uint:
+    frame.spend(_READING)
     found = _whole(value, "uint")
     if not 0 <= found <= MAX_UINT:
         raise _no_such("uint", value)
@@ -59,6 +65,7 @@ def _double() -> Pattern:
 
 
 def to_double(frame: Frame, value: Any) -> float:
+    frame.spend(_READING)
     if type(value) is str and (len(value) > _CHARACTERS or _double().fullmatch(value) is None):
         raise _no_such("double", value)
     try:
@@ -122,8 +129,13 @@ def to_bool(frame: Frame, value: bool | str) -> bool:
 def to_timestamp(frame: Frame, value: int | str | Timestamp) -> Timestamp:
     if isinstance(value, Timestamp):
         return value
+    frame.spend(2 * _READING)
     return Timestamp(value * 1_000_000_000) if isinstance(value, int) else timestamp(value)
 
 
 def to_duration(frame: Frame, value: str | Duration) -> Duration:
-    return value if isinstance(value, Duration) else duration(value)
+    if isinstance(value, Duration):
+        return value
+    # Every number with its unit is found by a search of its own.
+    frame.spend(_READING + _EACH * min(len(value), _CHARACTERS))
+    return duration(value)

@@ -149,6 +149,9 @@ def nested(levels: int) -> Any:
         ("result.all(a, a.contains('aab') || true)", ["a" * 10_000] * 10_000),
         ("result.map(a, a + a + a + a).size() > 0", ["a" * 100_000] * 70),
         ("result.all(a, result.all(b, a == b))", ["a" * 60_000] * 100),
+        ("result.all(a, duration(a) > duration('1s'))", ["1h2m3s4ms" * 8] * 2_000),
+        ("result.all(a, result.all(b, timestamp(b) > timestamp(0)))", ["2024-01-01T00:00:00Z"] * 150),
+        ("result.all(a, timestamp(0).getHours(a) >= 0)", ["Europe/Berlin"] * 1_000),
     ],
 )
 def test_what_would_take_too_long_is_a_sentence(cel: str, result: Any) -> None:
