@@ -26,6 +26,11 @@ _STATUS_BY_TYPE = {
     "permission_error": 403,
     "not_found_error": 404,
     "request_too_large": 413,
+    "invalid_prompt": 400,
+    "data_residency_mismatch": 400,
+    "bio_policy": 400,
+    "misalignment_policy_violation": 400,
+    "content_policy_violation": 400,
 }
 _EMPTY_PURSE = frozenset({"insufficient_quota", "billing_error", "insufficient_balance"})
 _ADVICE = {

@@ -21,7 +21,7 @@ from drone.models.prices import Price
 from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
-from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, provider_at, refusal
+from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability
 from mcc.rules.errors import alike
 
@@ -173,9 +173,8 @@ class Models:
             known=known_model(known.name, config.model),
             price=price,
         )
-        return Retrying(
-            LoopGuard(Remote(endpoint, formats[config.api or known.form_at(base_url)](endpoint), self._road()))
-        )
+        form = formats[config.api or form_at(known.name, base_url)](endpoint)
+        return Retrying(LoopGuard(Remote(endpoint, form, self._road())))
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Literal, Protocol
 
+from drone.agent.messages import AssistantMessage, Message
 from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.models.body import body_of
 from drone.models.collected import Collected
@@ -17,6 +19,7 @@ from drone.models.prices import Bill, Price
 from drone.models.providers import problem_with
 from drone.models.transport import Answer, Target, Unreachable, Wire
 from drone.models.windows import window_in
+from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 
 FIRST_TOKEN_SECONDS = 300.0
 STALL_SECONDS = 120.0
@@ -30,6 +33,10 @@ TOO_LARGE = (400, 413, 422)
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 8 * 1024
 """How much is read of an answer that tells of an error; the rest is not waited for."""
+
+REQUEST_ID_HEADERS = ("x-request-id", "request-id")
+MAX_REQUEST_ID = 200
+"""Characters that are kept of what a provider calls a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class Format(Protocol):
     def target(self, key: str) -> Target:
         """Where requests go; `key` is empty where none is needed."""
 
-    def not_sent(self, ask: Ask) -> Iterable[str]:
+    def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
@@ -155,10 +162,12 @@ class Remote:
             raise
 
     async def _asked(self, ask: Ask, listener: Listener, bill: Bill) -> Reply:
-        for what in self._format.not_sent(ask):
+        for what in left_behind(ask.messages, self.name):
             await listener.not_sent(what)
         while True:
             without = self._without
+            for what in self._format.not_sent(ask, without):
+                await listener.not_sent(what)
             try:
                 return await self._once(ask, listener, without, bill)
             except ModelError as error:
@@ -178,6 +187,7 @@ class Remote:
         try:
             if answer.status != 200:
                 raise await self._refusal(answer)
+            incoming.collected.request_id = _request_id(answer)
             first_token_at = await self._read(answer, incoming, listener)
             return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
         except BaseException:
@@ -254,6 +264,29 @@ class Remote:
             body = b""
         key, key_name = self._endpoint.key, self._endpoint.key_name
         return refused(self.name, answer.status, answer.headers, body, now=self._wall(), key=key, key_name=key_name)
+
+
+def left_behind(messages: Sequence[Message], name: str) -> Iterator[str]:
+    """Sentences for people: of which other models' replies the model `name` is told only the words and the calls."""
+    others = {one.model: None for one in messages if isinstance(one, AssistantMessage) and one.model not in ("", name)}
+    for other in others:
+        replies = (one for one in messages if isinstance(one, AssistantMessage) and one.model == other)
+        if any(map(_is_sealed, chain.from_iterable(reply.blocks for reply in replies))):
+            yield f"{name} is not told the thinking in earlier replies that only {other} can read."
+
+
+def _is_sealed(block: AnyBlock) -> bool:
+    match block:
+        case ThinkingBlock(signature=signature, extra=extra):
+            return bool(signature or extra)
+        case RedactedBlock() | OpaqueBlock():
+            return True
+    return False
+
+
+def _request_id(answer: Answer) -> str:
+    said = (answer.headers.get(name, "") for name in REQUEST_ID_HEADERS)
+    return next(filter(None, said), "")[:MAX_REQUEST_ID]
 
 
 async def _at_most(answer: Answer, limit: int) -> bytes:

@@ -23,6 +23,7 @@ class Provider:
     `version_path` ends every address of it, whether or not the address that is set for it says so. `form` is spoken at
     its own host, `form_elsewhere` at any other address that is set for it. Without a `base_url` every user has an
     address of their own at it, below one of `other_hosts`; `*` there stands for the rest of a label.
+    `form_below`: a path, and what is spoken at its own addresses that end so.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Provider:
     version_path: str = ""
     form_elsewhere: Form | None = None
     other_hosts: tuple[str, ...] = ()
+    form_below: tuple[str, Form] = ("", "chat")
     other_key_names: tuple[str, ...] = ()
 
     @property
@@ -61,7 +63,10 @@ class Provider:
 
     def form_at(self, base_url: str) -> Form:
         """What is spoken at this address."""
-        return self.form if self.form_elsewhere is None or self.is_at(base_url) else self.form_elsewhere
+        if not self.is_at(base_url):
+            return self.form_elsewhere or self.form
+        path, form = self.form_below
+        return form if path and base_url.rstrip("/").endswith(path) else self.form
 
     def is_at(self, base_url: str) -> bool:
         """Whether this address is the provider's own."""
@@ -70,7 +75,14 @@ class Provider:
 
 OLLAMA = Provider("ollama", "chat", "http://127.0.0.1:11434/v1", version_path="/v1")
 
-OPENAI = Provider("openai", "chat", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-4.1", form_elsewhere="chat")
+OPENAI = Provider(
+    "openai",
+    "responses",
+    "https://api.openai.com/v1",
+    "OPENAI_API_KEY",
+    "gpt-6.1-terra",
+    form_elsewhere="chat",
+)
 
 PROVIDERS = (
     Provider("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "claude-sonnet-5-5"),
@@ -97,7 +109,14 @@ PROVIDERS = (
         "openai/gpt-oss-120b",
         other_hosts=("api.together.ai",),
     ),
-    Provider("azure", "chat", "", "AZURE_OPENAI_API_KEY", other_hosts=("openai.azure.com", "services.ai.azure.com")),
+    Provider(
+        "azure",
+        "chat",
+        "",
+        "AZURE_OPENAI_API_KEY",
+        other_hosts=("openai.azure.com", "services.ai.azure.com"),
+        form_below=("/openai/v1", "responses"),
+    ),
     Provider("bedrock", "chat", "", "AWS_BEARER_TOKEN_BEDROCK", other_hosts=("bedrock-runtime.*.amazonaws.com",)),
     Provider("vertex", "chat", "", other_hosts=("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")),
     OLLAMA,
@@ -137,6 +156,12 @@ def provider_at(name: str, base_url: str) -> str:
     """Who answers there: the provider whose own address it is, else the one of this name."""
     there = (one.name for one in PROVIDERS if one.is_at(base_url) and not one.base_url.startswith("http://"))
     return next(there, name)
+
+
+def form_at(name: str, base_url: str) -> Form:
+    """What the provider of this name speaks at this address, or the one whose own address it is."""
+    known = provider(provider_at(name, base_url))
+    return known.form_at(base_url) if known else "chat"
 
 
 def any_key(names: Iterable[str] = KEY_NAMES) -> str:

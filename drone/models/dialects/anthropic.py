@@ -72,7 +72,7 @@ class Messages:
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         return next((name for name in self._options(ask, without) if name in words), None)
 
-    def not_sent(self, ask: Ask) -> Iterable[str]:
+    def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if ask.service_tier is not None:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.thinking in ("minimal", "xhigh"):

@@ -72,7 +72,7 @@ class ChatCompletions:
                 return name
         return None
 
-    def not_sent(self, ask: Ask) -> Iterable[str]:
+    def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if ask.service_tier is not None:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
 

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.dialects.gemini import Gemini
+from drone.models.dialects.responses import Responses
 from drone.models.remote import Endpoint, Format
 from mcc.configuration.providers import Form
 
 formats: Mapping[Form, Callable[[Endpoint], Format]] = {
     "chat": ChatCompletions,
+    "responses": Responses,
     "anthropic": Messages,
     "gemini": Gemini,
 }

@@ -77,7 +77,7 @@ class Gemini:
                 return name
         return "thinkingConfig" if "thinking" in said and "thinkingConfig" in options else None
 
-    def not_sent(self, ask: Ask) -> Iterator[str]:
+    def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterator[str]:
         """Sentences for people: which knobs of this ask the request says as something near."""
         name, wanted = self._endpoint.name, ask.thinking
         if wanted == "inherit" or (wanted == "off" and self._generation < (2, 5)):

@@ -157,7 +157,7 @@ def test_a_fallback_that_does_not_exist_is_a_problem_of_its_alias() -> None:
 def test_every_configured_model_is_told_and_the_offline_one() -> None:
     models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models={"fast": config()}))
     told = {one.name: one for one in models.capabilities()}
-    assert set(told) == {"openai/gpt-4.1", "fast", "offline"}
+    assert set(told) == {"openai/gpt-6.1-terra", "fast", "offline"}
     assert all(one.problem is None for one in told.values())
     assert "k" * 20 not in str(told)
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcc.configuration.providers import OLLAMA, PROVIDERS, any_key, provider, provider_at
+from mcc.configuration.providers import OLLAMA, OPENAI, PROVIDERS, any_key, form_at, provider, provider_at
 
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "mcc" / "configuration" / "providers.py"
@@ -56,3 +56,19 @@ def test_whoever_answers_at_an_address_is_known_by_its_host() -> None:
 
 def test_keys_are_listed_for_a_sentence() -> None:
     assert (any_key(["A", "B", "C"]), any_key(["A"])) == ("A, B or C", "A")
+
+
+@pytest.mark.parametrize(
+    ("address", "form"),
+    [
+        (OPENAI.base_url, "responses"),
+        ("https://mine.openai.azure.com/openai/v1/", "responses"),
+        ("https://mine.services.ai.azure.com/openai/v1", "responses"),
+        ("https://mine.openai.azure.com/openai/deployments/x", "chat"),
+        ("http://127.0.0.1:8000/v1", "chat"),
+        ("https://evilopenai.azure.com/openai/v1", "chat"),
+        ("https://openrouter.ai/api/v1", "chat"),
+    ],
+)
+def test_responses_are_spoken_at_openai_and_in_the_new_form_of_azure_and_nowhere_else(address: str, form: str) -> None:
+    assert form_at(OPENAI.name, address) == form

@@ -187,7 +187,7 @@ async def test_every_wish_for_thinking_is_told_or_said_aloud(
     body = await sent(bench, thinking=thinking, endpoint={"model": model})
     assert body.get("generationConfig", {}).get("thinkingConfig") == told
     form = Gemini(Endpoint(name="gemini/m", model=model, base_url="https://models.test/v1beta"))
-    assert bool(list(form.not_sent(bench.asking(thinking=thinking)))) is aloud
+    assert bool(list(form.not_sent(bench.asking(thinking=thinking), frozenset()))) is aloud
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+"""OpenAI's Responses, stateless: what is asked, encoded once per message, and what the model gave, given back."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import assert_never
+
+from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from drone.agent.model import Ask
+from drone.models.body import encoded
+from drone.models.dialects.chat_servers import differences
+from drone.models.dialects.differences import address
+from drone.models.dialects.openai_effort import effort, effort_refused, not_taken, replaced
+from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
+from drone.models.json_text import write
+from drone.models.remote import Endpoint, Remote
+from drone.models.tool_specs import legal, sendable
+from drone.models.transport import Target, Wire
+from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from mcc.rules.patterns import Pattern
+
+Json = Mapping[str, object]
+
+LEAST_OUTPUT_TOKENS = 16
+"""A smaller cap is refused."""
+
+_WIRE = "responses"
+_UNREADABLE = "arguments_that_were_not_a_json_object"
+_NEVER_REASONS = Pattern(r"gpt-[34]|chatgpt-|gpt-.*-chat-latest$")
+_SEALED = "include"
+_SUMMARY = "reasoning.summary"
+_REASONING = "reasoning"
+_OPTIONS = ("temperature", "max_output_tokens", "service_tier", "parallel_tool_calls", "prompt_cache_key")
+
+
+class Responses:
+    """The format. Nothing is stored there: reasoning comes sealed and goes back in its place, to the model it is of.
+
+    What is the same in all requests of an agent stands before the messages, so that a request begins with the bytes of
+    the one before it.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._not_taken = not_taken(endpoint.known.thinking)
+        self._reasons = _NEVER_REASONS.match(endpoint.model) is None
+        self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
+
+    def target(self, key: str) -> Target:
+        endpoint = self._endpoint
+        headers = differences(endpoint).key_headers(key)
+        accept = "text/event-stream" if endpoint.stream else "application/json"
+        return Target.at(endpoint.name, address(endpoint, "responses"), {**headers, "accept": accept})
+
+    def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
+        yield self._head
+        own = self._endpoint.extra_body
+        for name, value in self._constant(ask, without).items():
+            if name not in own:
+                yield b",%b:%b" % (write(name), write(value))
+        if ask.tools:
+            yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
+        yield b',"input":['
+        between = b""
+        for message in ask.messages:
+            if told := _items(message, self._endpoint.name):
+                yield between
+                yield told
+                between = b","
+        yield b"]"
+        for name, value in {**self._changing(ask, without), **own}.items():
+            yield b",%b:%b" % (write(name), write(value))
+        yield b"}"
+
+    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        """What of reasoning is refused is left out alone: a level, the summary, or all of it."""
+        if _SEALED not in without and "ncrypted content is not supported" in words:
+            return _SEALED
+        reasoning = self._reasoning(ask, without)
+        if (level := effort_refused(reasoning.get("effort"), words)) is not None:
+            return level
+        if "summary" in reasoning and ("summary" in words or "summaries" in words):
+            return _SUMMARY
+        if reasoning and _REASONING in words:
+            return _REASONING
+        sent = {**self._constant(ask, without), **self._changing(ask, without)}
+        return next((name for name in _OPTIONS if name in sent and name in words), None)
+
+    def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
+        if ask.thinking in ("inherit", "off") and not self._reasons:
+            return
+        if _REASONING in without or not self._reasons:
+            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked without."
+        elif instead := replaced(ask.thinking, without | self._not_taken):
+            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
+        for name, value in (("temperature", ask.temperature), ("service_tier", ask.service_tier)):
+            if name in without and value is not None:
+                yield f"{self._endpoint.name} does not take {name} {value}; it is not sent."
+
+    def incoming(self, ask: Ask) -> ResponseReply:
+        return ResponseReply(self._endpoint.name)
+
+    def _constant(self, ask: Ask, without: frozenset[str]) -> Json:
+        """What no later request of the same agent says otherwise."""
+        told: dict[str, object] = {"store": False}
+        if self._reasons:
+            told[_SEALED] = ["reasoning.encrypted_content"]
+        if ask.cache_key:
+            told["prompt_cache_key"] = ask.cache_key
+        if ask.system:
+            told["instructions"] = ask.system
+        return {name: value for name, value in told.items() if name not in without}
+
+    def _changing(self, ask: Ask, without: frozenset[str]) -> Json:
+        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        told: dict[str, object] = {}
+        if ask.tools:
+            told |= {"tool_choice": "auto", "parallel_tool_calls": True}
+        if reasoning := self._reasoning(ask, without):
+            told[_REASONING] = reasoning
+        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        if most is not None:
+            told["max_output_tokens"] = max(most, LEAST_OUTPUT_TOKENS)
+        if ask.temperature is not None:
+            told["temperature"] = ask.temperature
+        if ask.service_tier is not None:
+            told["service_tier"] = ask.service_tier
+        return {name: value for name, value in told.items() if name not in without}
+
+    def _reasoning(self, ask: Ask, without: frozenset[str]) -> Json:
+        if _REASONING in without or (not self._reasons and ask.thinking in ("inherit", "off")):
+            return {}
+        told = {"summary": "auto"} if self._reasons and _SUMMARY not in without else {}
+        level = effort(ask.thinking, without | self._not_taken)
+        return told if level is None else {"effort": level, **told}
+
+
+def responses_model(endpoint: Endpoint, wire: Wire) -> Remote:
+    """A model of a server that speaks OpenAI's Responses; `base_url` ends where /responses begins."""
+    return Remote(endpoint, Responses(endpoint), wire)
+
+
+def _items(message: Message, name: str) -> bytes:
+    """The message's input items for the model `name`, joined by commas; nothing for a reply that said nothing."""
+    # A provider takes what it sealed back from the model that it gave it to: bytes of a reply are kept by model.
+    form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
+    return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
+
+
+def _fresh(message: Message, name: str) -> Iterator[Json]:
+    match message:
+        case UserMessage():
+            yield {"role": "user", "content": message.text}
+        case AssistantMessage():
+            yield from _given_back(message.blocks, own=message.model == name)
+        case ToolResults():
+            for result in message.results:
+                yield {"type": "function_call_output", "call_id": result.call_id, "output": result.content}
+        case _:
+            assert_never(message)
+
+
+def _given_back(blocks: Iterable[AnyBlock], *, own: bool) -> Iterator[Json]:
+    """A reply's items. The ids of its items go along to the model that gave them (`own`), unless some of its reasoning
+    is missing: items are refused that name themselves and not the reasoning that led to them."""
+    blocks = tuple(blocks)
+    named = own and all(_is_whole(block) for block in blocks if isinstance(block, ThinkingBlock))
+    for key, group in groupby(enumerate(blocks), lambda one: _message_of(*one, named=named)):
+        if key is not None:
+            yield _spoken([block for _, block in group], named=named)
+            continue
+        for _, block in group:
+            match block:
+                case ThinkingBlock(extra=Mapping() as item) if own and _is_whole(block):
+                    yield item
+                case ToolCallBlock():
+                    yield _call(block, named=named)
+                case OpaqueBlock(data=item) if own:
+                    yield item
+
+
+def _is_whole(thinking: ThinkingBlock) -> bool:
+    """Whether the reasoning can be given back: it is sealed, or readable as a whole."""
+    item = thinking.extra or {}
+    return bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _message_of(place: int, block: AnyBlock, *, named: bool) -> object:
+    """What parts of one message have in common; None for what is no part of a message."""
+    match block:
+        case TextBlock(extra=Mapping() as item) if named and "id" in item:
+            return item["id"]
+        case TextBlock() | RefusalBlock():
+            return place
+    return None
+
+
+def _spoken(parts: Iterable[AnyBlock], *, named: bool) -> Json:
+    content: list[Json] = []
+    kept: Json = {}
+    for part in parts:
+        match part:
+            case TextBlock():
+                content.append({"type": "output_text", "text": part.text, "annotations": []})
+                kept = part.extra or kept
+            case RefusalBlock():
+                content.append({"type": "refusal", "refusal": part.text})
+    known = kept if named else {name: value for name, value in kept.items() if name == "phase"}
+    return {"type": "message", "role": "assistant", **known, "content": content}
+
+
+def _call(call: ToolCallBlock, *, named: bool) -> Json:
+    """Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one."""
+    kept = dict(call.extra or {}) if named else {}
+    said = kept.pop(ARGUMENTS, None)
+    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    return {
+        **kept,
+        "type": "function_call",
+        # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
+        "call_id": call.call_id,
+        "name": legal(call.name),
+        "arguments": said if isinstance(said, str) else write(given).decode(),
+    }
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    known = tool.encoded.get(_WIRE)
+    if known is None:
+        told = {"type": "function", "name": legal(tool.name), "description": tool.description, "strict": False}
+        known = tool.encoded[_WIRE] = write({**told, "parameters": sendable(tool.parameters)})
+    return known

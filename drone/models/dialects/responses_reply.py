@@ -1,0 +1,246 @@
+"""Replies in the format of OpenAI's Responses, whole or as events."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.failures import parsed, told_inside
+from drone.models.json_text import arguments, joined, write
+from drone.models.prices import count
+from mcc.contracts.blocks import OpaqueBlock
+
+Json = Mapping[str, object]
+
+ARGUMENTS = "arguments"
+"""In a call's extra: its arguments as they were written, where encoding the object anew gives other bytes."""
+
+_INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_PART_KINDS: Mapping[object, PassageKind] = {"output_text": "text", "refusal": "refusal"}
+_DELTAS: Mapping[object, PassageKind] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "thinking",
+    "response.reasoning_text.delta": "thinking",
+}
+_BETWEEN_SUMMARIES = "\n\n"
+
+
+@dataclass(slots=True)
+class _Item:
+    """An output item on its way: what of the reply it became, by place within the item."""
+
+    index: int
+    kind: object = None
+    parts: dict[int, Passage | Growing | OpaqueBlock] = field(default_factory=dict)
+    place: int = 0
+    done: bool = False
+
+
+class ResponseReply:
+    """Takes events, or one whole body, into `collected`. An item is as its `done` says; its deltas are for listeners.
+
+    Items keep in `extra` what has to go back with them: reasoning all of it, messages and calls what is not theirs of
+    our own (id, status, phase).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.collected = Collected(name)
+        self._items: dict[int, _Item] = {}
+        self._by_id: dict[str, int] = {}
+
+    def event(self, name: bytes, data: bytes) -> None:
+        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        if data == b"[DONE]":
+            return
+        value = parsed(self.collected.name, data)
+        if not isinstance(value, dict):
+            return
+        told = value.get("type") or name.decode("ascii", "replace")
+        if told in _DELTAS:
+            self._say(self._item(value), _DELTAS[told], value)
+            return
+        match told:
+            case "response.output_item.added":
+                self._began(self._item(value), _object(value.get("item")))
+            case "response.output_item.done":
+                self._done(self._item(value), _object(value.get("item")))
+            case "response.function_call_arguments.delta":
+                self._argue(self._item(value), _text(value.get("delta")))
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self._ended(_object(value.get("response")), told.removeprefix("response."))
+                self.collected.closed = True
+            case "error":
+                raise told_inside(self.collected.name, value)
+
+    def body(self, value: object) -> None:
+        """A whole, unstreamed reply."""
+        if not isinstance(value, dict) or not isinstance(value.get("output"), list):
+            raise told_inside(self.collected.name, value)
+        self._ended(value, _text(value.get("status")) or "completed")
+
+    def end(self) -> None:
+        """Nothing more will come: blocks stand in the order of their items, whichever of them was told first."""
+        items = [self._items[index] for index in sorted(self._items)]
+        self.collected.parts = list(chain.from_iterable(map(_in_order, items)))
+
+    def _ended(self, response: Json, status: str) -> None:
+        self._usage(_object(response.get("usage")))
+        if status not in ("completed", "incomplete"):
+            raise told_inside(self.collected.name, response)
+        output = response.get("output")
+        for index, item in enumerate(output if isinstance(output, list) else ()):
+            known = self._items.setdefault(index, _Item(index))
+            if not known.done:
+                self._done(known, _object(item))
+        if status == "incomplete":
+            reason = _object(response.get("incomplete_details")).get("reason")
+            self.collected.finish_reason = _INCOMPLETE.get(reason, "other") if isinstance(reason, str) else "other"
+        self.collected.request_id = self.collected.request_id or _text(response.get("id"))
+        self.collected.complete = True
+
+    def _item(self, event: Json) -> _Item:
+        """The item that an event is about: by its place in the output, else by its id, else the latest one."""
+        index, named = event.get("output_index"), event.get("item_id")
+        if not isinstance(index, int):
+            latest = max(self._items, default=0)
+            index = self._by_id.get(named, latest) if isinstance(named, str) else latest
+        return self._items.setdefault(index, _Item(index))
+
+    def _began(self, item: _Item, told: Json) -> None:
+        """An item's place in the reply is where it begins. One that nobody knows has none before it is done."""
+        if item.kind is not None or not told:
+            return
+        item.kind = told.get("type")
+        if isinstance(named := told.get("id"), str):
+            self._by_id[named] = item.index
+        if item.kind == "reasoning":
+            self._passage(item, 0, "thinking")
+        elif item.kind == "function_call":
+            call = Growing(_text(told.get("call_id")), _text(told.get("name")))
+            item.parts[0] = self.collected.call(call)
+
+    def _passage(self, item: _Item, place: int, kind: PassageKind) -> Passage | None:
+        """The passage at this place of an item; None where something else stands there."""
+        if place not in item.parts:
+            item.parts[place] = self.collected.open(kind)
+        known = item.parts[place]
+        return known if isinstance(known, Passage) and known.kind == kind else None
+
+    def _say(self, item: _Item, kind: PassageKind, event: Json) -> None:
+        """Summaries of one piece of reasoning are one passage, with an empty line between them."""
+        piece, place = _text(event.get("delta")), _place(event)
+        passage = self._passage(item, 0 if kind == "thinking" else place, kind)
+        if passage is None or not piece:
+            return
+        if kind == "thinking" and passage.pieces and place != item.place:
+            piece = _BETWEEN_SUMMARIES + piece
+        item.place = place
+        self.collected.add(passage, piece)
+
+    def _argue(self, item: _Item, piece: str) -> None:
+        call = item.parts.get(0)
+        if isinstance(call, Growing) and piece:
+            call.pieces.append(piece)
+            self.collected.grow(piece)
+
+    def _done(self, item: _Item, told: Json) -> None:
+        self._began(item, told)
+        item.done = bool(told)
+        match item.kind:
+            case "message":
+                self._message(item, told)
+            case "reasoning":
+                self._reasoning(item, told)
+            case "function_call":
+                self._call(item, told)
+            case str():
+                self.collected.grow(as_text(told))
+                item.parts[0] = OpaqueBlock(data=_said(told))
+
+    def _message(self, item: _Item, told: Json) -> None:
+        kept = _said(told, "type", "role", "content")
+        content = told.get("content")
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            kind = _PART_KINDS.get(_object(part).get("type"))
+            passage = self._passage(item, place, kind) if kind else None
+            if passage is not None and kind:
+                self._fill(passage, _text(part.get("text" if kind == "text" else "refusal")))
+        for known in item.parts.values():
+            if isinstance(known, Passage) and known.kind == "text":
+                known.extra = kept or None
+
+    def _reasoning(self, item: _Item, told: Json) -> None:
+        passage = self._passage(item, 0, "thinking")
+        if passage is None:
+            return
+        texts = list(_texts(told.get("summary"))) or list(_texts(told.get("content")))
+        self._fill(passage, _BETWEEN_SUMMARIES.join(texts))
+        passage.extra = _said(told)
+
+    def _fill(self, passage: Passage, text: str) -> None:
+        """What no delta told of a passage."""
+        if text and not passage.pieces:
+            self.collected.add(passage, text)
+
+    def _call(self, item: _Item, told: Json) -> None:
+        call = item.parts.get(0)
+        if not isinstance(call, Growing):
+            return
+        call.name = _text(told.get("name")) or call.name
+        call.provider_id = _text(told.get("call_id")) or call.provider_id
+        given = told.get("arguments")
+        text = given if isinstance(given, str) else "" if given is None else as_text(given)
+        if text and text != joined(call.pieces):
+            if not call.pieces:
+                self.collected.grow(text)
+            call.pieces = [text]
+        extra = _said(told, "type", "call_id", "name", "arguments")
+        if not _same_bytes(text):
+            extra[ARGUMENTS] = text
+        call.extra = extra or None
+
+    def _usage(self, usage: Json) -> None:
+        spent = self.collected.spent
+        taken, given = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+        spent.input = spent.input if taken is None else taken
+        spent.output = spent.output if given is None else given
+        cached = count(_object(usage.get("input_tokens_details")).get("cached_tokens"))
+        reasoning = count(_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
+        spent.cached, spent.reasoning = cached or spent.cached, reasoning or spent.reasoning
+
+
+def _in_order(item: _Item) -> Iterator[Passage | Growing | OpaqueBlock]:
+    for place in sorted(item.parts):
+        yield item.parts[place]
+
+
+def _place(event: Json) -> int:
+    for name in ("content_index", "summary_index"):
+        if isinstance(place := event.get(name), int):
+            return place
+    return 0
+
+
+def _said(item: Json, *leaving: str) -> dict[str, object]:
+    """The item without what is null (it says nothing, and some of it is refused when it comes back)."""
+    return {name: value for name, value in item.items() if value is not None and name not in leaving}
+
+
+def _same_bytes(text: str) -> bool:
+    """Whether arguments are the bytes that encoding them anew makes; text that is no object is never sent as it is."""
+    given = arguments(text)
+    return isinstance(given, str) or write(given) == text.encode("utf-8", "surrogatepass")
+
+
+def _texts(parts: object) -> Iterator[str]:
+    for part in parts if isinstance(parts, list) else ():
+        yield _text(_object(part).get("text"))
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
