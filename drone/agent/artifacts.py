@@ -7,8 +7,14 @@ from drone.agent.journal import Journal
 READ_ARTIFACT = "read_artifact"
 """The tool that reads them."""
 
-LONGEST = 201_000
-"""Characters of a tool's output that a model is told at once: about 50,000 tokens, and all that `read_file` says."""
+LONGEST = 80_000
+"""Characters of a tool's output that a model is told at once: about 20,000 tokens."""
+
+TOGETHER = 200_000
+"""Characters that the results of one reply's calls tell together."""
+
+LEAST = 2_000
+"""Characters of a result that are told however much the others of its reply said."""
 
 MOST_KEPT = 16_000_000
 """Characters that are kept of one text."""
@@ -30,16 +36,17 @@ class Artifacts:
         self._digests: dict[str, str] = {}
         self._remember: Callable[[], Awaitable[None]] | None = None
 
-    async def fitted(self, text: str, *, readable: bool = True) -> tuple[str, str | None]:
-        """The text and None; of a text beyond `longest` characters its preview, and the digest of what is kept.
+    async def fitted(self, text: str, *, readable: bool = True, room: int = LONGEST) -> tuple[str, str | None]:
+        """The text and None; of a text of more than `longest` or `room` characters its preview, and the digest of
+        the whole.
 
         `readable`: whether the model that is told of it can read artifacts. Raises `JournalError`.
         """
-        if len(text) <= self._longest:
+        most = min(self._longest, room)
+        if len(text) <= most:
             return text, None
         digest = await self.kept(text)
-        where = f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
-        return _preview(text, self._longest, where), digest
+        return preview(text, most, where_whole(digest, readable), len(text)), digest
 
     async def kept(self, text: str) -> str:
         """Keep a text, up to `most_kept` characters of it; the digest that the journal names. Raises `JournalError`."""
@@ -72,10 +79,16 @@ def handle_of(digest: str) -> str:
     return digest[:HANDLE]
 
 
-def _preview(text: str, most: int, where: str) -> str:
-    room = most - len(_gap(len(text), len(text), where))
+def where_whole(digest: str, readable: bool) -> str:
+    """Where the rest of a text is, as a preview says it; `readable`: its reader can read artifacts."""
+    return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
+
+
+def preview(text: str, most: int, where: str, total: int) -> str:
+    """Beginning and end of a text that had `total` characters, in at most `most` (300 or more)."""
+    room = most - len(_gap(total, total, where))
     head, tail = min(PREVIEW_HEAD, room * 4 // 5), min(PREVIEW_TAIL, room // 5)
-    return f"{text[:head]}{_gap(len(text) - head - tail, len(text), where)}{text[-tail:]}"
+    return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"
 
 
 def _gap(left_out: int, total: int, where: str) -> str:

@@ -1,8 +1,9 @@
 """The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
 
+from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.gates.gate import Finish, Verdict
-from drone.agent.model import Ask, AskLater, ModelError
+from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
 from drone.agent.model_call import ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
@@ -45,6 +46,7 @@ class Loop:
         share = Share.of(limits, agent.definition.limits, task.depth)
         self.allowance = Allowance(turn.budget, share, state, finish=gate.finish if gate else None)
         self._finish = Finish(gate, state) if gate else None
+        self._context = Context(agent.model, turn, state)
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
         if setup is not None:
@@ -129,6 +131,7 @@ class Loop:
 
     async def _ask(self) -> None:
         """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
+        await self._context.fit()
         reserved = await self._go_ahead()
         state, model = self._state, self._agent.model
         call = ModelCall(
@@ -139,7 +142,7 @@ class Loop:
             reply = await ask(model, self._question, call)
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
             return
-        except AskLater as error:
+        except (AskLater, ContextOverflow) as error:
             self._fail(error)
             refusal = error
         except ModelError as error:
@@ -147,7 +150,10 @@ class Loop:
             raise
         finally:
             self.allowance.settle(reserved)
-        await self._wait_out(refusal, call)
+        if isinstance(refusal, ContextOverflow):
+            await self._context.shorten(refusal)
+        else:
+            await self._wait_out(refusal, call)
 
     def _fail(self, error: ModelError) -> None:
         """What a call without a reply has cost all the same stands in the journal too."""

@@ -157,6 +157,16 @@ class ModelError(Exception):
         self.usage = usage
 
 
+class ContextOverflow(ModelError):
+    """The question is larger than the model's context. `window`: the tokens that it takes in, None = not told."""
+
+    def __init__(
+        self, message: str, window: int | None = None, *, status: int | None = None, usage: Usage | None = None
+    ) -> None:
+        super().__init__(message, status=status, usage=usage)
+        self.window = window
+
+
 class AskLater(ModelError):
     """The provider wants to be asked again, but only after `seconds`: longer than a call waits."""
 

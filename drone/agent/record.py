@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
+from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.ends import Ends
 from drone.agent.estimate import Estimate
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults
@@ -145,7 +146,7 @@ class RecordState:
     wants to be asked again later. `not_sent`: sentences of what its models were not told. `calls` counts tool calls
     that were not denied. `usage` is that of its own model calls, `spent` that part of it which this very order paid.
     `warned`: limits that the model was warned of, with what they allowed; `warned_before`: those of the conversation
-    that this run goes on with.
+    that this run goes on with. `window`: the tokens that its model takes in, as far as that was learnt.
     """
 
     origin: Origin
@@ -175,6 +176,7 @@ class RecordState:
     warned: dict[str, float] = field(default_factory=dict)
     warned_before: dict[str, float] = field(default_factory=dict)
     rounds_before: int = 0
+    window: int | None = None
     finish_tools: frozenset[str] = frozenset()
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
@@ -228,6 +230,7 @@ class RecordState:
             case AgentStarted():
                 self.started, self.task = known, known.prompt
                 self.finish_tools = finish_tools(known.tools)
+                self.transcript.readable = READ_ARTIFACT in known.tools
             case AgentFinished():
                 self.finished, self.asked = known, None
             case ModelStarted():
@@ -259,6 +262,9 @@ class RecordState:
                     self._hear(known)
             case ControlApplied():
                 self._steered(known)
+            case TranscriptCompacted():
+                self.asked, self.window = None, known.window_tokens or self.window
+                self.transcript.clip(known.clipped)
             case (
                 AgentReused()
                 | ApprovalDecided()
@@ -273,7 +279,6 @@ class RecordState:
                 | OrderWaiting()
                 | QuestionAnswered()
                 | QuestionAsked()
-                | TranscriptCompacted()
             ):
                 pass
             case _:

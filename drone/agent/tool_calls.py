@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
+from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.gates.gate import Evidence, Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
@@ -47,6 +48,7 @@ class ToolCalls:
         finish: Finish | None,
     ) -> None:
         self._tools = agent.tools
+        self._context = Context(agent.model, turn, state)
         self._turn = turn
         self._state = state
         self._allowance = allowance
@@ -56,6 +58,8 @@ class ToolCalls:
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
         self._setup: SetUp | None = None
         self._earlier: tuple[Receipt, ...] = ()
+        self._together = TOGETHER
+        self._told: dict[str, int] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
         """What the conversation did before this run counts as evidence too."""
@@ -125,6 +129,8 @@ class ToolCalls:
         next. What hands a result in runs after all others, so that its rules see what they brought.
         """
         begun, journal = frozenset(open_reply.started), self._turn.journal
+        self._together = self._context.room()
+        self._told = {call_id: len(done.content) for call_id, done in open_reply.finished.items()}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
         wanted = [call for call in open_reply.reply.tool_calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
@@ -211,7 +217,9 @@ class ToolCalls:
         await self._turn.journal.cleared()
         output = await self._tools.call(wanted)
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
-        content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable)
+        room = max(LEAST, self._together - sum(self._told.values()))
+        self._told[call.call_id] = min(len(output.content), room)
+        content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable, room=room)
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _refused(self, call: ToolCall) -> Output | None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from drone.agent.clipping import with_clipped
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStep, BudgetWarned, ControlApplied, GateChecked
+from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked
 from mcc.contracts.order import EarlierTurn
 
 NUDGE = "nudge"
@@ -32,17 +33,24 @@ NOTE = "session"
 
 @dataclass(slots=True)
 class Transcript:
-    """`opening` is what the run began with, `said` what came since. It only ever grows, at its end."""
+    """`opening` is what the run began with, `said` what came since. It grows at its end; only `clip` changes what
+    stands there.
+
+    `clips` are the tool results that were shortened, by their calls; `readable`: its model can read artifacts.
+    """
 
     opening: tuple[Message, ...] = field(default=(), compare=False)
     said: list[Message] = field(default_factory=list)
     characters_said: int = 0
     characters_before: int = field(default=0, compare=False)
+    clips: dict[str, Clipped] = field(default_factory=dict)
+    readable: bool = False
 
     def open(self, messages: Iterable[Message], beside: int = 0) -> None:
         """Begin with these messages. `beside`: characters that are sent with each question beside all messages."""
-        self.opening = tuple(messages)
-        self.characters_before = beside + sum(map(length, self.opening))
+        whole = tuple(messages)
+        self.characters_before = beside + sum(map(length, whole))
+        self.opening = tuple(with_clipped(whole, self.clips, self.readable))
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -56,6 +64,15 @@ class Transcript:
     def add(self, message: Message) -> None:
         self.said.append(message)
         self.characters_said += length(message)
+
+    def clip(self, clipped: Iterable[Clipped]) -> None:
+        """Show only beginning and end of these tool results, wherever they stand."""
+        for clip in clipped:
+            before = self.clips.get(clip.call_id)
+            self.characters_said -= (clip.characters if before is None else before.kept) - clip.kept
+            self.clips[clip.call_id] = clip
+        self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
+        self.said = list(with_clipped(self.said, self.clips, self.readable))
 
     def hear(self, text: str | None) -> None:
         """What a journal entry says to the model, as a message of its own."""

@@ -10,7 +10,15 @@ from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStarted, AgentStep, BudgetWarned, ControlApplied, Outcome, ToolFinished
+from mcc.contracts.journal import (
+    AgentStarted,
+    AgentStep,
+    BudgetWarned,
+    ControlApplied,
+    Outcome,
+    ToolFinished,
+    TranscriptCompacted,
+)
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd
@@ -102,6 +110,8 @@ class Tree:
             self._count(record, fact)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
+        if isinstance(fact, TranscriptCompacted):
+            self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)
 
     def _is_whole(self, origin: Origin) -> bool:

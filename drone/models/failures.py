@@ -5,6 +5,7 @@ from email.utils import parsedate_to_datetime
 
 from drone.agent.model import ModelError
 from drone.models.json_text import read
+from drone.models.overflow import overflow_of
 from mcc.rules.patterns import Pattern
 
 MAX_WORDS = 400
@@ -76,8 +77,13 @@ def refused(
     advice = _ADVICE.get(status, "")
     if status == 401 and key_name:
         advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
+    said = " ".join(
+        part for part in (f"{name} answered {status}{_quoted(words, key)}", advice and f"{advice}.") if part
+    )
+    if (overflow := overflow_of(said, words, kinds, status, body.decode("utf-8", "replace"))) is not None:
+        return overflow
     return ModelError(
-        " ".join(part for part in (f"{name} answered {status}{_quoted(words, key)}", advice and f"{advice}.") if part),
+        said,
         retryable=_may_help(status) and not kinds & _EMPTY_PURSE,
         retry_after=_retry_delay(told) if asked_for is None else asked_for,
         status=status,
@@ -90,9 +96,12 @@ def told_inside(name: str, value: object) -> ModelError:
     status = next((int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600), None)
     if status is None:
         status = next((_STATUS_BY_TYPE[kind] for kind in sorted(kinds) if kind in _STATUS_BY_TYPE), None)
+    said = f"{name} broke off with an error{_quoted(words, '')}"
+    if (overflow := overflow_of(said, words, kinds, status)) is not None:
+        return overflow
     passing = status is None or _may_help(status)
     return ModelError(
-        f"{name} broke off with an error{_quoted(words, '')}",
+        said,
         retryable=passing and not kinds & _EMPTY_PURSE,
         retry_after=_retry_delay(value),
         status=status,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from drone.agent.model import (
     Ask,
     AskLater,
+    ContextOverflow,
     Listener,
     Model,
     ModelError,
@@ -24,7 +25,8 @@ LEAST_SECONDS = 1.0
 class Fallback:
     """Asks the first model, and the others in turn when it fails. All share the deadline of the ask.
 
-    When none gives a reply, the last error stands; but the soonest `AskLater`, when one of them raised that.
+    When none gives a reply, the last error stands; but the soonest `AskLater`, when one of them raised that. A question
+    that is too large for a model is asked of no other: it will be shortened.
     """
 
     def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,6 +56,10 @@ class Fallback:
                 try:
                     timed = replace(ask, seconds=deadline - self._clock()) if place else ask
                     return bill.on(await model.ask(timed, listener))
+                except ContextOverflow as error:
+                    bill.add(error.usage)
+                    error.usage = bill.usage
+                    raise
                 except ModelError as error:
                     self._rest(place, error)
                     bill.add(error.usage)

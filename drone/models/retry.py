@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from drone.agent.model import (
     Ask,
     AskLater,
+    ContextOverflow,
     Listener,
     Model,
     ModelError,
@@ -131,7 +132,8 @@ def _later(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
 
 def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
     """The last error, saying how often it was tried and what that cost."""
-    if tried == 1:
+    if tried == 1 or isinstance(error, ContextOverflow):
+        error.usage = usage
         return error
     return ModelError(
         f"{error} (tried {tried} times)",

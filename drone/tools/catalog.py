@@ -36,7 +36,7 @@ from mcc.rules.errors import alike
 READ = 20_000
 """Characters that are answered when the call does not say how many."""
 
-MOST_READ = 100_000
+MOST_READ = 60_000
 """Characters that are answered at most."""
 
 
@@ -57,7 +57,7 @@ async def read_artifact(
     """Read a piece of a text that was too long to be told at once, such as a tool's output or a subagent's report.
 
     The first line of the result says which characters of how many follow and where the next piece starts; from the
-    second line on it is the text itself, control characters shown as pictures such as ␛. At most 100,000 characters
+    second line on it is the text itself, control characters shown as pictures such as ␛. At most 60,000 characters
     come at once.
 
     Args:

@@ -23,7 +23,7 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.record import AgentEnd, ModelChoice
-from mcc.contracts.shape import JsonAny, JsonObject, Text
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
 from mcc.contracts.usage import Usage
 
 JOURNAL_VERSION = 4
@@ -236,10 +236,33 @@ class QuestionAnswered(Note):
         return self.answer
 
 
+class Clipped(Closed):
+    """A tool result of which only beginning and end are shown from here on: `kept` of its `characters`.
+
+    `artifact` is the digest under which the whole is kept.
+    """
+
+    call_id: str
+    kept: int
+    characters: int
+    artifact: str
+
+
 class TranscriptCompacted(Note):
+    """What the model is not shown any more; `summary` says it in words.
+
+    `clipped`: tool results that were shortened. `through_seq`: entries up to here are replaced by the summary, 0 = none
+    are. `window_tokens`: what the model takes in, None = not known. `tokens_before`, `tokens_after`: about how much the
+    question took.
+    """
+
     kind: ClassVar[str] = "transcript.compacted"
-    through_seq: int
+    through_seq: int = 0
     summary: Text
+    clipped: tuple[Clipped, ...] = ()
+    window_tokens: int | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
 
     @property
     def in_words(self) -> Text:

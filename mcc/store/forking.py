@@ -234,7 +234,7 @@ class _Ids:
             changed["blocks"] = list(map(self._block, document["blocks"]))
         if isinstance(fact, AgentStarted):
             changed["forked_from"] = entry.record_id
-        if isinstance(fact, TranscriptCompacted):
+        if isinstance(fact, TranscriptCompacted) and fact.through_seq:
             taken = (new for old, new in self._numbers.items() if old <= fact.through_seq)
             changed["through_seq"] = max(taken, default=1)
         return fact_of(fact.kind, changed)

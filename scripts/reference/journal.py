@@ -36,7 +36,7 @@ MEANINGS: Mapping[str, str] = {
     "approval.decided": "The person has decided.",
     "question.asked": "An agent asks a person.",
     "question.answered": "The person has answered.",
-    "transcript.compacted": "Older messages of a transcript were replaced by a summary.",
+    "transcript.compacted": "What a model is shown no longer: tool results were shortened to fit into its context.",
     "document.changed": "A document got a new version.",
 }
 

@@ -30,6 +30,7 @@ from mcc.contracts.journal import (
     ApprovalDecided,
     ApprovalRequested,
     BudgetWarned,
+    Clipped,
     ControlApplied,
     DocumentChanged,
     GateChecked,
@@ -216,7 +217,14 @@ FACTS: tuple[Fact, ...] = (
         tool="validate", attempt=1, ok=False, errors=("It names no finding.", "It broke."), faults=("It broke.",)
     ),
     BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
-    TranscriptCompacted(through_seq=40, summary="Much was read."),
+    TranscriptCompacted(
+        through_seq=40,
+        summary="Much was read.",
+        clipped=(Clipped(call_id=CALL, kept=2_000, characters=80_000, artifact="f" * 64),),
+        window_tokens=32_768,
+        tokens_before=40_000,
+        tokens_after=20_500,
+    ),
     DocumentChanged(document_id=DOCUMENT_ID, version=3, command="set_title"),
     ControlApplied(
         control_id="control-1",

@@ -22,6 +22,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "tool.finished": {"untrusted": False},
     "model.replied": {"request_id": ""},
     "gate.checked": {"faults": []},
+    "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }
 """What the newest version says of an entry that did not say it."""
 

@@ -1,0 +1,176 @@
+"""A question that is larger than the model's context: recognised in the words of each provider, with its size."""
+
+import json
+from typing import Any
+
+import pytest
+
+from drone.agent.model import Ask, ContextOverflow, ModelError, Reply
+from drone.models.failures import refused, told_inside
+from drone.models.fallback import Fallback
+from drone.models.retry import Retrying
+from drone.models.scripted import ScriptedModel
+from tests.drone.models.conftest import Ear
+
+WORDINGS: list[tuple[int, Any, int | None]] = [
+    (
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 128000 tokens. However, your messages resulted in "
+                "310794 tokens. Please reduce the length of the messages.",
+                "type": "invalid_request_error",
+                "code": "context_length_exceeded",
+            }
+        },
+        128_000,
+    ),
+    (
+        400,
+        {
+            "error": {
+                "message": "Your input exceeds the context window of this model. Please adjust your input and try "
+                "again.",
+                "type": "invalid_request_error",
+            }
+        },
+        None,
+    ),
+    (
+        400,
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"},
+        },
+        200_000,
+    ),
+    (
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease "
+                "input length or `max_tokens` and try again",
+            },
+        },
+        200_000,
+    ),
+    (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+        1_048_576,
+    ),
+    (
+        400,
+        {
+            "error": {
+                "message": "This endpoint's maximum context length is 131072 tokens. However, you requested about "
+                "310794 tokens (308794 of text input, 2000 in the output).",
+                "code": 400,
+            }
+        },
+        131_072,
+    ),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens "
+            "(38000 in the messages, 2000 in the completion).",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+        32_768,
+    ),
+    (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size, try increasing it",
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 5000,
+                "n_ctx": 4096,
+            }
+        },
+        4_096,
+    ),
+    (400, {"error": {"message": "the input length exceeds the context length", "type": "api_error"}}, None),
+    (500, {"error": "the input length exceeds the context length"}, None),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum "
+            "context length",
+            "type": "invalid_request_prompt",
+        },
+        32_768,
+    ),
+    (400, {"message": "Input is too long for requested model."}, None),
+    (
+        400,
+        {"error": "This model's maximum prompt length is 131072 but the request contains 310794 tokens."},
+        131_072,
+    ),
+    (
+        413,
+        {"type": "error", "error": {"type": "request_too_large", "message": "Request too big"}},
+        None,
+    ),
+]
+
+
+def answer(status: int, body: Any) -> ModelError:
+    return refused("p/m", status, {}, json.dumps(body).encode(), now=0.0)
+
+
+@pytest.mark.parametrize(("status", "body", "window"), WORDINGS)
+def test_an_overflow_is_known_by_its_words(status: int, body: Any, window: int | None) -> None:
+    error = answer(status, body)
+    assert isinstance(error, ContextOverflow)
+    assert (error.window, error.status, error.retryable) == (window, status, False)
+
+
+def test_an_overflow_inside_a_stream_is_known_as_well() -> None:
+    error = told_inside("p/m", {"error": {"code": "context_length_exceeded", "message": "Too much."}})
+    assert isinstance(error, ContextOverflow)
+
+
+OTHERS = [
+    (429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 310794."),
+    (429, "This model's maximum context length is 1 token a minute."),
+    (400, "Invalid value for max_tokens: must be at most 8192."),
+    (400, "The context parameter is not known."),
+    (401, "This key exceeds the context length."),
+    (500, "Internal error."),
+]
+
+
+@pytest.mark.parametrize(("status", "words"), OTHERS)
+def test_other_refusals_are_none(status: int, words: str) -> None:
+    assert not isinstance(answer(status, {"error": {"message": words}}), ContextOverflow)
+
+
+async def test_an_overflow_stays_one_behind_retries_and_is_asked_of_no_fallback() -> None:
+    first = ScriptedModel([ModelError("Busy.", retryable=True), ContextOverflow("Too long.", 4_096)])
+    second = ScriptedModel(["Here."])
+
+    async def at_once(_: float) -> None:
+        return None
+
+    chain = Fallback([Retrying(first, sleep=at_once), second])
+    with pytest.raises(ContextOverflow) as caught:
+        await _asked(chain)
+    assert caught.value.window == 4_096 and not second.asks
+
+
+async def _asked(model: Fallback) -> Reply:
+    return await model.ask(Ask("You work.", ()), Ear())
