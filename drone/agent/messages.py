@@ -1,7 +1,7 @@
 """The transcript's messages: frozen, and encoded once per wire format."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mcc.contracts.blocks import AnyBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
@@ -64,6 +64,11 @@ class ToolResults:
 
     results: tuple[ToolResult, ...]
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    def noting(self, text: str) -> "ToolResults":
+        """The same results, with a notice at the end of the last one: some models take none after them."""
+        *before, last = self.results
+        return ToolResults((*before, replace(last, content=f"{last.content}\n\n{text}")))
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolResults

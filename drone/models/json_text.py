@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from drone.models.json_repair import repaired
 from mcc.contracts.shape import distinct, repeated_key, to_json
 
 MAX_DEPTH = 100
@@ -43,7 +44,7 @@ def arguments(text: str) -> Mapping[str, object] | str:
     """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}.
 
     Some servers encode the object twice, others begin with an empty one before the real one comes. One that has a key
-    twice stays the text that it is.
+    twice stays the text that it is. What only nearly is an object is read as the one that it can only mean.
     """
     if not text.strip():
         return {}
@@ -51,6 +52,11 @@ def arguments(text: str) -> Mapping[str, object] | str:
     value = _strict(plain)
     if isinstance(value, dict) and not _too_deep(plain):
         return value
+    if value is None and not repeated_key(plain):
+        near = repaired(text)
+        value = _strict(near)
+        if isinstance(value, dict) and not _too_deep(near):
+            return value
     return plain if repeated_key(plain) else text
 
 

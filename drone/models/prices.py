@@ -10,6 +10,9 @@ PER = 1_000_000
 MOST_TOKENS = 100_000_000
 """No single call spends more; a provider that says so is not believed."""
 
+MOST_DOLLARS = 10_000
+"""What a single call may cost by its provider's word."""
+
 BYTES_PER_TOKEN = 4
 
 
@@ -39,14 +42,25 @@ def count(value: object) -> int | None:
     return int(max(0, value))
 
 
+def dollars(value: object) -> float | None:
+    """A cost in US dollars; None for what is no believable one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_DOLLARS:
+        return None
+    return float(value)
+
+
 @dataclass(slots=True)
 class Spent:
-    """What the provider said so far; None = nothing believable. `input` includes the cached tokens."""
+    """What the provider said so far; None = nothing believable. `input` includes the cached tokens.
+
+    `cost_usd` is what the provider itself says that the call costs: it counts before any price that is known here.
+    """
 
     input: int | None = None
     cached: int = 0
     output: int | None = None
     reasoning: int = 0
+    cost_usd: float | None = None
 
     def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
         """The usage of one call. Unsaid tokens are counted at four bytes each, so that budgets hold all the same."""
@@ -59,8 +73,13 @@ class Spent:
             output_tokens=given,
             reasoning_tokens=min(self.reasoning, given),
             model_calls=1,
-            cost_usd=None if price is None else price.cost(taken, cached, given),
+            cost_usd=self._cost(price, taken, cached, given),
         )
+
+    def _cost(self, price: Price | None, taken: int, cached: int, given: int) -> float | None:
+        if self.cost_usd is not None:
+            return self.cost_usd
+        return None if price is None else price.cost(taken, cached, given)
 
 
 class Bill:

@@ -189,6 +189,8 @@ class Remote:
                 raise await self._refusal(answer)
             incoming.collected.request_id = _request_id(answer)
             first_token_at = await self._read(answer, incoming, listener)
+            incoming.end()
+            incoming.collected.tell(listener)
             return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
         except BaseException:
             bill.add(incoming.collected.billed(self._endpoint.price, len(body)))
@@ -197,7 +199,6 @@ class Remote:
             await answer.close()
 
     def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
-        incoming.end()
         collected = incoming.collected
         if not collected.complete:
             raise ModelError(f"{self.name} ended its reply in the middle.", retryable=True)

@@ -3,9 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from drone.agent.messages import ToolSpec
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.dialects.leaked_calls import LeakedCall, leaked_calls
+from drone.models.dialects.reasoning_details import ReasoningDetails
+from drone.models.dialects.spoken_tags import SpokenTags, without_opening
 from drone.models.failures import parsed, told_inside
-from drone.models.prices import count
+from drone.models.prices import count, dollars
+from drone.models.tool_specs import legal
 
 Json = Mapping[str, object]
 
@@ -17,17 +22,26 @@ _FINISH = {
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    "model_length": "length",
     "content_filter": "content_filter",
 }
 _BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
 _NOTHING: Json = {}
+_FENCE = "```"
+_TICKS = 10_000_000_000
 
 
 class ChatReply:
-    """Takes chunks, or one whole body, into `collected`."""
+    """Takes chunks, or one whole body, into `collected`.
 
-    def __init__(self, name: str) -> None:
+    `tools` were offered. `leaks`: the text may have thinking and calls in it, which are told apart.
+    """
+
+    def __init__(self, name: str, tools: Iterable[ToolSpec] = (), *, leaks: bool = False) -> None:
         self.collected = Collected(name)
+        self._tools = {legal(tool.name): tool for tool in tools}
+        self._tags = SpokenTags() if leaks else None
+        self._details = ReasoningDetails()
         self._passages: dict[PassageKind, Passage] = {}
         self._by_index: dict[int, Growing] = {}
         self._by_id: dict[str, Growing] = {}
@@ -53,13 +67,59 @@ class ChatReply:
 
     def end(self) -> None:
         """Nothing more will come."""
+        if self._tags is not None:
+            for kind, text in self._tags.end():
+                self._say(kind, text)
+            self._part_thinking()
+            self._part_calls("".join(self._tags.held))
+        if extra := self._details.extra:
+            self._passage("thinking").extra = extra
 
-    def _say(self, kind: PassageKind, text: str) -> None:
+    def _part_thinking(self) -> None:
+        """Thinking whose opening tag was never sent stands before the text."""
+        said = self._passages.get("text")
+        if said is None or "thinking" in self._passages or (parted := without_opening("".join(said.pieces))) is None:
+            return
+        thought = Passage("thinking")
+        thought.pieces, said.pieces = [parted[0]], [parted[1]]
+        self.collected.parts.insert(self.collected.parts.index(said), thought)
+        self._passages["thinking"] = thought
+
+    def _part_calls(self, held: str) -> None:
+        """What may be calls is calls, or else text."""
+        collected, said = self.collected, self._passages.get("text")
+        before = "".join(said.pieces) if said else ""
+        calls: tuple[LeakedCall, ...] = ()
+        if self._tools and not collected.calls and collected.finish_reason != "length" and not before.count(_FENCE) % 2:
+            calls = leaked_calls(held or before, self._tools)
+        if calls and said is not None and not held:
+            said.pieces.clear()
+        for name, given in calls:
+            call = collected.call(Growing(name=name))
+            call.whole = given
+        if held and not calls:
+            collected.characters -= len(held)
+            self._say("text", held)
+
+    def _passage(self, kind: PassageKind) -> Passage:
         """Chunks of this form bring pieces of several kinds by turns: all of one kind are one passage."""
         passage = self._passages.get(kind)
         if passage is None:
             passage = self._passages[kind] = self.collected.open(kind)
-        self.collected.add(passage, text)
+        return passage
+
+    def _hear(self, text: str) -> None:
+        """Text of the answer, in which more may stand."""
+        if self._tags is None:
+            self._say("text", text)
+            return
+        for kind, said in self._tags.feed(text):
+            self._say(kind, said)
+        if self._tags.held:
+            self.collected.grow(self._tags.held[-1])
+
+    def _say(self, kind: PassageKind, text: str) -> None:
+        self.collected.add(self._passage(kind), text)
 
     def _chunk(self, value: Json, part: str) -> None:
         choices = value.get("choices")
@@ -69,7 +129,7 @@ class ChatReply:
             choice = next((one for one in choices if isinstance(one, dict) and not one.get("index")), None)
             if choice is not None:
                 self._choice(choice, value, part)
-        usage = value.get("usage")
+        usage = value.get("usage") or _mapping(value.get("x_groq")).get("usage")
         if usage:
             self._usage(usage)
 
@@ -88,10 +148,12 @@ class ChatReply:
         content = delta.get("content")
         if content:
             if isinstance(content, str):
-                self._say("text", content)
+                self._hear(content)
             elif isinstance(content, list):
                 self._parts(content)
-        thinking = delta.get("reasoning_content") or delta.get("reasoning")
+        details = delta.get("reasoning_details")
+        readable = "".join(self._details.add(details)) if isinstance(details, list) else ""
+        thinking = delta.get("reasoning_content") or delta.get("reasoning") or readable
         if thinking and isinstance(thinking, str):
             self._say("thinking", thinking)
         refusal = delta.get("refusal")
@@ -130,6 +192,8 @@ class ChatReply:
         if name and name != call.name:
             call.name += name
         call.provider_id = call.provider_id or provider_id
+        if extra := fragment.get("extra_content"):
+            call.extra = {"extra_content": extra}
         given = told.get("arguments")
         if isinstance(given, dict):
             call.whole = given
@@ -181,6 +245,7 @@ class ChatReply:
         cached = _within(usage, "prompt_tokens_details", "cached_tokens")
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
         spent.reasoning = _within(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
+        spent.cost_usd = _cost(usage) or spent.cost_usd
         if given is not None:
             spent.output = given
             if taken is not None and usage.get("total_tokens") == taken + given + spent.reasoning:
@@ -190,6 +255,24 @@ class ChatReply:
 def _within(usage: Json, group: str, name: str) -> int:
     details = usage.get(group)
     return (count(details.get(name)) or 0) if isinstance(details, dict) else 0
+
+
+def _cost(usage: Json) -> float | None:
+    """What the provider says that the call costs, with what the provider behind it charges the user's own key."""
+    ticks = dollars(_number(usage.get("cost_in_usd_ticks")) / _TICKS)
+    cost = dollars(usage.get("cost"))
+    if cost is None:
+        return ticks or None
+    upstream = _mapping(usage.get("cost_details")).get("upstream_inference_cost") if usage.get("is_byok") else None
+    return cost + (dollars(upstream) or 0.0)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else _NOTHING
 
 
 def _text(value: object) -> str:

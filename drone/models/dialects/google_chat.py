@@ -1,10 +1,10 @@
 """Google's models in OpenAI's form, at Gemini's API and at Vertex: calls carry signatures that must go back."""
 
 from drone.models.dialects.differences import NOTHING, Differences, Levels, Parameters, efforts
+from drone.models.dialects.gemini import UNSIGNED
 
 _LEVELS = efforts("none", "minimal", "low", "medium", "high", "high", "high")
-_NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
-"""What Google's documentation names for calls that another model made: a missing signature is refused."""
+_NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": UNSIGNED}}}
 
 
 def _levels(model: str) -> Levels:

@@ -1,0 +1,223 @@
+"""Calls that a server left in the text, in the words of the models' templates: read when they are calls as a whole."""
+
+import ast
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from drone.agent.messages import ToolSpec
+from drone.models.json_text import arguments
+from mcc.rules.patterns import Pattern
+
+Tools: TypeAlias = Mapping[str, ToolSpec]
+"""Tools that were offered, by the names that the model was told."""
+
+MOST_CHARACTERS = 200_000
+MOST_CALLS = 64
+_MOST_OF_PYTHON = 20_000
+
+_ARGUMENTS = ("arguments", "parameters")
+_PYTHON = Pattern(r"\[\s*\w+\s*\(")
+_NAME = Pattern(r"\s*([\w.-]{1,200})")
+
+
+class LeakedCall(NamedTuple):
+    name: str
+    arguments: Mapping[str, object]
+
+
+class _NoCalls(Exception):
+    """The text is something else."""
+
+
+def leaked_calls(text: str, tools: Tools) -> tuple[LeakedCall, ...]:
+    """The calls that `text` is from its first character to its last; none when any of it is something else, or names no
+    tool that was offered."""
+    plain = text.strip()
+    read = next((read for mark, read in _READERS.items() if plain.startswith(mark)), None)
+    if read is None or len(plain) > MOST_CHARACTERS:
+        return ()
+    try:
+        calls = tuple(islice(read(plain, tools), MOST_CALLS + 1))
+    except _NoCalls:
+        return ()
+    return calls if len(calls) <= MOST_CALLS and all(call.name in tools for call in calls) else ()
+
+
+def _tool_calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    """`<tool_call>…</tool_call>`, again and again; the last one need not be closed."""
+    while text:
+        if not text.startswith("<tool_call>"):
+            raise _NoCalls
+        inside = text[len("<tool_call>") :].lstrip()
+        if inside.startswith("<function="):
+            call, rest = _function(inside, tools)
+        elif inside.startswith("{"):
+            value, rest = _object(inside, "</tool_call>")
+            call = _named(value)
+        else:
+            call, rest = _keys(inside, tools)
+        yield call
+        text = rest.lstrip().removeprefix("</tool_call>").lstrip()
+
+
+def _functions(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    """`<function=name>…</function>`, again and again."""
+    while text:
+        call, rest = _function(text, tools)
+        yield call
+        text = rest.lstrip()
+
+
+def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
+    """One, with its arguments as JSON or as `<parameter=name>` each; and what follows it."""
+    if not text.startswith("<function="):
+        raise _NoCalls
+    name, opened, inside = text[len("<function=") :].partition(">")
+    if not opened:
+        raise _NoCalls
+    inside = inside.lstrip()
+    if inside.startswith("{"):
+        given, rest = _object(inside, "</function>")
+    else:
+        given, rest = {}, inside
+        while rest.startswith("<parameter="):
+            key, _, rest = rest[len("<parameter=") :].partition(">")
+            value, closed, rest = rest.partition("</parameter>")
+            if not closed:
+                raise _NoCalls
+            given[key] = _typed(value.removeprefix("\n").removesuffix("\n"), tools.get(name), key)
+            rest = rest.lstrip()
+    rest = rest.lstrip()
+    if rest and not rest.startswith("</function>"):
+        raise _NoCalls
+    return LeakedCall(name, given), rest.removeprefix("</function>")
+
+
+def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
+    """`name<arg_key>key</arg_key><arg_value>value</arg_value>…`, and what follows it."""
+    found = _NAME.match(text)
+    if found is None:
+        raise _NoCalls
+    name, rest, given = found[1], text[found.end() :].lstrip(), dict[str, object]()
+    while rest.startswith("<arg_key>"):
+        key, _, rest = rest[len("<arg_key>") :].partition("</arg_key>")
+        rest = rest.lstrip()
+        if not rest.startswith("<arg_value>"):
+            raise _NoCalls
+        value, closed, rest = rest[len("<arg_value>") :].partition("</arg_value>")
+        if not closed:
+            raise _NoCalls
+        given[key] = _typed(value, tools.get(name), key)
+        rest = rest.lstrip()
+    if not rest.startswith("</tool_call>"):
+        raise _NoCalls
+    return LeakedCall(name, given), rest
+
+
+def _marked(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    """`[TOOL_CALLS]` before a list of calls, or before each `name{…}` with or without `[ARGS]` and an id between."""
+    for part in text.split("[TOOL_CALLS]")[1:]:
+        told = part.strip()
+        if told.startswith(("[", "{")):
+            yield from _written(told, tools)
+            continue
+        while told:
+            found = _NAME.match(told)
+            if found is None:
+                raise _NoCalls
+            between, brace, rest = told[found.end() :].partition("{")
+            if between and not (between.startswith(("[ARGS]", "[CALL_ID]")) and between.endswith("[ARGS]")):
+                raise _NoCalls
+            given, told = _object(brace + rest, "[TOOL_CALLS]")
+            told = told.strip()
+            yield LeakedCall(found[1], given)
+
+
+def _listed(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    return _python(text) if _PYTHON.match(text) else _written(text, tools)
+
+
+def _python(text: str) -> Iterator[LeakedCall]:
+    """`[name(key="value", …), …]`."""
+    if len(text) > _MOST_OF_PYTHON:
+        raise _NoCalls
+    try:
+        listed = ast.parse(text, mode="eval").body
+        calls = listed.elts if isinstance(listed, ast.List) else []
+        for call in calls:
+            if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+                raise _NoCalls
+            given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
+            if len(given) < len(call.keywords):
+                raise _NoCalls
+            yield LeakedCall(call.func.id, _as_json(given))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise _NoCalls from error
+
+
+def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    """A call, or a list of calls, as JSON."""
+    if text.startswith("{"):
+        given = arguments(text)
+        if isinstance(given, str):
+            raise _NoCalls
+        yield _named(given)
+        return
+    inside = arguments('{"calls":' + text + "}")
+    calls = None if isinstance(inside, str) else inside.get("calls")
+    if not isinstance(calls, list) or not calls:
+        raise _NoCalls
+    yield from map(_named, calls)
+
+
+def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
+    """The JSON object at the beginning, and what follows it; one that is not quite JSON ends at `closing`."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        end = text.find(closing)
+        end = len(text) if end < 0 else end
+    given = arguments(text[:end])
+    if isinstance(given, str):
+        raise _NoCalls
+    return dict(given), text[end:]
+
+
+def _named(value: object) -> LeakedCall:
+    """`{"name": …, "arguments": {…}}` and nothing else that is more than an id."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        raise _NoCalls
+    key = next((key for key in _ARGUMENTS if key in value), None)
+    if key is None or not value.keys() <= {"name", "id", "type", key}:
+        raise _NoCalls
+    given = arguments(value[key]) if isinstance(value[key], str) else value[key]
+    if not isinstance(given, Mapping):
+        raise _NoCalls
+    return LeakedCall(value["name"], given)
+
+
+def _typed(text: str, tool: ToolSpec | None, key: str) -> object:
+    """A value that came as bare text: text where the tool wants text, else the JSON that it is."""
+    properties = tool.parameters.get("properties") if tool is not None else None
+    wanted = properties.get(key) if isinstance(properties, Mapping) else None
+    if isinstance(wanted, Mapping) and wanted.get("type") == "string":
+        return text
+    inside = arguments('{"value":' + text + "}")
+    return text if isinstance(inside, str) else inside.get("value", text)
+
+
+def _as_json(given: object) -> Mapping[str, object]:
+    """What Python wrote, as JSON has it. Raises ValueError for what JSON does not have."""
+    read: Mapping[str, object] = json.loads(json.dumps(given, allow_nan=False))
+    return read
+
+
+_READERS: Mapping[str, Callable[[str, Tools], Iterator[LeakedCall]]] = {
+    "<tool_call>": _tool_calls,
+    "<function=": _functions,
+    "[TOOL_CALLS]": _marked,
+    "[": _listed,
+    "{": _written,
+}
