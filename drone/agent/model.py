@@ -64,7 +64,7 @@ class Reply:
     """A whole reply, block by block in the provider's order.
 
     `finish_reason`: stop | tool_calls | length | content_filter | refusal | other; `model`: who answered.
-    `request_id`: what the provider calls the request.
+    `request_id`: what the provider calls the request; `context_tokens`: how much the model takes in, None: not known.
     """
 
     blocks: tuple[ReplyBlock, ...] = ()
@@ -73,6 +73,7 @@ class Reply:
     first_token_ms: float | None = None
     model: str = ""
     request_id: str = ""
+    context_tokens: int | None = None
 
     @property
     def text(self) -> str:

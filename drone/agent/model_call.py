@@ -98,6 +98,7 @@ class ModelCall:
             first_token_ms=reply.first_token_ms,
             seconds=seconds,
             request_id=reply.request_id,
+            context_tokens=reply.context_tokens,
         )
 
     def _identified(self, blocks: Iterable[ReplyBlock]) -> Iterator[AnyBlock]:

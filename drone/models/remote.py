@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Literal, Protocol
@@ -204,7 +204,8 @@ class Remote:
             raise ModelError(f"{self.name} ended its reply in the middle.", retryable=True)
         first_ms = None if first_seconds is None else round(first_seconds * 1000, 3)
         tools = [tool.name for tool in ask.tools] if collected.calls else ()
-        return collected.reply(tools, self._endpoint.price, request_bytes, first_ms)
+        reply = collected.reply(tools, self._endpoint.price, request_bytes, first_ms)
+        return replace(reply, context_tokens=self.context_tokens)
 
     async def _read(self, answer: Answer, incoming: Incoming, listener: Listener) -> float | None:
         """Take the whole answer in; when its first token came, by the clock."""

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from mcc.api.controls import Requested, announce, traced
@@ -24,7 +24,7 @@ from mcc.api.service import (
     page,
 )
 from mcc.api.submission import checked
-from mcc.contracts.answers import Listing, SteeredOrder
+from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
 from mcc.contracts.record import ChatRecord
@@ -44,6 +44,8 @@ READ_AT_ONCE = 20
 router = APIRouter(prefix=API, tags=["orders"])
 conversations = APIRouter(prefix=API, tags=["sessions"])
 
+RecordId = Annotated[str, Path(max_length=200)]
+ArtifactId = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
 PLACED = answers(WorkOrder, 201) | answers(WorkOrder)
@@ -94,6 +96,24 @@ async def record(order_id: OrderId, service: ServiceHere) -> Response:
     if found is None:
         raise Refusal(404, "This order has no record: none of its agents has started.")
     return answer(found) if isinstance(found, bytes) else StreamingResponse(found, media_type="application/json")
+
+
+@router.get("/orders/{order_id}/records/{record_id}/setup", responses=answers(RecordSetup))
+async def setup(order_id: OrderId, record_id: RecordId, service: ServiceHere) -> Response:
+    """What the model of this record's agent was asked with: system prompt, tool schemas, model, limits, definition."""
+    found = await service.records.setup(order_id, record_id)
+    if found is None:
+        raise Refusal(404, "This order has no record of this id whose set-up was kept.")
+    return answer(found.encode("utf-8"))
+
+
+@router.get("/orders/{order_id}/artifacts/{artifact_id}", responses=answers(Artifact))
+async def artifact(order_id: OrderId, artifact_id: ArtifactId, service: ServiceHere) -> Response:
+    """The whole of a text of which a result of this order shows only the beginning and the end."""
+    found = await service.records.artifact(order_id, artifact_id)
+    if found is None:
+        raise Refusal(404, "No result of this order names an artifact of this id.")
+    return answer(Artifact(id=artifact_id, content=found))
 
 
 @router.get("/orders/{order_id}/journal", responses=answers(Listing[Entry]))

@@ -52,10 +52,7 @@ class Records:
 
         Raises `UnknownOrder`, `StoreUnavailable`.
         """
-        kept = self._kept.setdefault(order_id, _Kept(order_id))
-        self._kept.move_to_end(order_id)
-        while len(self._kept) > self._capacity:
-            self._kept.popitem(last=False)
+        kept = self._known(order_id)
         try:
             async with kept.lock:
                 document = await self._offload(self._caught_up, kept)
@@ -72,6 +69,46 @@ class Records:
         if sum(piece.characters for piece in pieces if isinstance(piece, TextPlace)) > SMALL_CHARACTERS:
             return self._sent(order_id, pieces)
         return await self._offload(self._whole, order_id, pieces)
+
+    async def setup(self, order_id: str, record_id: str) -> str | None:
+        """The set-up of this record's agent as JSON; None where there is no such record, or nothing was kept of it.
+
+        Raises `UnknownOrder`, `StoreUnavailable`.
+        """
+        kept = await self._folded(order_id)
+        digest = kept.fold.setup_digest(record_id)
+        return await self._offload(self._text, digest) if digest else None
+
+    async def artifact(self, order_id: str, digest: str) -> str | None:
+        """The kept text that a result of this order names; None where none does.
+
+        Raises `UnknownOrder`, `StoreUnavailable`.
+        """
+        kept = await self._folded(order_id)
+        return await self._offload(self._text, digest) if kept.fold.has_artifact(digest) else None
+
+    def _text(self, digest: str) -> str | None:
+        try:
+            return self._store.texts.kept(digest)
+        except KeyError:
+            return None
+
+    async def _folded(self, order_id: str) -> _Kept:
+        kept = self._known(order_id)
+        try:
+            async with kept.lock:
+                await self._offload(self._caught_up, kept)
+        except UnknownOrder:
+            self._kept.pop(order_id, None)
+            raise
+        return kept
+
+    def _known(self, order_id: str) -> _Kept:
+        kept = self._kept.setdefault(order_id, _Kept(order_id))
+        self._kept.move_to_end(order_id)
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)
+        return kept
 
     def _caught_up(self, kept: _Kept) -> bytes | None:
         fold, outline = kept.fold, kept.outline

@@ -12,7 +12,7 @@ from mcc.client.errors import Unreachable, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcc.contracts.answers import Listing, Offer
+    from mcc.contracts.answers import Listing, Offer, RecordSetup
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -156,6 +156,17 @@ def record(order_id: str) -> "Call[ChatRecord]":
     from mcc.contracts.record import ChatRecord
 
     return Call("GET", f"{_order_path(order_id)}/record", ChatRecord.model_validate)
+
+
+def setup(order_id: str, record_id: str) -> "Call[RecordSetup]":
+    from mcc.contracts.answers import RecordSetup
+
+    return Call("GET", f"{_order_path(order_id)}/records/{quote(record_id, safe='')}/setup", RecordSetup.model_validate)
+
+
+def artifact(order_id: str, artifact_id: str) -> "Call[str]":
+    path = f"{_order_path(order_id)}/artifacts/{quote(artifact_id, safe='')}"
+    return Call("GET", path, lambda body: str(body["content"]))
 
 
 def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":

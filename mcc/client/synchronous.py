@@ -14,7 +14,7 @@ from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 if TYPE_CHECKING:
     import httpx
 
-    from mcc.contracts.answers import Listing, Offer
+    from mcc.contracts.answers import Listing, Offer, RecordSetup
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -145,6 +145,14 @@ class Orders:
     def record(self, order_id: str) -> "ChatRecord":
         """The chat record as a tree, also while the order runs; `NotFound` before its first agent has started."""
         return self._connection.send(calls.record(order_id))
+
+    def setup(self, order_id: str, record_id: str) -> "RecordSetup":
+        """What the model of this record's agent was asked with; `NotFound` where there is no such record."""
+        return self._connection.send(calls.setup(order_id, record_id))
+
+    def artifact(self, order_id: str, artifact_id: str) -> str:
+        """The whole of a text that a result of the order names; `NotFound` where none does."""
+        return self._connection.send(calls.artifact(order_id, artifact_id))
 
     def journal(self, order_id: str, *, after: int = 0, limit: int = 1000) -> "Sequence[Entry]":
         """Entries after number `after`, at most `limit` (≤ 1,000)."""

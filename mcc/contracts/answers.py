@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from mcc.contracts.control import Receipt
 from mcc.contracts.drones import AgentSheet
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.shape import Closed, Moment, Text
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.status import OrderStatus, Reason
 
 TITLE_CHARACTERS = 200
@@ -30,6 +30,28 @@ class Problem(Closed):
     detail: Text
     errors: tuple[dict[str, Any], ...] | None = None
     id: str | None = None
+
+
+class RecordSetup(Closed):
+    """What the model of an agent was asked with in every round, as it was kept when the agent began.
+
+    `definition` is the agent file in force without its prompt, which `system` holds; `session` the turns it was shown.
+    """
+
+    system: Text
+    tools: tuple[JsonObject, ...]
+    model: JsonObject
+    limits: JsonObject
+    definition: JsonObject
+    gate: JsonAny = None
+    session: tuple[JsonObject, ...] = ()
+
+
+class Artifact(Closed):
+    """A text that was too long for the entry that names it, whole."""
+
+    id: str
+    content: Text
 
 
 class SteeredOrder(WorkOrder):

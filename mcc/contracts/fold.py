@@ -45,7 +45,8 @@ class _Node:
     started_at: datetime
     steps: list[NumberedFact] = field(default_factory=list)
     children: list["_Node"] = field(default_factory=list)
-    calls: dict[str, ToolStarted] = field(default_factory=dict)
+    calls: dict[str, tuple[ToolStarted, datetime]] = field(default_factory=dict)
+    asked_at: datetime | None = None
     usage: Usage = Usage()
     finished: AgentFinished | None = None
     finished_at: datetime | None = None
@@ -128,12 +129,14 @@ class Fold:
             case ModelReplied():
                 self._reply(entry, fact)
             case ToolStarted():
-                self._node(entry).calls[fact.call_id] = fact
+                self._node(entry).calls[fact.call_id] = (fact, entry.at)
+            case ModelStarted():
+                self._node(entry).asked_at = entry.at
             case ToolFinished():
                 self._tool_finished(entry, fact)
             case GateChecked() | ControlApplied() | Note():
                 self._note(entry, fact)
-            case ModelStarted() | OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
+            case OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass
             case _:
                 assert_never(fact)
@@ -156,7 +159,7 @@ class Fold:
         """What happens to the order as a whole (a cancel, say) is a step of its master."""
         node = self._nodes.get(entry.record_id or "") or self._root
         steps = node.steps if node else self._early_steps
-        steps.append(NumberedFact(entry.seq, fact))
+        steps.append(NumberedFact(entry.seq, fact, entry.at))
         if node is not None:
             self._use(entry, node)
         if not isinstance(fact, ControlApplied):
@@ -175,12 +178,13 @@ class Fold:
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
         self._use(entry, node)
-        node.steps.append(NumberedFact(entry.seq, fact))
+        node.steps.append(NumberedFact(entry.seq, fact, entry.at, started_at=node.asked_at))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)
         self._use(entry, node)
-        node.steps.append(NumberedFact(entry.seq, fact, node.calls.pop(fact.call_id, None)))
+        started, at = node.calls.pop(fact.call_id, (None, None))
+        node.steps.append(NumberedFact(entry.seq, fact, entry.at, started, at))
 
     def _use(self, entry: Entry, node: _Node) -> None:
         used = entry.data.spends
@@ -200,7 +204,7 @@ class Fold:
         for node in reversed(list(self._nodes.values())):
             if node.finished is not None or not self._is_under(node, under):
                 continue
-            for call in node.calls.values():
+            for call, _ in node.calls.values():
                 unknown = ToolFinished(
                     call_id=call.call_id, name=call.name, content=error, is_error=True, outcome=Outcome.OUTCOME_UNKNOWN
                 )
@@ -214,6 +218,16 @@ class Fold:
         while record_id is not None and above is not None and above.id != record_id:
             above = self._nodes.get(above.parent_id or "")
         return above is not None
+
+    def setup_digest(self, record_id: str) -> str | None:
+        """The digest under which the set-up of this record's agent is kept; None where there is no such record."""
+        node = self._nodes.get(record_id)
+        return None if node is None else node.started.setup_digest
+
+    def has_artifact(self, digest: str) -> bool:
+        """Whether a result in this journal names the kept text with this digest."""
+        facts = (step.fact for node in self._nodes.values() for step in node.steps)
+        return any(isinstance(fact, ToolFinished) and fact.artifact == digest for fact in facts)
 
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""

@@ -29,7 +29,8 @@ class ModelStarted(Fact):
 class ModelReplied(Fact):
     """A whole reply, block by block. `text`, `thinking` and `tool_calls` follow from its blocks, for readers.
 
-    `request_id` is what the provider calls the request; empty where it says nothing.
+    `request_id` is what the provider calls the request, empty where it says nothing; `context_tokens` how much the
+    model that answered takes in, None where that is not known.
     """
 
     kind: ClassVar[str] = "model.replied"
@@ -42,6 +43,7 @@ class ModelReplied(Fact):
     first_token_ms: float | None = None
     seconds: float = 0.0
     request_id: str = ""
+    context_tokens: int | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @cached_property

@@ -39,7 +39,11 @@ class ModelChoice(Closed):
 
 
 class ModelStep(Closed):
-    """A reply. `blocks` are all of it in their order; `text`, `thinking` and `tool_calls` say the same by kind."""
+    """A reply. `blocks` are all of it in their order; `text`, `thinking` and `tool_calls` say the same by kind.
+
+    `model` is who answered, at the `attempt`th asking of this round, asked at `started_at`; `context_tokens` how much
+    that model takes in (None: not known), of which `usage.input_tokens` are filled. `request_id` is the provider's.
+    """
 
     seq: int
     kind: Literal["model"] = "model"
@@ -51,6 +55,12 @@ class ModelStep(Closed):
     usage: Usage
     first_token_ms: float | None
     seconds: float
+    started_at: Moment | None = None
+    round: int = 0
+    attempt: int = Field(default=0, alias="try", serialization_alias="try")
+    model: str = ""
+    request_id: str = ""
+    context_tokens: int | None = None
 
 
 class ToolStep(Closed):
@@ -72,6 +82,7 @@ class ToolStep(Closed):
     untrusted: bool = False
     seconds: float
     subagent_ids: tuple[str, ...] = ()
+    started_at: Moment | None = None
 
 
 class GateStep(Closed):
@@ -96,12 +107,17 @@ class SteerStep(Closed):
 
 
 class NoteStep(Closed):
-    """Something the runtime did or found on the way: tools provisioned, a retry, a fallback, a warning."""
+    """Something the runtime did or found on the way: tools provisioned, a retry, a fallback, a warning.
+
+    `wait_seconds`: how long the runtime waited before it asked a model again.
+    """
 
     seq: int
     kind: Literal["note"] = "note"
     name: str
     message: Text
+    at: Moment | None = None
+    wait_seconds: float | None = None
 
 
 Step: TypeAlias = Annotated[ModelStep | ToolStep | GateStep | SteerStep | NoteStep, Field(discriminator="kind")]

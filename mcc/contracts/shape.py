@@ -82,7 +82,7 @@ def now() -> datetime:
 M = TypeVar("M", bound=BaseModel)
 
 
-def unchecked(model: type[M], **fields: object) -> M:
+def unchecked(model: type[M], /, **fields: object) -> M:
     """A model from values that are known to be right; every field must be given. A tenth of the cost of checking."""
     made = model.__new__(model)
     object.__setattr__(made, "__dict__", fields)

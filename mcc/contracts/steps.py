@@ -1,11 +1,12 @@
 """The steps of a chat record: how each fact of an agent's journal reads there."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from mcc.contracts.fact import Note
 from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, ToolStarted
-from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep
 from mcc.contracts.shape import unchecked
 
@@ -15,11 +16,16 @@ StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | ControlApplied
 
 @dataclass(frozen=True, slots=True)
 class NumberedFact:
-    """A fact with its entry's number; `started` is the beginning of a finished tool call."""
+    """A fact with its entry's number and time; `started` is the beginning of a finished tool call.
+
+    `started_at`: when what the fact ends had begun, None where the journal does not say.
+    """
 
     seq: int
     fact: StepFact
+    at: datetime
     started: ToolStarted | None = None
+    started_at: datetime | None = None
 
 
 def step_of(numbered: NumberedFact) -> Step:
@@ -27,9 +33,9 @@ def step_of(numbered: NumberedFact) -> Step:
     fact, seq = numbered.fact, numbered.seq
     match fact:
         case ModelReplied():
-            return _model_step(seq, fact)
+            return _model_step(seq, fact, numbered.started_at)
         case ToolFinished():
-            return _tool_step(seq, fact, numbered.started)
+            return _tool_step(seq, fact, numbered.started, numbered.started_at)
         case GateChecked():
             return GateStep(seq=seq, tool=fact.tool, attempt=fact.attempt, ok=fact.ok, errors=fact.errors)
         case ControlApplied():
@@ -43,12 +49,13 @@ def step_of(numbered: NumberedFact) -> Step:
             )
         case Note():
             name = fact.name if isinstance(fact, AgentStep) else fact.kind
-            return NoteStep(seq=seq, name=name, message=fact.in_words)
+            wait = fact.wait_seconds if isinstance(fact, ModelRetried) else None
+            return NoteStep(seq=seq, name=name, message=fact.in_words, at=numbered.at, wait_seconds=wait)
         case _:
             assert_never(fact)
 
 
-def _model_step(seq: int, fact: ModelReplied) -> ModelStep:
+def _model_step(seq: int, fact: ModelReplied, started_at: datetime | None) -> ModelStep:
     return unchecked(
         ModelStep,
         seq=seq,
@@ -61,10 +68,16 @@ def _model_step(seq: int, fact: ModelReplied) -> ModelStep:
         usage=fact.usage,
         first_token_ms=fact.first_token_ms,
         seconds=fact.seconds,
+        started_at=started_at,
+        round=fact.round,
+        attempt=fact.attempt,
+        model=fact.model,
+        request_id=fact.request_id,
+        context_tokens=fact.context_tokens,
     )
 
 
-def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None) -> ToolStep:
+def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None, started_at: datetime | None) -> ToolStep:
     return unchecked(
         ToolStep,
         seq=seq,
@@ -79,4 +92,5 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None) -> Too
         untrusted=fact.untrusted,
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
+        started_at=started_at,
     )

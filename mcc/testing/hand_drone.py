@@ -80,8 +80,8 @@ class HeldOrder:
         self.seq += len(entries)
         return self.seq
 
-    def start(self, prompt: str = "") -> int:
-        """The master begins."""
+    def start(self, prompt: str = "", *, setup: str | None = None) -> int:
+        """The master begins. `setup`: what is kept of its set-up, as JSON."""
         return self.write(
             AgentStarted(
                 title="master",
@@ -90,7 +90,7 @@ class HeldOrder:
                 tools=(),
                 limits=LimitChoice(),
                 definition_digest="",
-                setup_digest="",
+                setup_digest=self.store.texts.keep(setup) if setup else "",
             )
         )
 

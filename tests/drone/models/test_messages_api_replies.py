@@ -67,6 +67,12 @@ async def test_thinking_goes_back_to_the_provider_as_it_came(bench: Any) -> None
     assert provider.body["messages"][1] == {"role": "assistant", "content": blocks}
 
 
+async def test_a_reply_names_the_request_as_its_provider_does(bench: Any) -> None:
+    answer = bench.streamed(bench.named_sse(finish(), STOP), headers={"request-id": "req_7"})
+    reply = await bench.anthropic(bench.Provider(answer)).ask(bench.asking(), bench.ear)
+    assert reply.request_id == "req_7"
+
+
 async def test_blocks_go_back_in_the_order_in_which_they_came(bench: Any) -> None:
     """Thinking between two calls is refused where it is moved before them."""
     blocks = [

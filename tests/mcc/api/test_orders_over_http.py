@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mcc.contracts.answers import RecordSetup
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import PROMPT_CHARACTERS
-from mcc.contracts.shape import now
+from mcc.contracts.shape import now, to_json
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone
 
@@ -208,6 +210,34 @@ async def test_the_record_grows_while_the_order_runs_and_is_the_stored_one_after
     stored = store.orders.record(order_id)
     assert stored is not None
     assert (await api.get(f"{ORDERS}/{order_id}/record")).json() == stored.model_dump(mode="json")
+
+
+async def test_the_setup_of_a_record_is_what_its_agent_kept(api: httpx.AsyncClient, store: Store) -> None:
+    order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
+    held = HandDrone(store).claim(order_id)
+    kept = {"system": "You look.", "tools": [{"name": "read_file", "parameters": {}}], "model": {}, "limits": {}}
+    kept |= {"definition": {"name": "master"}, "gate": None, "session": []}
+    held.start(setup=to_json(kept).decode())
+    path = f"{ORDERS}/{order_id}/records"
+    answer = await api.get(f"{path}/{held.master.record_id}/setup")
+    assert answer.json() == kept
+    assert RecordSetup.model_validate(answer.json()).system == "You look."
+    is_problem(await api.get(f"{path}/{NOBODY}/setup"), 404)
+    is_problem(await api.get(f"{ORDERS}/{NOBODY}/records/{held.master.record_id}/setup"), 404)
+
+
+async def test_an_artifact_is_shown_to_those_who_name_it_with_its_order(api: httpx.AsyncClient, store: Store) -> None:
+    order_id, other = [(await api.post(ORDERS, json={"prompt": "x"})).json()["id"] for _ in range(2)]
+    held = HandDrone(store).claim(order_id)
+    held.start()
+    artifact, secret = store.texts.keep("all of it \ud83d"), store.texts.keep("nobody's")
+    held.write(
+        ToolFinished(call_id="c", name="read_file", content="all…", is_error=False, artifact=artifact),
+    )
+    found = await api.get(f"{ORDERS}/{order_id}/artifacts/{artifact}")
+    assert found.json() == {"id": artifact, "content": "all of it \ud83d"}
+    for order, name in ((order_id, secret), (order_id, "no digest"), (other, artifact), (NOBODY, artifact)):
+        is_problem(await api.get(f"{ORDERS}/{order}/artifacts/{name}"), 404)
 
 
 async def test_the_journal_is_paged_by_number(api: httpx.AsyncClient, store: Store) -> None:

@@ -186,6 +186,7 @@ FACTS: tuple[Fact, ...] = (
             OpaqueBlock(data={"type": "reasoning", "encrypted_content": "c2VhbGVk"}),
         ),
         request_id="req_1",
+        context_tokens=200_000,
         finish_reason="tool_calls",
         usage=USAGE,
         first_token_ms=12.5,

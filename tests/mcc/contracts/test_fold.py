@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
+from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
@@ -23,9 +24,9 @@ from mcc.contracts.journal import (
     ToolStarted,
 )
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued, OrderRequeued
-from mcc.contracts.record import ChatRecord, NoteStep, RecordStatus
+from mcc.contracts.record import ChatRecord, ModelChoice, ModelStep, NoteStep, RecordStatus, ToolStep
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
@@ -365,3 +366,46 @@ def test_a_note_is_a_step_with_the_words_of_its_fact(fact: Note) -> None:
     (step,) = told(story).steps
     assert isinstance(step, NoteStep)
     assert (step.name, step.message) == (fact.name if isinstance(fact, AgentStep) else fact.kind, fact.in_words)
+
+
+def test_steps_say_when_they_began_who_answered_and_how_long_a_retry_waited() -> None:
+    """What a picture over time needs, without the journal beside the record."""
+    origin = Origin(record_id=root_record_id(ORDER_ID), agent="master")
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    retried = ModelRetried(round=1, attempt=1, model="openai/a", error="It is busy.", wait_seconds=2.5)
+    facts: list[Fact] = [
+        AgentStarted(
+            title="t",
+            prompt="p",
+            model=ModelChoice(requested="a", effective="openai/a"),
+            tools=(),
+            definition_digest="",
+            setup_digest="",
+        ),
+        ModelStarted(round=1, attempt=1, model="openai/a"),
+        retried,
+        ModelStarted(round=1, attempt=2, model="openai/a"),
+        ModelReplied(
+            round=1,
+            attempt=2,
+            model="openai/a",
+            finish_reason="tool_calls",
+            usage=Usage(),
+            request_id="req_1",
+            context_tokens=400_000,
+        ),
+        ToolStarted(call_id="c", round=1, index=0, name="read", arguments={}, idempotent=True),
+        ToolFinished(call_id="c", name="read", content="", is_error=False),
+    ]
+    fold = Fold(ORDER_ID)
+    for seq, fact in enumerate(facts, start=1):
+        fold.add(Draft(at=begin + timedelta(seconds=seq), origin=origin, data=fact).numbered(ORDER_ID, seq))
+    record = fold.record()
+    assert record is not None
+    waited, model, tool = record.steps
+    assert isinstance(waited, NoteStep) and (waited.at, waited.wait_seconds) == (begin + timedelta(seconds=3), 2.5)
+    assert isinstance(model, ModelStep) and isinstance(tool, ToolStep)
+    assert (model.started_at, model.round, model.attempt) == (begin + timedelta(seconds=4), 1, 2)
+    assert model.model == "openai/a"
+    assert (model.request_id, model.context_tokens) == ("req_1", 400_000)
+    assert tool.started_at == begin + timedelta(seconds=6)

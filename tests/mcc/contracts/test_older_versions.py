@@ -20,7 +20,7 @@ ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{v
 ADDED: dict[str, dict[str, Any]] = {
     "agent.started": {"definition_origin": None},
     "tool.finished": {"untrusted": False},
-    "model.replied": {"request_id": ""},
+    "model.replied": {"request_id": "", "context_tokens": None},
     "gate.checked": {"faults": []},
     "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }
