@@ -329,7 +329,7 @@ async def test_what_the_operator_adds_stands_in_place_of_what_would_be_sent(benc
 @pytest.mark.parametrize(
     ("named", "thinking", "word"),
     [
-        ("gpt-6-astra", "off", "low"),
+        ("gpt-5", "off", "minimal"),
         ("gpt-5.4", "max", "xhigh"),
         ("o3", "minimal", "low"),
         ("gpt-6.1-terra", "max", "max"),
