@@ -1,4 +1,4 @@
-"""A provider that plays its part of a conversation, in either wire format, and keeps what it was asked."""
+"""A provider that plays its part of a conversation, in each wire format, and keeps what it was asked."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 import httpx
 
-Form: TypeAlias = Literal["openai", "anthropic"]
+from tests.drone.models.dialects import responding
+
+Form: TypeAlias = Literal["openai", "responses", "anthropic"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,14 @@ class TalkingServer(httpx.AsyncBaseTransport):
         blocks = list(_blocks(body))
         who = next(block["text"] for role, block in blocks if role == "user" and "text" in block).split("\n")[0]
         self.asked.append(Asked(who, request.content, blocks, body.get("tools", [])))
-        turn = sum(message["role"] == "assistant" for message in body["messages"])
-        events = _chat if self.form == "openai" else _message
-        stream = b"".join(events(self.write(who, turn)))
+        say = self.write(who, len(self.by(who)) - 1)
+        match self.form:
+            case "openai":
+                stream = b"".join(_chat(say))
+            case "responses":
+                stream = _response(say)
+            case "anthropic":
+                stream = b"".join(_message(say))
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
 
     def by(self, who: str) -> list[Asked]:
@@ -55,7 +62,9 @@ class TalkingServer(httpx.AsyncBaseTransport):
 
 def _blocks(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(role, content) one after the other, without marks for the cache."""
-    for message in body["messages"]:
+    for item in body.get("input", ()):
+        yield item.get("role", "model"), {**item, "text": item["content"]} if item.get("role") == "user" else item
+    for message in body.get("messages", ()):
         content = message.get("content")
         if isinstance(content, list):
             yield from ((message["role"], {k: v for k, v in b.items() if k != "cache_control"}) for b in content)
@@ -81,6 +90,14 @@ def _chat(say: Say) -> Iterator[bytes]:
         yield chunk(tool_calls=[{"index": index, "function": {"arguments": text[5:]}}])
     yield chunk("tool_calls" if say.calls else "stop")
     yield b'data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":10}}\n\ndata: [DONE]\n\n'
+
+
+def _response(say: Say) -> bytes:
+    output = [responding.reasoning(1, say.thinking)] if say.thinking else []
+    output += [responding.message(1, say.text)] if say.text else []
+    output += [responding.call(number, name, told) for number, (name, told) in enumerate(say.calls)]
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    return responding.streamed(output, usage=usage)
 
 
 def _message(say: Say) -> Iterator[bytes]:

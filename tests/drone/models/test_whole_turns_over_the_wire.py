@@ -1,4 +1,4 @@
-"""A whole turn over either wire: two children in one call, one refused by its gate first, and a person who steers."""
+"""A whole turn over each wire: two children in one call, one refused by its gate first, and a person who steers."""
 
 import asyncio
 from itertools import pairwise
@@ -20,7 +20,7 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from tests.drone.models.talking_server import Asked, Form, Say, TalkingServer
+from tests.drone.models.talking_server import Form, Say, TalkingServer
 
 PROMPTS = Path(__file__).parents[3] / "prompts"
 MASTER, ONE, TWO = "Compare the two files.", "Look at one.py.", "Look at two.py."
@@ -58,8 +58,9 @@ class Played:
         self.journal = MemoryJournal(self.order.id)
         self._router = ControlRouter(self.journal)
         self._steering: list[asyncio.Task[str | None]] = []
-        url = "http://127.0.0.1:9/v1" if form == "openai" else "http://127.0.0.1:9"
-        model = ModelConfig(provider=form, model="m", base_url=url)
+        url = "http://127.0.0.1:9" if form == "anthropic" else "http://127.0.0.1:9/v1"
+        provider, api = (form, None) if form != "responses" else ("openai", form)
+        model = ModelConfig(provider=provider, api=api, model="m", base_url=url)
         settings = Settings(models={"m": model}, workspace_roots=(workspace,), prompts_dir=PROMPTS)
         models = Models(settings, wire=Wire(self.server))
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
@@ -137,9 +138,8 @@ async def test_a_refusal_and_a_steer_reach_the_model_word_for_word(played: tuple
     assert turn.server.by(MASTER)[-1].blocks[-1][1]["text"] == STEER
 
 
-def prefix_of(asked: Asked) -> bytes:
-    """An OpenAI request up to its last message."""
-    return asked.body[: asked.body.index(b'],"tools":')]
+ENDS = {"openai": b'],"tools":', "responses": b'],"tool_choice":'}
+"""What follows the last message in the forms of OpenAI."""
 
 
 async def test_what_was_sent_once_is_sent_the_same_in_every_later_request(played: tuple[Played, ChatRecord]) -> None:
@@ -150,5 +150,5 @@ async def test_what_was_sent_once_is_sent_the_same_in_every_later_request(played
         for earlier, later in pairwise(requests):
             assert later.blocks[: len(earlier.blocks)] == earlier.blocks
             assert later.tools == earlier.tools
-            if turn.server.form == "openai":
-                assert later.body.startswith(prefix_of(earlier))
+            if end := ENDS.get(turn.server.form):
+                assert later.body.startswith(earlier.body[: earlier.body.index(end)])
