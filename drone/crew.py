@@ -1,5 +1,6 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from typing import assert_never
@@ -28,6 +29,7 @@ from drone.settings import Settings
 from drone.tools.agent_files import AgentReader, agent_files
 from drone.tools.catalog import ArtifactTools, Toolbox, provision
 from drone.tools.environment import DETECTION, Detected
+from drone.tools.first_look import Look
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
 from mcc.configuration.trust import AgentConsent, TrustStore
@@ -35,6 +37,7 @@ from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
+from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.scopes import place_of
 
@@ -94,10 +97,12 @@ class Crew:
             workspace = workspace or await threads.claim(self._workspace, order)
             known = await threads.claim(self._agents_in, workspace)
             models = RedactedModels(self._models, redactor)
-            hiring = Hiring(known, models, turn, Terms(order.result_schema, order.rules))
+            look = Look() if workspace is None else await self._toolbox.look(workspace, threads)
+            environment = redactor.text(_surroundings(workspace, look))
+            hiring = Hiring(known, models, turn, Terms(order.result_schema, order.rules), environment)
             await threads.gate(hiring.make_gates, order.agent)
             earlier = tuple(map(redactor.model, session))
-            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.tree), earlier)
+            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.tree, look), earlier)
         except CannotHire as error:
             return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
         prompt = redactor.text(order.prompt)
@@ -157,9 +162,9 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _tools(self, workspace: Workspace | None, tree: Tree) -> ToolSet:
+    def _tools(self, workspace: Workspace | None, tree: Tree, look: Look) -> ToolSet:
         """The tools of an order with this workspace, or without one."""
-        detected = Detected(already=DETECTION in tree.succeeded)
+        detected = Detected(already=look.succeeded or DETECTION in tree.succeeded)
         tools = Joined(self._toolbox.tools(workspace, detected), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
@@ -171,6 +176,14 @@ class Crew:
             return self._roots.opened(order.workspace)
         except PathError as error:
             raise CannotHire(str(error)) from error
+
+
+def _surroundings(workspace: Workspace | None, look: Look) -> str:
+    """What agents are told before their prompt; nothing where there is no workspace."""
+    if workspace is None:
+        return ""
+    place = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
+    return f"{place}; paths are relative to it.\n{look.text}".rstrip()
 
 
 def roots_of(settings: Settings) -> Roots:

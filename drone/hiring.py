@@ -66,6 +66,8 @@ class Hiring:
     models: ModelSource
     turn: Turn
     terms: Terms = Terms()
+    environment: str = ""
+    """What agents are told of the order's surroundings before their prompt."""
 
     @property
     def limits(self) -> Limits:
@@ -125,7 +127,8 @@ class Hiring:
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
         tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
-        own: ToolSet = Timed(tools, Share.of(self.limits, definition.limits, wanted.depth).tool_seconds)
+        share = Share.of(self.limits, definition.limits, wanted.depth)
+        own: ToolSet = Timed(tools, share.tool_seconds)
         if delegation:
             below = Parent(parent.model, tools, delegation, frozenset(team))
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
@@ -145,7 +148,16 @@ class Hiring:
                 inventory=inventory(specs, team if delegation else {}, given.missing),
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
+                environment=self._environment(share),
             ),
+        )
+
+    def _environment(self, share: Share) -> str:
+        if not self.environment:
+            return ""
+        calls, tokens = f"{share.tool_calls:,} tool calls", f"{share.output_tokens:,} output tokens"
+        return (
+            f"Your limits: {share.rounds:,} rounds, {calls}, {tokens}, {share.wall_seconds:,.0f} s.\n{self.environment}"
         )
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:

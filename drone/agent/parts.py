@@ -40,6 +40,7 @@ class Hired:
     begins with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `inventory`
     is what the system prompt says of its tools; `owed` is what its gate was made of, as JSON. `session` are turns that
     went before, which its model is shown as the beginning of the conversation. `origin` says whose definition it is.
+    `environment` is what its first message says before the prompt.
     """
 
     requested_model: str | None = None
@@ -49,6 +50,7 @@ class Hired:
     owed: JsonAny = None
     session: tuple[EarlierTurn, ...] = ()
     origin: DefinitionOrigin = _HANDED_OVER
+    environment: str = ""
 
 
 class AgentParts:
@@ -89,7 +91,8 @@ class AgentParts:
             self.hired.inventory,
             self.definition.guidelines,
             self.gate.guidance if self.gate else "",
-            shows_fences=bool(self.hired.inventory) or any(spec.untrusted for spec in self.specs),
+            shows_fences=bool(self.hired.inventory or self.hired.environment)
+            or any(spec.untrusted for spec in self.specs),
         )
 
     @cached_property
@@ -110,6 +113,8 @@ class AgentParts:
             call_id=task.call_id,
             continues=task.continues,
             prompt=task.prompt,
+            # A conversation that goes on has been told its surroundings before.
+            environment="" if task.continues else self.hired.environment,
             model=self._choice,
             tools=tuple(spec.name for spec in self.specs),
             tools_requested=self.hired.tools_requested,

@@ -9,6 +9,7 @@ from drone.agent.loop import Loop
 from drone.agent.messages import Message, UserMessage
 from drone.agent.mishap import mishap
 from drone.agent.model import ModelError
+from drone.agent.opening import opened
 from drone.agent.parts import AgentParts
 from drone.agent.report import Cause, LimitReached, Report, Stopped
 from drone.agent.setup import SetUp
@@ -100,7 +101,9 @@ class Run:
         agent, task = self._agent, self._task
         system, session = (agent.system, agent.hired.session) if setup is None else (setup.system, setup.session)
         beside = len(system) + sum(len(spec.description) for spec in agent.specs)
-        opening = (*messages_of(session), *task.earlier, UserMessage(task.prompt))
+        started = self._state.started
+        prompt = opened(started.environment if started else "", task.prompt)
+        opening = (*messages_of(session), *task.earlier, UserMessage(prompt))
         self._state.transcript.open(opening, beside)
 
     async def _in_scope(self, loop: Loop, agent_control: AgentControl) -> Report:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from drone.agent.journal import DeltaKind, Journal
 from drone.agent.messages import Message, UserMessage
+from drone.agent.opening import opened
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
 from mcc.contracts.entry import Draft, Entry, Origin
@@ -205,7 +206,7 @@ class Tree:
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (*before, UserMessage(started.prompt), *record.transcript.said)
+        return (*before, UserMessage(opened(started.environment, started.prompt)), *record.transcript.said)
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
         """Whether this record is `above`, or hangs below it. Everything hangs below None."""

@@ -11,6 +11,7 @@ from pydantic import Field
 from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import ToolSpec
+from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
@@ -18,6 +19,7 @@ from drone.sandbox.paths import Workspace
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, detection_tool
 from drone.tools.files import find_files, list_files
+from drone.tools.first_look import Look, first_look
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.reading import read_file
@@ -108,6 +110,10 @@ class Toolbox:
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         tools = FunctionTools((*self._files, *git, *self._skills, *self._rules), workspace=opened)
         return EnvironmentGate(tools, detected or Detected())
+
+    async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
+        """What agents are told of an order's workspace before they begin."""
+        return await first_look(workspace, self.git, threads)
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""

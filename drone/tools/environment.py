@@ -1,4 +1,4 @@
-"""The first look at a project: its languages, build, commit, programs; git and shell wait until it has succeeded."""
+"""A look at a project: its languages, build, commit, programs; git and shell wait until one has succeeded."""
 
 import asyncio
 import json
@@ -8,6 +8,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from threading import Event
+from typing import Any
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output, ToolSet
@@ -68,46 +70,43 @@ def detection_tool(git_problem: str | None) -> Detect:
 
     @tool(group="environment_read", idempotent=True, seconds=60, effects="read")
     def environment_detect(context: ToolContext) -> str:
-        """Learn what kind of project the workspace holds: a good first call, before any file is read.
+        """Learn what kind of project the workspace holds, in more detail than your first message says.
 
-        The tools of git and shell work only after this one has been called once. The result is one JSON object: `files`
+        The result is one JSON object: `files`
         and `directories` (counts, without what .gitignore names), `languages` (files by language, most first),
         `build_files`, `entry_points` (how it is started: scripts, commands, make targets, main modules, each with the
         file that says so), `git` (branch and commit, null without a repository), `os`, `tools` (which helper programs
         this machine has) and `git_tools` (whether they can be used, and why not).
         """
-        return _detected(context, git_problem)
+        return json.dumps(surveyed(workspace_of(context), context.stop, git_problem), indent=1)
 
     return environment_detect
 
 
-def _detected(context: ToolContext, git_problem: str | None) -> str:
-    workspace = workspace_of(context)
-    walk = Walk(workspace, stop=context.stop)
+def surveyed(workspace: Workspace, stop: Event, git_problem: str | None) -> dict[str, Any]:
+    """What `environment_detect` tells of a workspace, as JSON. Blocks. Raises `PathError`."""
+    walk = Walk(workspace, stop=stop)
     found = list(walk.entries())
     files = [one for one in found if one.kind is Kind.FILE]
     builds = sorted((one for one in files if _is_build(one.path)), key=lambda one: (one.depth, one.path))
-    manifests = Manifests(workspace, context.stop)
+    manifests = Manifests(workspace, stop)
     manifests.read([one.path for one in builds])
     starts = [*manifests.found, *_main_modules(files)]
     git, git_notes = git_head(workspace)
-    return json.dumps(
-        {
-            "files": len(files),
-            "directories": sum(one.kind is Kind.DIRECTORY for one in found),
-            "languages": _languages(files),
-            "build_files": [written(one.path) for one in builds[:_SHOWN]],
-            "build_file_count": len(builds),
-            "entry_points": [asdict(start) for start in starts[:_SHOWN]],
-            "entry_point_count": len(starts),
-            "git": None if git is None else {"branch": git.branch, "head": git.commit},
-            "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
-            "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
-            "git_tools": {"usable": git_problem is None, "problem": git_problem},
-            "notes": [*walk.notes, *manifests.notes, *git_notes],
-        },
-        indent=1,
-    )
+    return {
+        "files": len(files),
+        "directories": sum(one.kind is Kind.DIRECTORY for one in found),
+        "languages": _languages(files),
+        "build_files": [written(one.path) for one in builds[:_SHOWN]],
+        "build_file_count": len(builds),
+        "entry_points": [asdict(start) for start in starts[:_SHOWN]],
+        "entry_point_count": len(starts),
+        "git": None if git is None else {"branch": git.branch, "head": git.commit},
+        "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
+        "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
+        "git_tools": {"usable": git_problem is None, "problem": git_problem},
+        "notes": [*walk.notes, *manifests.notes, *git_notes],
+    }
 
 
 def _is_build(path: str) -> bool:
@@ -201,7 +200,7 @@ GATED = frozenset({"diff_read", "git_read", "git_write", "shell_read", "shell_wr
 class Detected:
     """Whether `environment_detect` has succeeded in an order's workspace: once, by anybody in the tree, for all.
 
-    `already`: a `tool.finished` of that name without an error stands in the order's journal.
+    `already`: the drone has looked itself, or a `tool.finished` of that name without an error stands in the journal.
     """
 
     def __init__(self, *, already: bool = False) -> None:

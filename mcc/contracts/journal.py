@@ -54,7 +54,8 @@ class Outcome(StrEnum):
 class AgentStarted(Fact):
     """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with.
 
-    `forked_from` is the record of another order that this one is a copy of.
+    `forked_from` is the record of another order that this one is a copy of. `environment` is what the agent's first
+    message says before its prompt.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -63,6 +64,7 @@ class AgentStarted(Fact):
     continues: str | None = None
     forked_from: str | None = None
     prompt: Text
+    environment: Text = ""
     model: ModelChoice
     tools: tuple[str, ...]
     tools_requested: tuple[str, ...] | None = None

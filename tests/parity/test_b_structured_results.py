@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from drone.agent.model import Ask, WantedCall
+from drone.agent.threads import OwnThreads
 from drone.models.scripted import Line, Said, call
+from drone.sandbox.paths import Workspace
+from drone.tools.catalog import Toolbox
+from drone.tools.first_look import Look
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
@@ -19,6 +23,13 @@ def told(world: World) -> dict[str, Any]:
     """What the master's call of `subagents_run` brought, as the model was told."""
     (step,) = [step for step in world.results() if step.name == "subagents_run"]
     return json.loads(unfenced(step.content))
+
+
+class Blind(Toolbox):
+    """A toolbox whose look at the workspace fails."""
+
+    async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
+        return Look()
 
 
 async def test_one_call_starts_several_agents_and_more_than_the_cap_queue(tmp_path: Path) -> None:
@@ -185,14 +196,25 @@ async def test_events_tell_of_start_steps_calls_deltas_usage_and_end(tmp_path: P
     assert all(step.usage.model_calls == 1 and step.first_token_ms is not None for step in model_steps)
 
 
-async def test_git_tools_are_refused_before_the_environment_was_detected(tmp_path: Path) -> None:
+async def test_git_works_at_once_because_the_runtime_has_looked_at_the_environment(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if "git_status" not in {tool.name for tool in ask.tools}:
+            pytest.skip("there is no sandbox on this machine, so there are no git tools")
+        return "Done." if replies else calls(call("git_status"))
+
+    world = World(tmp_path, play)
+    await world.run()
+    assert "waits until environment_detect" not in world.results()[0].content
+
+
+async def test_git_is_refused_where_the_look_at_the_environment_failed_until_it_succeeds(tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
         if "git_status" not in {tool.name for tool in ask.tools}:
             pytest.skip("there is no sandbox on this machine, so there are no git tools")
         lines = [calls(call("git_status")), calls(call("environment_detect")), calls(call("git_status"))]
         return lines[replies] if replies < 3 else "Done."
 
-    world = World(tmp_path, play)
+    world = World(tmp_path, play, toolbox=Blind.found())
     await world.run()
     first, _, again = world.results()
     assert first.is_error and "environment_detect" in first.content

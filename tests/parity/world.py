@@ -9,10 +9,12 @@ from drone.agent.definitions import Definitions
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, Model, WantedCall
+from drone.agent.opening import request_in
 from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
+from drone.tools.catalog import Toolbox
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.entry import Entry
@@ -54,6 +56,7 @@ class World:
     agents: Mapping[str, str] = field(default_factory=dict)
     models: Sequence[str] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    toolbox: Toolbox | None = None
 
     def __post_init__(self) -> None:
         self.workspace = self.folder / "workspace"
@@ -70,7 +73,7 @@ class World:
         self.entries: list[Entry] = []
 
     def _say(self, ask: Ask) -> Said:
-        prompts = (message.text for message in ask.messages if isinstance(message, UserMessage))
+        prompts = (request_in(message.text) for message in ask.messages if isinstance(message, UserMessage))
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         return self.play(next(prompts, ""), replies, ask)
 
@@ -79,7 +82,9 @@ class World:
         watch = more.pop("watch", lambda entry: None)
         order = order_from(prompt, self.workspace, agent, None, list(limits)).model_copy(update=more)
         settings = Settings(workspace_roots=(str(self.workspace),), keys=self.keys)
-        crew = Crew(settings, Definitions.load(self.prompts), OneModel(self.model, self.models), trust=self.trust)
+        crew = Crew(
+            settings, Definitions.load(self.prompts), OneModel(self.model, self.models), self.toolbox, self.trust
+        )
         self.journal = MemoryJournal(order.id, watch=lambda entry: (self.entries.append(entry), watch(entry))[-1])
         return await crew.run(order, journal=self.journal)
 

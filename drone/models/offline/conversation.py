@@ -6,6 +6,7 @@ from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, WantedCall
+from drone.agent.opening import request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 
@@ -131,13 +132,13 @@ def read(ask: Ask) -> Conversation:
     turn = ask.messages[start:]
     opening = _opening(turn)
     steers = tuple(message.text for message in turn[opening:] if isinstance(message, UserMessage))
-    asked = "\n".join(message.text for message in turn[:opening] if isinstance(message, UserMessage))
+    asked = "\n".join(request_in(message.text) for message in turn[:opening] if isinstance(message, UserMessage))
     done = _whole(tuple(_done(ask.messages)))
     now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
     return Conversation(
         system=ask.system,
         request=_NEW_TASK.sub("", asked, 1),
-        before=tuple(message.text for message in ask.messages[:start] if isinstance(message, UserMessage)),
+        before=tuple(request_in(message.text) for message in ask.messages[:start] if isinstance(message, UserMessage)),
         steers=steers,
         done=done[len(done) - now :],
         earlier=done[: len(done) - now],

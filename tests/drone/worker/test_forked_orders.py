@@ -10,6 +10,7 @@ import pytest
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.model import Ask
+from drone.agent.opening import request_in
 from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
@@ -102,13 +103,13 @@ def master(ask: Ask, replies: int) -> Said:
 
 
 def whose(ask: Ask) -> tuple[str, int]:
-    task = next(message.text for message in ask.messages if isinstance(message, UserMessage))
+    task = next(request_in(message.text) for message in ask.messages if isinstance(message, UserMessage))
     return task, sum(isinstance(message, AssistantMessage) for message in ask.messages)
 
 
 def last_word(ask: Ask) -> str | None:
     last = ask.messages[-1]
-    return last.text if isinstance(last, UserMessage) else None
+    return request_in(last.text) if isinstance(last, UserMessage) else None
 
 
 def the_child(ask: Ask) -> str:
@@ -270,7 +271,7 @@ async def test_a_fork_of_a_fork_and_its_retry_go_on_from_where_it_began(theatre:
 async def test_limits_that_ended_an_order_begin_anew_in_its_fork(store: Store, tmp_path: Path) -> None:
     def reads(ask: Ask) -> Said:
         _, replies = whose(ask)
-        if AND_THE_TESTS in [message.text for message in ask.messages if isinstance(message, UserMessage)]:
+        if AND_THE_TESTS in [request_in(message.text) for message in ask.messages if isinstance(message, UserMessage)]:
             return "Enough."
         (tmp_path / "README.md").write_text(f"Version {replies}")
         return calls(call("read_file", path="README.md"))
@@ -291,7 +292,7 @@ async def test_an_agent_that_went_in_circles_or_was_refused_too_often_gets_anoth
 ) -> None:
     def obstinate(ask: Ask) -> Said:
         task, _ = whose(ask)
-        said = [message.text for message in ask.messages if isinstance(message, UserMessage)]
+        said = [request_in(message.text) for message in ask.messages if isinstance(message, UserMessage)]
         if AND_THE_TESTS in said:
             return report("Done.", answer=1) if task == "gate" else "Done."
         return calls(call("submit_result", wrong=1)) if task == "gate" else calls(call("read_file", path="nothing"))

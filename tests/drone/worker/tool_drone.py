@@ -19,6 +19,7 @@ from drone.agent.model import (
     WantedCall,
     spoken_blocks,
 )
+from drone.agent.opening import request_in
 from drone.agent.toolset import ToolSet
 from drone.crew import Crew
 from drone.models.registry import Models
@@ -53,7 +54,7 @@ class Sleepy:
         if isinstance(last, ToolResults):
             return Reply(spoken_blocks(f"it brought: {unfenced(last.results[0].content)}"))
         assert isinstance(last, UserMessage)
-        return Reply((WantedCall(last.text.split()[0], {}),), finish_reason="tool_calls")
+        return Reply((WantedCall(request_in(last.text).split()[0], {}),), finish_reason="tool_calls")
 
 
 class SleepyModels(Models):

@@ -145,6 +145,7 @@ FACTS: tuple[Fact, ...] = (
         continues=ROOT,
         forked_from="another-record",
         prompt="Find the entry points.",
+        environment="Your limits: 8 rounds.",
         model=CHOICE,
         tools=("list_files", "read_file"),
         tools_requested=("workspace_read",),

@@ -18,7 +18,7 @@ VERSIONS = (2, 3)
 
 ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{version}").glob("journal-*.json"))
 ADDED: dict[str, dict[str, Any]] = {
-    "agent.started": {"definition_origin": None},
+    "agent.started": {"definition_origin": None, "environment": ""},
     "tool.finished": {"untrusted": False},
     "model.replied": {"request_id": "", "context_tokens": None},
     "gate.checked": {"faults": []},
