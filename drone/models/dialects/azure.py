@@ -9,6 +9,7 @@ AZURE = Differences(
     levels=levels,
     output_cap="max_completion_tokens",
     no_effort="none",
+    takes=frozenset(("service_tier", "prompt_cache_key")),
     thinking_back="",
     leaks=False,
 )

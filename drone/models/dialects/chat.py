@@ -8,12 +8,14 @@ from drone.models.dialects.chat_messages import ChatMessages, tool
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.chat_servers import differences
 from drone.models.dialects.differences import NOTHING, address
+from drone.models.dialects.openai_effort import effort, effort_refused, not_taken, replaced
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Target, Wire
 
 _CAPS = ("max_tokens", "max_completion_tokens")
 _EFFORT = "reasoning_effort"
+_BESIDE_TOOLS = "reasoning beside tools"
 
 
 class ChatCompletions:
@@ -24,6 +26,7 @@ class ChatCompletions:
         self._differences = differences(endpoint)
         self._messages = ChatMessages(endpoint.name, endpoint.model, self._differences)
         self._levels = self._differences.levels(endpoint.model)
+        self._not_taken = not_taken(endpoint.known.thinking)
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
 
     def target(self, key: str) -> Target:
@@ -51,17 +54,29 @@ class ChatCompletions:
         field = self._differences.thinking_back
         if field and field in words and field not in without and any(map(_thought, ask.messages)):
             return field
-        for name in self._options(ask, without):
+        options = self._options(ask, without)
+        if self._differences.no_effort:
+            if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
+                return _BESIDE_TOOLS
+            if (level := effort_refused(options.get(_EFFORT), words)) is not None:
+                return level
+        for name in options:
             if name in words and name not in without and (name != _CAPS[0] or _CAPS[1] in words):
                 return name
-        unsaid = _EFFORT in words and _EFFORT not in without and self._differences.no_effort
-        return _EFFORT if unsaid and ask.tools else None
+        return None
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
-        if ask.service_tier is not None:
+        if ask.service_tier is not None and "service_tier" not in self._differences.takes - without:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
+        if _BESIDE_TOOLS in without and ask.tools and ask.thinking != "off":
+            yield (
+                f"{self._endpoint.name} does not think beside tools in this form of requests; its server offers that "
+                'where it is asked with api = "responses".'
+            )
+        elif self._differences.no_effort and (instead := replaced(ask.thinking, without | self._not_taken)):
+            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
     def incoming(self, ask: Ask) -> ChatReply:
         return ChatReply(self._endpoint.name, ask.tools, leaks=self._differences.leaks)
@@ -77,11 +92,20 @@ class ChatCompletions:
             options[next(name for name in _CAPS if name != own) if own in without else own] = most
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
-        options.update(self._levels.get(ask.thinking, NOTHING))
-        options = {name: value for name, value in options.items() if name not in without}
-        if _EFFORT in without and ask.tools and self._differences.no_effort:
-            options[_EFFORT] = self._differences.no_effort
-        return options
+        told = {"service_tier": ask.service_tier, "prompt_cache_key": ask.cache_key}
+        options |= {name: value for name, value in told.items() if value and name in self._differences.takes}
+        options.update(self._thinking(ask, without))
+        return {name: value for name, value in options.items() if name not in without}
+
+    def _thinking(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
+        """Where OpenAI answers, a level that was refused becomes the nearest; beside tools there may be none at all."""
+        no_effort = self._differences.no_effort
+        if not no_effort:
+            return self._levels.get(ask.thinking, NOTHING)
+        if _BESIDE_TOOLS in without and ask.tools:
+            return {_EFFORT: no_effort}
+        level = effort(ask.thinking, without | self._not_taken)
+        return NOTHING if level is None else {_EFFORT: level}
 
 
 def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:

@@ -52,7 +52,7 @@ class Differences:
 
     `always` are parameters of every request, `output_cap` the one that caps the output; `stream_usage`: the usage of a
     stream has to be asked for. `no_effort` is what `reasoning_effort` says where it is refused beside tools, empty
-    where leaving it out is enough.
+    where leaving it out is enough. `takes`: the knobs that are told under their own names.
 
     `call_id` makes an id that the server takes of one of ours. `thinking_back` is the field in which thinking goes back
     with the calls that it led to, empty: it does not. `user_after_tool`: a user's message may follow a tool's result.
@@ -66,6 +66,7 @@ class Differences:
     always: Parameters = field(default_factory=dict)
     stream_usage: bool = True
     no_effort: str = ""
+    takes: frozenset[Literal["service_tier", "prompt_cache_key"]] = frozenset()
     key_header: Literal["authorization", "api-key"] = "authorization"
     call_id: Callable[[str], str] = as_it_is
     thinking_back: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"

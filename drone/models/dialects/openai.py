@@ -2,7 +2,7 @@
 
 from drone.models.dialects.differences import Differences, Levels, efforts
 
-_LEVELS = efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh")
+_LEVELS = efforts("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def levels(model: str) -> Levels:
@@ -14,6 +14,7 @@ OPENAI = Differences(
     levels=levels,
     output_cap="max_completion_tokens",
     no_effort="none",
+    takes=frozenset(("service_tier", "prompt_cache_key")),
     thinking_back="",
     leaks=False,
 )

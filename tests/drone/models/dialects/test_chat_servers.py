@@ -207,7 +207,7 @@ async def test_every_level_of_thinking_is_asked_for_or_it_is_told_that_it_is_not
     [
         ("openrouter", "m", "high", {"reasoning": {"effort": "high"}}),
         ("openrouter", "m", "off", {"reasoning": {"effort": "none"}}),
-        ("openai", "m", "max", {"reasoning_effort": "xhigh"}),
+        ("openai", "m", "max", {"reasoning_effort": "max"}),
         ("groq", "qwen/qwen3-32b", "high", {"reasoning_effort": "default", "reasoning_format": "parsed"}),
         ("groq", "openai/gpt-oss-120b", "max", {"reasoning_effort": "high", "include_reasoning": True}),
         ("deepseek", "deepseek-chat", "off", {"thinking": {"type": "disabled"}}),

@@ -1,0 +1,83 @@
+"""Chat completions at OpenAI itself, where its newer models refuse to reason beside tools."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from drone.agent.messages import ToolSpec
+from drone.models.dialects.chat import openai_model
+from drone.models.known import known_model
+from drone.models.remote import Endpoint
+from drone.models.transport import Wire
+
+TOOL = ToolSpec("read", "Read a file.", {"type": "object"})
+NO_TOOLS = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use function "
+    "tools, use /v1/responses or set reasoning_effort to 'none'."
+)
+MINIMAL = "Unsupported value: 'reasoning_effort' does not support 'minimal' with this model."
+
+
+def refusing(words: str) -> httpx.Response:
+    told = {"message": words, "type": "invalid_request_error", "param": "reasoning_effort", "code": None}
+    return httpx.Response(400, json={"error": told})
+
+
+def model(provider: Any, name: str = "gpt-5.6-terra", **more: Any) -> Any:
+    known = {"name": f"openai/{name}", "model": name, "provider": "openai", "base_url": "https://api.openai.com/v1"}
+    return openai_model(Endpoint(**{**known, "key": "sk-1234567890", **more}), Wire(provider))
+
+
+def server(bench: Any, *refusals: str) -> Any:
+    good = bench.sse(bench.chunk("stop", content="x"), "[DONE]")
+    return bench.Provider(*map(refusing, refusals), lambda _: bench.streamed(good))
+
+
+@pytest.mark.parametrize("thinking", ["inherit", "high"])
+async def test_tools_are_asked_for_without_reasoning_and_every_agent_s_record_says_so(
+    bench: Any, thinking: str
+) -> None:
+    provider = server(bench, NO_TOOLS)
+    asked, another = model(provider), bench.Ear()
+    await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), bench.ear)
+    assert provider.body["reasoning_effort"] == "none"
+    assert "without reasoning beside tools" in bench.ear.retries[0][0]
+    await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), another)
+    assert provider.body["reasoning_effort"] == "none"
+    assert len(provider.requests) == 3
+    assert "does not think beside tools" in another.not_told[0] and 'api = "responses"' in another.not_told[0]
+
+
+async def test_an_agent_without_tools_reasons_on_although_another_may_not(bench: Any) -> None:
+    provider = server(bench, NO_TOOLS)
+    asked = model(provider)
+    await asked.ask(bench.asking(tools=[TOOL], thinking="high"), bench.ear)
+    bench.ear.not_told.clear()
+    await asked.ask(bench.asking(thinking="high"), bench.ear)
+    assert provider.body["reasoning_effort"] == "high"
+    assert not bench.ear.not_told
+
+
+async def test_a_refused_level_becomes_the_nearest_and_other_levels_stay(bench: Any) -> None:
+    provider = server(bench, MINIMAL)
+    asked = model(provider)
+    await asked.ask(bench.asking(thinking="minimal"), bench.ear)
+    assert provider.body["reasoning_effort"] == "low"
+    assert bench.ear.not_told == ["openai/gpt-5.6-terra does not take thinking minimal; it is asked with effort low."]
+    await asked.ask(bench.asking(thinking="xhigh"), bench.ear)
+    assert provider.body["reasoning_effort"] == "xhigh"
+
+
+async def test_a_level_that_a_known_model_does_not_take_is_never_tried(bench: Any) -> None:
+    provider = server(bench)
+    await model(provider, known=known_model("openai", "gpt-5.4")).ask(bench.asking(thinking="minimal"), bench.ear)
+    assert provider.body["reasoning_effort"] == "low"
+    assert len(bench.ear.not_told) == 1
+
+
+async def test_tier_and_cache_key_are_told(bench: Any) -> None:
+    provider = server(bench)
+    await model(provider).ask(bench.asking(service_tier="flex", cache_key="record-1"), bench.ear)
+    assert (provider.body["service_tier"], provider.body["prompt_cache_key"]) == ("flex", "record-1")
+    assert not bench.ear.not_told
