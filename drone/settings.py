@@ -29,11 +29,22 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Price(Closed):
-    """US dollars per million tokens; `cached_input` None means the price of `input`."""
+    """US dollars per million tokens. None costs as other input does; `cache_write_1h` as `cache_write`."""
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]
-    cached_input: Annotated[float, Field(ge=0)] | None = None
+    cached: Annotated[float, Field(ge=0)] | None = None
+    cache_write: Annotated[float, Field(ge=0)] | None = None
+    cache_write_1h: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_name(cls, given: Any) -> Any:
+        """`cached_input` is what `cached` was called once."""
+        if isinstance(given, Mapping) and "cached_input" in given and "cached" not in given:
+            others = {name: value for name, value in given.items() if name != "cached_input"}
+            return {**others, "cached": given["cached_input"]}
+        return given
 
 
 class ModelConfig(Closed):
@@ -53,6 +64,7 @@ class ModelConfig(Closed):
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    cache_ttl: Literal["5m", "1h"] = "5m"
     send_key_to_other_host: bool = False
     stream: bool = True
     fallback: tuple[str, ...] = ()

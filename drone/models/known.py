@@ -54,10 +54,16 @@ def known_model(provider: str, model: str) -> KnownModel:
     Dates and versions at the end of a name (`-20251001`, `@latest`, `-v1:0`) need not be in the table.
     """
     own = _row(provider, model.lower())
-    made = [row for vendor, name in _makers(model.lower()) if vendor != provider and (row := _row(vendor, name))]
+    made = [row for vendor, name in _makers(model.lower()) if (row := _row(vendor, name))]
     rows: list[Mapping[str, Any]] = [*made, *([own] if own else [])]
     told = {name: value for row in rows for name, value in row.items() if name in _FIELDS}
     return KnownModel(**told | {"thinking": tuple(told.get("thinking", ()))}) if told else UNKNOWN
+
+
+def listed_price(provider: str, model: str) -> Mapping[str, Any] | None:
+    """US dollars per million tokens as this provider's own row has them; None where there is none."""
+    row = _row(provider, model.lower())
+    return row.get("price") if row else None
 
 
 _FIELDS = frozenset(field.name for field in fields(KnownModel))

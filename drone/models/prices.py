@@ -1,6 +1,7 @@
 """What model calls cost: prices, usage as providers tell it (checked, clamped, estimated where missing), bills."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from drone.agent.model import Reply
 from mcc.contracts.usage import Usage
@@ -18,17 +19,41 @@ BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens. `cached_input` None: cached tokens cost what others do."""
+    """US dollars per million tokens. What is None costs as other input does; `cache_write_1h` as `cache_write`.
+
+    `above`: the price of a whole call whose input has more than so many tokens, the largest number last.
+    """
 
     input: float
     output: float
-    cached_input: float | None = None
+    cached: float | None = None
+    cache_write: float | None = None
+    cache_write_1h: float | None = None
+    above: tuple[tuple[int, "Price"], ...] = ()
 
-    def cost(self, input_tokens: int, cached_input_tokens: int, output_tokens: int) -> float:
-        """US dollars; `input_tokens` includes the cached ones."""
-        cached = self.input if self.cached_input is None else self.cached_input
-        fresh = input_tokens - cached_input_tokens
-        return (fresh * self.input + cached_input_tokens * cached + output_tokens * self.output) / PER
+    def cost(self, tokens: "Tokens") -> float:
+        """US dollars of one call."""
+        for more_than, price in reversed(self.above):
+            if tokens.input > more_than:
+                return price.cost(tokens)
+        cached = self.input if self.cached is None else self.cached
+        written = self.input if self.cache_write is None else self.cache_write
+        written_1h = written if self.cache_write_1h is None else self.cache_write_1h
+        short = tokens.written - tokens.written_1h
+        fresh = tokens.input - tokens.cached - tokens.written
+        taken = fresh * self.input + tokens.cached * cached + short * written + tokens.written_1h * written_1h
+        return (taken + tokens.output * self.output) / PER
+
+
+class Tokens(NamedTuple):
+    """Of one call. `input` includes those read from a cache and those written to one (`written`), `written` those that
+    are kept for an hour; `output` includes the thinking."""
+
+    input: int
+    output: int
+    cached: int = 0
+    written: int = 0
+    written_1h: int = 0
 
 
 FREE = Price(0.0, 0.0)
@@ -51,13 +76,15 @@ def dollars(value: object) -> float | None:
 
 @dataclass(slots=True)
 class Spent:
-    """What the provider said so far; None = nothing believable. `input` includes the cached tokens.
+    """What the provider said so far; None = nothing believable. Token counts as in `Tokens`.
 
     `cost_usd` is what the provider itself says that the call costs: it counts before any price that is known here.
     """
 
     input: int | None = None
     cached: int = 0
+    written: int = 0
+    written_1h: int = 0
     output: int | None = None
     reasoning: int = 0
     cost_usd: float | None = None
@@ -67,19 +94,20 @@ class Spent:
         taken = _estimated(request_bytes) if self.input is None else self.input
         given = _estimated(reply_characters) if self.output is None else self.output
         cached = min(self.cached, taken)
+        written = min(self.written, taken - cached)
+        tokens = Tokens(taken, given, cached, written, min(self.written_1h, written))
+        cost = self.cost_usd
+        if cost is None and price is not None:
+            cost = price.cost(tokens)
         return Usage(
             input_tokens=taken,
             cached_input_tokens=cached,
+            cache_write_tokens=written,
             output_tokens=given,
             reasoning_tokens=min(self.reasoning, given),
             model_calls=1,
-            cost_usd=self._cost(price, taken, cached, given),
+            cost_usd=cost,
         )
-
-    def _cost(self, price: Price | None, taken: int, cached: int, given: int) -> float | None:
-        if self.cost_usd is not None:
-            return self.cost_usd
-        return None if price is None else price.cost(taken, cached, given)
 
 
 class Bill:

@@ -1,4 +1,4 @@
-"""Providers: the addresses that the operator set and those that may be asked, the default model, known prices."""
+"""Providers: the addresses that the operator set and those that may be asked, the default model."""
 
 import http.client
 import ipaddress
@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from drone.models.prices import Price
 from drone.settings import Settings
 from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider
 from mcc.rules.patterns import Pattern
@@ -49,26 +48,6 @@ def first_model_of_ollama(base_url: str) -> str | None:
         return None
     finally:
         connection.close()
-
-
-def known_price(provider_name: str, model: str) -> Price | None:
-    """What the list of the extra `cost` (genai-prices) says; None without it, or where it does not know the model."""
-    try:
-        from genai_prices import Usage, calc_price
-    except ImportError:
-        return None
-
-    def per_million(usage: Usage) -> float:
-        return float(calc_price(usage, model_ref=model, provider_id=provider_name).total_price) * 1000
-
-    try:
-        return Price(
-            input=per_million(Usage(input_tokens=1000)),
-            output=per_million(Usage(output_tokens=1000)),
-            cached_input=per_million(Usage(input_tokens=1000, cache_read_tokens=1000)),
-        )
-    except LookupError:
-        return None
 
 
 def _chatting(told: object) -> Iterator[str]:

@@ -17,8 +17,10 @@ from drone.agent.model import (
 from drone.models.fallback import Fallback
 from drone.models.known import known_model
 from drone.models.loop_guard import LoopGuard
+from drone.models.paused import Unpaused
+from drone.models.price_list import known_price
 from drone.models.prices import Price
-from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, known_price, problem_with
+from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, problem_with
 from drone.models.retry import Retrying
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
@@ -169,12 +171,13 @@ class Models:
             key_name=key_name,
             stream=config.stream,
             max_output_tokens=config.max_output_tokens,
+            cache_ttl=config.cache_ttl,
             context_tokens=config.context_tokens,
             known=known_model(known.name, config.model),
             price=price,
         )
         form = formats[config.api or form_at(known.name, base_url)](endpoint)
-        return Retrying(LoopGuard(Remote(endpoint, form, self._road())))
+        return Unpaused(Retrying(LoopGuard(Remote(endpoint, form, self._road()))))
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
@@ -191,7 +194,9 @@ def _wants_key(config: ModelConfig, base_url: str) -> bool:
 
 def _price(config: ModelConfig) -> Price | None:
     said = config.price
-    return None if said is None else Price(said.input, said.output, said.cached_input)
+    if said is None:
+        return None
+    return Price(said.input, said.output, said.cached, said.cache_write, said.cache_write_1h)
 
 
 def _offline() -> Model:

@@ -2,15 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
+
+from drone.models.price_list import as_listed
 
 TABLE = Path(__file__).parents[2] / "drone" / "models" / "known_models.json"
 FACTS = Path(__file__).with_name("facts.toml")
@@ -30,14 +31,6 @@ PROVIDERS = {
 
 OTHERS = ("audio", "-image", "-live", "moderation", "realtime", "transcribe", "-tts", "voice", ":batch")
 """In names of models that no agent speaks with."""
-
-PRICES = {
-    "input_mtok": "input",
-    "output_mtok": "output",
-    "cache_read_mtok": "cached",
-    "cache_write_mtok": "cache_write",
-    "cache_write_1h_mtok": "cache_write_1h",
-}
 
 
 def main() -> None:
@@ -62,7 +55,7 @@ def main() -> None:
 
 def _row(provider: str, model: types.ModelInfo, source: str, now: datetime) -> dict[str, Any] | None:
     """None for what no agent speaks with. A price that changes with the hour is left out."""
-    price = _price(model.get_prices(now))
+    price = as_listed(model.get_prices(now))
     names = list(dict.fromkeys([model.id.lower(), *_names(model.match)]))
     if price is None or any(part in names[0] for part in OTHERS):
         return None
@@ -74,26 +67,6 @@ def _row(provider: str, model: types.ModelInfo, source: str, now: datetime) -> d
     )
     money = {} if by_hour else {"price": price}
     return {"provider": provider, "names": names, **window, **money, "source": source}
-
-
-def _price(prices: types.ModelPrice) -> dict[str, Any] | None:
-    """US dollars per million tokens; `above`: what a request costs whose input is larger than so many tokens."""
-    said = {ours: value for theirs, ours in PRICES.items() if (value := getattr(prices, theirs, None)) is not None}
-    if "input" not in said or "output" not in said:
-        return None
-    starts = sorted({tier.start for value in said.values() if not isinstance(value, Decimal) for tier in value.tiers})
-    above = [{"tokens": start, **_from(said, start)} for start in starts]
-    return {**_from(said, 0), **({"above": above} if above else {})}
-
-
-def _from(said: Mapping[str, Decimal | types.TieredPrices], start: int) -> dict[str, float]:
-    return {name: round(float(_at(value, start)), 6) for name, value in said.items()}
-
-
-def _at(value: Decimal | types.TieredPrices, start: int) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
-    return next((tier.price for tier in reversed(value.tiers) if tier.start <= start), value.base)
 
 
 def _names(clause: object) -> Iterator[str]:

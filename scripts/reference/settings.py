@@ -70,6 +70,7 @@ OF_MODELS: Mapping[str, str] = {
     "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",
     "context_tokens": "Size of the model's context. None: as the table of models or a refusal says.",
     "max_output_tokens": "Cap on the output of one reply.",
+    "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "stream": "Whether replies are streamed.",
     "fallback": "Models that are asked instead, in this order, when this one gives no reply.",
@@ -175,7 +176,10 @@ def _models() -> Iterator[str]:
     yield from ("## Models", "", "One table `[models.ALIAS]` for each model that shall have a name of its own.", "")
     known = properties(drone.ModelConfig.model_json_schema())
     yield from table(("key", "value", "default", "meaning"), ((*row, OF_MODELS[row[0].strip("`")]) for row in known))
-    yield from ("`[models.ALIAS.price]`, without `cached_input` cached tokens cost what input costs:", "")
+    yield from (
+        "`[models.ALIAS.price]`; what is not said costs as `input` does, `cache_write_1h` as `cache_write`:",
+        "",
+    )
     yield from table(("key", "value", "default"), properties(drone.Price.model_json_schema()))
     yield from ("`[defaults]`, used where neither the order nor the agent file names a model:", "")
     yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))

@@ -7,8 +7,11 @@ from typing import assert_never
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError
 from drone.models.body import encoded
+from drone.models.dialects.anthropic_hosts import place_of
 from drone.models.dialects.anthropic_reply import MessageReply
+from drone.models.dialects.anthropic_thinking import OUTPUT_TOKENS, Thinking
 from drone.models.json_text import write
+from drone.models.known import UNKNOWN, known_model
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable, unsendable
 from drone.models.transport import Target, Wire
@@ -23,16 +26,17 @@ from mcc.contracts.blocks import (
 )
 from mcc.rules.patterns import Pattern
 
-VERSION = "2023-06-01"
-OUTPUT_TOKENS = 16_384
-"""The API wants a cap on output; this one is sent when nobody sets another."""
-
 _WIRE = "anthropic"
-_CACHED = b',"cache_control":{"type":"ephemeral"}}'
+_CACHED = {
+    "5m": b',"cache_control":{"type":"ephemeral"}}',
+    "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
+}
 _CACHED_TURNS = 2
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 32_000}
-_LEAST_BUDGET = 1_024
-_BUDGETED = Pattern(r"claude-(3|(opus|sonnet|haiku)-4(-[015])?(-2\d{7}|@|$))")
+"""With system prompt or tools three marks; the API takes four."""
+
+_TIERS = ("auto", "standard_only")
+_ABOVE = "max_tokens above "
+_TOO_MUCH = Pattern(r"max_tokens: \d{1,9} > (\d{1,9})")
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
 
@@ -42,69 +46,65 @@ class Messages:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
-        self._budgeted = _BUDGETED.search(endpoint.model) is not None
+        self._known = known_model(_WIRE, endpoint.model) if endpoint.known is UNKNOWN else endpoint.known
+        self._cached = _CACHED[endpoint.cache_ttl]
+        version = place_of(endpoint, "").version_in_body
+        named = b'{"anthropic_version":' + write(version) if version else b'{"model":' + write(endpoint.model)
+        self._head = named + (b',"stream":true' if endpoint.stream else b"")
 
     def target(self, key: str) -> Target:
         endpoint = self._endpoint
         accept = "text/event-stream" if endpoint.stream else "application/json"
-        headers = {"anthropic-version": VERSION, "accept": accept}
-        if key:
-            headers["x-api-key"] = key
-        base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
-        return Target.at(endpoint.name, f"{base}/messages", headers)
+        place = place_of(endpoint, key)
+        return Target.at(endpoint.name, place.url, {"accept": accept, **place.headers})
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
-        yield from _turns(ask.messages, self._endpoint.name)
+        yield from _turns(ask.messages, self._endpoint.name, self._cached)
         yield b"]"
         if ask.system:
-            yield b',"system":[{"type":"text","text":' + write(ask.system) + _CACHED + b"]"
+            yield b',"system":[{"type":"text","text":' + write(ask.system) + self._cached + b"]"
         if tools := [_tool(tool) for tool in ask.tools]:
-            yield b',"tools":[' + b",".join(tools if ask.system else _marked(tools)) + b"]"
+            yield b',"tools":[' + b",".join(tools if ask.system else _marked(tools, self._cached)) + b"]"
         elif stubs := _named_before(ask.messages):
             yield b',"tools":' + write(stubs) + b',"tool_choice":{"type":"none"}'
-        options = {"max_tokens": self._most(ask), **self._options(ask, without), **self._endpoint.extra_body}
+        most = self._most(ask, without)
+        options = {"max_tokens": most, **self._options(ask, without), **self._endpoint.extra_body}
         for name, value in options.items():
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+        if (found := _TOO_MUCH.search(words)) and 0 < int(found[1]) < self._most(ask, without):
+            return f"{_ABOVE}{found[1]}"
         return next((name for name in self._options(ask, without) if name in words), None)
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
-        if ask.service_tier is not None:
+        if ask.service_tier is not None and ask.service_tier not in _TIERS:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
-        if ask.thinking in ("minimal", "xhigh"):
-            yield f"{self._endpoint.name} is not told to think as much as {ask.thinking}."
+        yield from Thinking.asked(self._known, ask.thinking).not_sent(self._endpoint.name)
 
     def incoming(self, ask: Ask) -> MessageReply:
         return MessageReply(self._endpoint.name)
 
-    def _most(self, ask: Ask) -> int:
-        """The cap on output, thinking included: room is added for a thinking budget unless someone set a cap."""
-        said = ask.max_output_tokens or self._endpoint.max_output_tokens
-        return said or OUTPUT_TOKENS + (_BUDGETS.get(ask.thinking, 0) if self._budgeted else 0)
+    def _most(self, ask: Ask, without: frozenset[str]) -> int:
+        """The cap on output, thinking included: room is added for thinking unless someone set a cap. Never above what
+        the model gives, as the table of models or its server said."""
+        room = Thinking.asked(self._known, ask.thinking).room
+        said = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
+        told = (int(name.removeprefix(_ABOVE)) for name in without if name.startswith(_ABOVE))
+        return min(said, *told, self._known.max_output_tokens or said)
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
         """Parameters that some models refuse, by name; those in `without` were refused already."""
-        options = self._thinking(ask)
-        if ask.temperature is not None and ("thinking" not in options or "thinking" in without):
+        thinking = Thinking.asked(self._known, ask.thinking)
+        options = thinking.options(self._most(ask, without))
+        thinks = "thinking" in options and "thinking" not in without and thinking.level != "off"
+        if ask.temperature is not None and not thinks:
             options["temperature"] = min(ask.temperature, 1.0)
+        if ask.service_tier in _TIERS:
+            options["service_tier"] = ask.service_tier
         return {name: value for name, value in options.items() if name not in without}
-
-    def _thinking(self, ask: Ask) -> dict[str, object]:
-        """Older models think within a budget, newer ones as an effort lets them; off = not asked for."""
-        budget = _BUDGETS.get(ask.thinking)
-        if budget is None:
-            return {}
-        if not self._budgeted:
-            return {
-                "thinking": {"type": "adaptive", "display": "summarized"},
-                "output_config": {"effort": ask.thinking},
-            }
-        budget = min(budget, self._most(ask) - 1)
-        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
 
 
 def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
@@ -112,7 +112,7 @@ def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
     return Remote(endpoint, Messages(endpoint), wire)
 
 
-def _turns(messages: Sequence[Message], name: str) -> Iterator[bytes]:
+def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[bytes]:
     """Neighbours of one role are one message; the last user turns end in a cache mark."""
     told = [message for message in messages if _says_something(message, name)]
     turns = [list(turn) for _, turn in groupby(told, key=lambda message: type(message) is AssistantMessage)]
@@ -125,7 +125,7 @@ def _turns(messages: Sequence[Message], name: str) -> Iterator[bytes]:
             if place:
                 yield b","
             blocks = _blocks(message, name)
-            yield blocks[:-1] + _CACHED if number in marked and place == len(turn) - 1 else blocks
+            yield blocks[:-1] + mark if number in marked and place == len(turn) - 1 else blocks
         yield b"]}"
 
 
@@ -134,8 +134,8 @@ def _says_something(message: Message, name: str) -> bool:
     return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message, name))
 
 
-def _marked(blocks: list[bytes]) -> list[bytes]:
-    return [*blocks[:-1], blocks[-1][:-1] + _CACHED]
+def _marked(blocks: list[bytes], mark: bytes) -> list[bytes]:
+    return [*blocks[:-1], blocks[-1][:-1] + mark]
 
 
 def _blocks(message: Message, name: str) -> bytes:

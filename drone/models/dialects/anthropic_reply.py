@@ -1,11 +1,15 @@
 """Replies in the format of Anthropic's Messages API, whole or as events."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
 from drone.models.failures import parsed, told_inside
+from drone.models.json_text import arguments
+from drone.models.paused import PAUSED
 from drone.models.prices import count
-from mcc.contracts.blocks import RedactedBlock
+from mcc.contracts.blocks import OpaqueBlock, RedactedBlock
 
 Json = Mapping[str, object]
 
@@ -16,6 +20,7 @@ _FINISH = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
+    "pause_turn": PAUSED,
 }
 
 
@@ -26,8 +31,9 @@ class MessageReply:
         self.collected = Collected(name)
         self._calls: dict[object, Growing] = {}
         self._passages: dict[object, Passage] = {}
+        self._opaque: dict[object, _Opaque] = {}
         self._fresh: int | None = None
-        self._written = self._cached = 0
+        self._written = self._written_1h = self._cached = 0
 
     def event(self, name: bytes, data: bytes) -> None:
         """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
@@ -42,8 +48,10 @@ class MessageReply:
             case "message_start":
                 self._usage(_object(_object(value.get("message")).get("usage")))
             case "message_delta":
-                self._finish(_object(value.get("delta")).get("stop_reason"))
+                self._finish(_object(value.get("delta")))
                 self._usage(_object(value.get("usage")))
+            case "content_block_stop":
+                self._end_of(value.get("index"))
             case "message_stop":
                 self.collected.complete = self.collected.closed = True
             case "error":
@@ -55,12 +63,14 @@ class MessageReply:
             raise told_inside(self.collected.name, value)
         for index, block in enumerate(value["content"]):
             self._block(index, _object(block))
-        self._finish(value.get("stop_reason"))
+        self._finish(value)
         self._usage(_object(value.get("usage")))
         self.collected.complete = True
 
     def end(self) -> None:
         """Nothing more will come."""
+        for index in list(self._opaque):
+            self._end_of(index)
 
     def _block(self, index: object, block: Json) -> None:
         collected = self.collected
@@ -73,6 +83,17 @@ class MessageReply:
                 collected.parts.append(RedactedBlock(data=_text(block.get("data"))))
             case "tool_use":
                 self._call(index, block)
+            case str() as kind if kind.startswith("server_tool_") or kind.endswith("_tool_result"):
+                place = len(collected.parts)
+                collected.parts.append(OpaqueBlock(data=dict(block)))
+                self._opaque[index] = _Opaque(place, dict(block))
+
+    def _end_of(self, index: object) -> None:
+        """A block of the provider's own tools is whole: it goes back to the provider, and nobody else reads it."""
+        if (opaque := self._opaque.pop(index, None)) and opaque.pieces:
+            given = arguments("".join(opaque.pieces))
+            data = {**opaque.block, "input": {} if isinstance(given, str) else dict(given)}
+            self.collected.parts[opaque.place] = OpaqueBlock(data=data)
 
     def _call(self, index: object, block: Json) -> None:
         """`input` is the object itself in a whole reply, and empty where its text follows in deltas."""
@@ -101,6 +122,9 @@ class MessageReply:
 
     def _input(self, index: object, piece: str) -> None:
         call = self._calls.get(index)
+        if piece and (opaque := self._opaque.get(index)):
+            opaque.pieces.append(piece)
+            self.collected.grow(piece)
         if call is not None and piece:
             call.pieces.append(piece)
             self.collected.grow(piece)
@@ -115,9 +139,15 @@ class MessageReply:
         if passage is not None and passage.kind == kind and piece:
             self.collected.add(passage, piece)
 
-    def _finish(self, reason: object) -> None:
+    def _finish(self, told: Json) -> None:
+        """Why it ended; a refusal's words, where the provider gives any, are the model's."""
+        reason = told.get("stop_reason")
         if isinstance(reason, str) and reason:
             self.collected.finish_reason = _FINISH.get(reason, "other")
+        details = _object(told.get("stop_details"))
+        said = _text(details.get("explanation")) or _text(details.get("category"))
+        if reason == "refusal" and said:
+            self.collected.add(self.collected.open("refusal"), said)
 
     def _usage(self, usage: Json) -> None:
         """Anthropic's input leaves cached tokens out; ours includes them. Later figures replace earlier ones."""
@@ -128,13 +158,23 @@ class MessageReply:
         self._fresh = self._fresh if fresh is None else fresh
         self._written = _newer(usage, "cache_creation_input_tokens", self._written)
         self._cached = _newer(usage, "cache_read_input_tokens", self._cached)
+        self._written_1h = _newer(_object(usage.get("cache_creation")), "ephemeral_1h_input_tokens", self._written_1h)
         if self._fresh is not None:
             spent.input = self._fresh + self._written + self._cached
-            spent.cached = self._cached
+            spent.cached, spent.written, spent.written_1h = self._cached, self._written, self._written_1h
         output = count(usage.get("output_tokens"))
         spent.output = spent.output if output is None else output
         details = _object(usage.get("output_tokens_details"))
         spent.reasoning = count(details.get("thinking_tokens")) or spent.reasoning
+
+
+@dataclass(slots=True)
+class _Opaque:
+    """A block of the provider's own tools whose input may still be coming; `place` is its own among the parts."""
+
+    place: int
+    block: Mapping[str, Any]
+    pieces: list[str] = field(default_factory=list)
 
 
 def _newer(usage: Json, name: str, known: int) -> int:

@@ -120,11 +120,11 @@ class Bench:
 
     ear: Ear = field(default_factory=Ear)
 
-    def openai(self, provider: Provider, **endpoint: Any) -> Model:
+    def openai(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
         return openai_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
 
-    def anthropic(self, provider: Provider, **endpoint: Any) -> Model:
+    def anthropic(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "anthropic/m", "model": "claude-sonnet-4-5", "base_url": "https://models.test", "key": KEY}
         return anthropic_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
 

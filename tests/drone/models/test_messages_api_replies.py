@@ -143,7 +143,7 @@ async def test_truncated_input_stays_text(bench: Any) -> None:
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "refusal"),
-        ("pause_turn", "other"),
+        ("pause_turn", "paused"),
     ],
 )
 async def test_stop_reasons_are_ours(bench: Any, said: str, ours: str) -> None:

@@ -3,17 +3,49 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from drone.models.prices import FREE, MOST_TOKENS, Price, Spent, count
-from drone.models.providers import known_price
+from drone.models.known import listed_price
+from drone.models.price_list import known_price
+from drone.models.prices import FREE, MOST_TOKENS, Price, Spent, Tokens, count, dollars
 
 
 def test_cached_tokens_cost_their_own_price_or_that_of_others() -> None:
-    assert Price(1.0, 2.0, 0.5).cost(10, 4, 3) == pytest.approx((6 * 1.0 + 4 * 0.5 + 3 * 2.0) / 1e6)
-    assert Price(1.0, 2.0).cost(10, 4, 3) == pytest.approx((10 * 1.0 + 3 * 2.0) / 1e6)
-    assert FREE.cost(10**6, 0, 10**6) == 0.0
+    asked = Tokens(input=10, output=3, cached=4)
+    assert Price(1.0, 2.0, 0.5).cost(asked) == pytest.approx((6 * 1.0 + 4 * 0.5 + 3 * 2.0) / 1e6)
+    assert Price(1.0, 2.0).cost(asked) == pytest.approx((10 * 1.0 + 3 * 2.0) / 1e6)
+
+
+def test_what_is_written_to_a_cache_has_a_price_of_its_own_for_an_hour_another_one() -> None:
+    asked = Tokens(input=10_000, output=0, cached=1_000, written=6_000, written_1h=2_000)
+    price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
+    assert price.cost(asked) == pytest.approx((3_000 * 3 + 1_000 * 0.3 + 4_000 * 3.75 + 2_000 * 6) / 1e6)
+    assert replace(price, cache_write_1h=None).cost(asked) == pytest.approx(
+        (3_000 * 3 + 1_000 * 0.3 + 6_000 * 3.75) / 1e6
+    )
+
+
+def test_a_long_input_makes_the_whole_call_cost_what_long_ones_do() -> None:
+    price = Price(1.0, 2.0, above=((200_000, Price(2.0, 3.0)),))
+    assert price.cost(Tokens(200_000, 1_000)) == pytest.approx(0.202)
+    assert price.cost(Tokens(200_001, 1_000)) == pytest.approx(0.403002)
+
+
+def test_what_a_provider_says_that_a_call_costs_counts_before_any_price() -> None:
+    spent = Spent(input=1_000_000, output=0, cost_usd=0.25)
+    assert spent.usage(Price(1.0, 2.0), 1, 1).cost_usd == 0.25
+    assert spent.usage(None, 1, 1).cost_usd == 0.25
+
+
+@pytest.mark.parametrize("value", [True, "1", -0.1, math.nan, math.inf, 10_001])
+def test_what_is_no_believable_cost_is_none(value: object) -> None:
+    assert dollars(value) is None
+
+
+def test_what_runs_inside_the_drone_is_free() -> None:
+    assert FREE.cost(Tokens(10**6, 10**6)) == 0.0
 
 
 @pytest.mark.parametrize("value", [None, True, "5", [], math.nan, math.inf, 10**18, MOST_TOKENS + 1])
@@ -34,9 +66,20 @@ def test_what_was_not_said_is_counted_at_four_bytes_a_token() -> None:
 def test_the_list_of_prices_knows_well_known_models_and_no_others() -> None:
     pytest.importorskip("genai_prices", reason="the extra `cost` is not installed")
     price = known_price("openai", "gpt-4.1")
-    assert price is not None and price.cached_input is not None
-    assert 0 < price.cached_input < price.input < price.output
+    assert price is not None and price.cached is not None
+    assert 0 < price.cached < price.input < price.output
     assert known_price("openai", "no-such-model") is None
+    assert known_price("gemini", "gemini-2.5-pro").above  # type: ignore[union-attr]
+
+
+def test_the_table_that_ships_says_what_the_list_does() -> None:
+    pytest.importorskip("genai_prices", reason="the extra `cost` is not installed")
+    for provider, model in (("anthropic", "claude-sonnet-5-5"), ("openai", "gpt-6-sol"), ("gemini", "gemini-2.5-pro")):
+        price, listed = known_price(provider, model), listed_price(provider, model)
+        assert price is not None and listed is not None
+        assert {name: getattr(price, name) for name in listed if name != "above"} == {
+            name: value for name, value in listed.items() if name != "above"
+        }
 
 
 def test_looking_for_models_by_name_loads_no_network() -> None:
