@@ -37,7 +37,7 @@ Turn = Callable[[], Awaitable[None]]
 class Deaf:
     """Listens to nothing."""
 
-    def delta(self, kind: str, text: str) -> None:
+    def delta(self, kind: str, text: str, call: object = None) -> None:
         return None
 
     async def retried(self, error: str, wait_seconds: float) -> None:

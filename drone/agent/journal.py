@@ -1,13 +1,22 @@
 """The journal as the agent loop writes it: entries that are committed, texts that are kept."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd
 
-DeltaKind = Literal["model.delta", "thinking.delta", "tool.progress"]
+DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.progress"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingCall:
+    """A tool call whose arguments are on their way: its place among the calls of the reply, and its tool."""
+
+    index: int
+    name: str
 
 
 class Journal(Protocol):
@@ -28,8 +37,18 @@ class Journal(Protocol):
         `under`: only those of that record and of what hangs below it.
         """
 
-    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
-        """Tell viewers of text on its way; may be lost."""
+    def delta(
+        self,
+        origin: Origin,
+        kind: DeltaKind,
+        round_number: int,
+        attempt: int,
+        offset: int,
+        text: str,
+        call: GrowingCall | None = None,
+    ) -> None:
+        """Tell viewers of text on its way; may be lost. `call`: the one whose arguments the text of a `tool_call.delta`
+        is of."""
 
     async def cleared(self) -> None:
         """Return when effects may be caused on the strength of what is written here; asked right before each one.

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.threads import in_thread
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact
@@ -64,7 +64,16 @@ class MemoryJournal:
             self._take(draft)
         return drafts
 
-    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
+    def delta(
+        self,
+        origin: Origin,
+        kind: DeltaKind,
+        round_number: int,
+        attempt: int,
+        offset: int,
+        text: str,
+        call: GrowingCall | None = None,
+    ) -> None:
         if self._hear is not None:
             self._hear(origin, kind, text)
 

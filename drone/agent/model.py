@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.messages import Message, ToolSpec
 from mcc.contracts.blocks import (
     FileBlock,
@@ -102,8 +102,8 @@ def spoken_blocks(text: str, tool_calls: Iterable[WantedCall] = (), thinking: st
 class Listener(Protocol):
     """Whoever listens while a model is asked."""
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
-        """A piece of text arrived; cheap, never waits."""
+    def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
+        """A piece of text arrived; cheap, never waits. `call`: the one that a `tool_call.delta` is of."""
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         """The try failed; another follows after `wait_seconds`. Committed on return."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
 
-from drone.agent.journal import DeltaKind, Journal
+from drone.agent.journal import DeltaKind, GrowingCall, Journal
 from drone.agent.mishap import mishap
 from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedCall
 from drone.agent.spending.budget import Reservation
@@ -40,13 +40,14 @@ class ModelCall:
         self.model = model
         self.attempt = attempt
         self._reserved = reserved or Reservation()
-        self._offsets: dict[DeltaKind, int] = {}
+        self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
         self._told = set(told)
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
-        offset = self._offsets.get(kind, 0)
-        self._offsets[kind] = offset + len(text)
-        self._journal.delta(self._origin, kind, self._round, self.attempt, offset, text)
+    def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
+        place = (kind, None if call is None else call.index)
+        offset = self._offsets.get(place, 0)
+        self._offsets[place] = offset + len(text)
+        self._journal.delta(self._origin, kind, self._round, self.attempt, offset, text, call)
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         await self._again(self.put_off(error, wait_seconds))

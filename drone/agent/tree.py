@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from drone.agent.journal import DeltaKind, Journal
+from drone.agent.journal import DeltaKind, GrowingCall, Journal
 from drone.agent.messages import Message, UserMessage
 from drone.agent.opening import opened
 from drone.agent.record import RecordState, Restraints
@@ -274,5 +274,14 @@ class TreeJournal:
     async def cleared(self) -> None:
         await self.journal.cleared()
 
-    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
-        self.journal.delta(origin, kind, round_number, attempt, offset, text)
+    def delta(
+        self,
+        origin: Origin,
+        kind: DeltaKind,
+        round_number: int,
+        attempt: int,
+        offset: int,
+        text: str,
+        call: GrowingCall | None = None,
+    ) -> None:
+        self.journal.delta(origin, kind, round_number, attempt, offset, text, call)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent
@@ -21,14 +21,21 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 class Growing:
     """A tool call whose pieces are still coming. `whole` is its arguments where the provider sent an object."""
 
-    __slots__ = ("extra", "name", "pieces", "provider_id", "whole")
+    __slots__ = ("_told", "extra", "name", "pieces", "provider_id", "whole")
 
     def __init__(self, provider_id: str = "", name: str = "") -> None:
         self.provider_id = provider_id
         self.name = name
         self.pieces: list[str] = []
+        self._told = 0
         self.whole: Mapping[str, object] | None = None
         self.extra: Mapping[str, object] | None = None
+
+    def untold(self) -> str:
+        """The pieces of its arguments that came since this was asked last."""
+        text = "".join(self.pieces[self._told :])
+        self._told = len(self.pieces)
+        return text
 
     def is_whole(self) -> bool:
         """Whether its arguments are a JSON object already."""
@@ -117,6 +124,9 @@ class Collected:
             untold, self._untold = self._untold, {}
             for kind in sorted(untold, reverse=True):
                 listener.delta(kind, "".join(untold[kind]))
+        for index, call in enumerate(self.calls):
+            if text := call.untold():
+                listener.delta("tool_call.delta", text, GrowingCall(index, call.name))
 
     def reply(
         self, tools: Iterable[str], price: Price | None, request_bytes: int, first_token_ms: float | None

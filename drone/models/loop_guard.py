@@ -1,6 +1,6 @@
 """The loop guard: a model around a model that ends a reply which repeats itself without end."""
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import (
     Ask,
     Listener,
@@ -50,13 +50,11 @@ class _Watching:
     def __init__(self, name: str, listener: Listener) -> None:
         self._name = name
         self._listener = listener
-        self._tails: dict[DeltaKind, _Tail] = {}
+        self._tails: dict[tuple[DeltaKind, int | None], _Tail] = {}
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
-        self._listener.delta(kind, text)
-        tail = self._tails.get(kind)
-        if tail is None:
-            tail = self._tails[kind] = _Tail()
+    def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
+        self._listener.delta(kind, text, call)
+        tail = self._tails.setdefault((kind, None if call is None else call.index), _Tail())
         if tail.grown(text) and (unit := repeated(tail.text())):
             raise ModelError(
                 f"{self._name} said the same {unit} characters over and over; it was cut off.", retryable=True

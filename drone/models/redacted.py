@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.mishap import mishap
 from drone.agent.model import (
     Ask,
@@ -82,13 +82,17 @@ class _Redacting:
     def __init__(self, listener: Listener, redactor: Redactor) -> None:
         self._listener = listener
         self._redactor = redactor
-        self._streams: dict[DeltaKind, Stream] = {}
+        self._streams: dict[tuple[DeltaKind, int | None], tuple[Stream, GrowingCall | None]] = {}
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
-        stream = self._streams.get(kind)
+    def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
+        """`call` as it was named last; a name that carries a secret is told as little as the secret."""
+        clean = call and replace(call, name=self._redactor.text(call.name))
+        place = (kind, None if call is None else call.index)
+        stream, _ = self._streams.get(place, (None, None))
         if stream is None:
-            stream = self._streams[kind] = self._redactor.stream()
-        self._tell(kind, stream.feed(text))
+            stream = self._redactor.stream()
+        self._streams[place] = (stream, clean)
+        self._tell(kind, stream.feed(text), clean)
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         self._streams.clear()
@@ -106,12 +110,12 @@ class _Redacting:
 
     def end(self) -> None:
         """No more text comes of any kind that has begun."""
-        for kind, stream in self._streams.items():
-            self._tell(kind, stream.end())
+        for (kind, _), (stream, call) in self._streams.items():
+            self._tell(kind, stream.end(), call)
 
-    def _tell(self, kind: DeltaKind, text: str) -> None:
+    def _tell(self, kind: DeltaKind, text: str, call: GrowingCall | None) -> None:
         if text:
-            self._listener.delta(kind, text)
+            self._listener.delta(kind, text, call)
 
 
 class ModelSource(Protocol):

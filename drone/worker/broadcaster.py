@@ -21,7 +21,7 @@ class Broadcaster:
         self._publisher = publisher
         self._gather_seconds = gather_seconds
         self._hints: dict[str, Hint] = {}
-        self._deltas: dict[tuple[str, str, str, int, int], list[Delta]] = {}
+        self._deltas: dict[tuple[str, str, str, int, int, int | None], list[Delta]] = {}
         self._characters = 0
         self._urgent = asyncio.Event()
         self._gathering: asyncio.TimerHandle | None = None
@@ -39,7 +39,7 @@ class Broadcaster:
         if self._characters + len(delta.text) > MOST_CHARACTERS:
             return
         self._characters += len(delta.text)
-        key = (delta.order_id, delta.record_id, delta.kind, delta.round, delta.attempt)
+        key = (delta.order_id, delta.record_id, delta.kind, delta.round, delta.attempt, delta.index)
         self._deltas.setdefault(key, []).append(delta)
         if self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)

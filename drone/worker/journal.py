@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from drone.agent.journal import DeltaKind, Fenced, Unwritable
+from drone.agent.journal import DeltaKind, Fenced, GrowingCall, Unwritable
 from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
@@ -75,7 +75,16 @@ class OrderJournal:
         await self.append(drafts)
         return drafts
 
-    def delta(self, origin: Origin, kind: DeltaKind, round_number: int, attempt: int, offset: int, text: str) -> None:
+    def delta(
+        self,
+        origin: Origin,
+        kind: DeltaKind,
+        round_number: int,
+        attempt: int,
+        offset: int,
+        text: str,
+        call: GrowingCall | None = None,
+    ) -> None:
         if self.sealed or origin.record_id is None:
             return
         self._writer.delta(
@@ -92,6 +101,8 @@ class OrderJournal:
                 attempt=attempt,
                 offset=offset,
                 text=text,
+                index=None if call is None else call.index,
+                name="" if call is None else call.name,
             )
         )
 

@@ -82,8 +82,11 @@ async def order_events(
     after: Annotated[str | None, Query(max_length=100)] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
-    """The order's journal as it grows: entries with ids, `model.delta`, `thinking.delta`, `tool.progress` and `ping`
-    without. Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource."""
+    """The order's journal as it grows: entries with ids, and without ids `model.delta`, `thinking.delta`,
+    `tool_call.delta`, `tool.progress` and `ping`.
+
+    Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource.
+    """
     start = _number(last_event_id or after or "0")
     there = await service.feed.reached(order_id)
     if there is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcc.contracts.entry import Entry
     from mcc.contracts.wire import Delta
 
-DELTAS = frozenset({"model.delta", "thinking.delta", "tool.progress"})
+DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
 SHORTEST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0

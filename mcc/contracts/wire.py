@@ -40,11 +40,12 @@ class Delta(Closed):
 
     A viewer drops lower epochs, and forgets the text once the reply is in the journal.
 
-    `offset` counts characters of this kind of text before this piece in the same try.
+    `offset` counts characters of this kind of text before this piece in the same try; of the arguments of tool calls
+    (`tool_call.delta`) those of this call, of which `index` is the place in the reply and `name` the tool.
     """
 
     type: Literal["delta"] = "delta"
-    kind: Literal["model.delta", "thinking.delta", "tool.progress"]
+    kind: Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.progress"]
     order_id: str
     epoch: int
     record_id: str
@@ -55,6 +56,8 @@ class Delta(Closed):
     attempt: int
     offset: int
     text: Text
+    index: int | None = None
+    name: Text = ""
 
 
 class Wake(Closed):

@@ -213,8 +213,8 @@ class _Ear(Passing):
         super().__init__(listener, points)
         self._key = key
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
-        self._port.delta(kind, text)
+    def delta(self, kind: DeltaKind, text: str, call: object = None) -> None:
+        self._port.delta(kind, text, call)
         self._points.hit("F7", self._key)
 
 

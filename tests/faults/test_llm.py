@@ -36,7 +36,7 @@ LENGTH = {
 class Silent:
     """A listener who does not care."""
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
+    def delta(self, kind: DeltaKind, text: str, call: object = None) -> None:
         pass
 
     async def retried(self, error: str, wait_seconds: float) -> None:

@@ -29,7 +29,7 @@ ELSEWHERE = "https://gateway.example/v1"
 class Quiet:
     """A listener that nobody asks."""
 
-    def delta(self, kind: str, text: str) -> None:
+    def delta(self, kind: str, text: str, call: object = None) -> None:
         pass
 
     async def retried(self, error: str, wait_seconds: float) -> None:

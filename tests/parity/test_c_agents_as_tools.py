@@ -184,7 +184,7 @@ async def _cancelled(turn: Any, record_id: str) -> Said:
 
 
 class Silent:
-    def delta(self, kind: str, text: str) -> None: ...
+    def delta(self, kind: str, text: str, call: object = None) -> None: ...
 
     def __init__(self) -> None:
         self.told: list[tuple[str, float]] = []

@@ -24,12 +24,16 @@ class Ear:
     """Remembers what a listener is told."""
 
     deltas: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[object, str]] = field(default_factory=list)
     retries: list[tuple[str, float]] = field(default_factory=list)
     fallbacks: list[tuple[str, str, str]] = field(default_factory=list)
     not_told: list[str] = field(default_factory=list)
 
-    def delta(self, kind: str, text: str) -> None:
-        self.deltas.append((kind, text))
+    def delta(self, kind: str, text: str, call: object = None) -> None:
+        if kind == "tool_call.delta":
+            self.calls.append((call, text))
+        else:
+            self.deltas.append((kind, text))
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         self.retries.append((error, wait_seconds))

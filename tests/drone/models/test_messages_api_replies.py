@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from drone.agent.journal import GrowingCall
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import WantedCall
 from drone.models.prices import Price
@@ -216,3 +217,17 @@ async def test_unknown_events_and_blocks_are_passed_over(bench: Any) -> None:
 async def test_events_without_their_type_in_the_data_are_known_by_name(bench: Any) -> None:
     data = b'event: content_block_start\ndata: {"index":0,"content_block":{"type":"text","text":"x"}}\n\n'
     assert (await bench.message(data + b"event: message_stop\ndata: {}\n\n")).text == "x"
+
+
+async def test_arguments_are_told_while_they_come_each_call_for_itself(bench: Any) -> None:
+    events = (
+        start(0, type="tool_use", id="a", name="read", input={}),
+        delta(0, type="input_json_delta", partial_json='{"path":'),
+        start(1, type="tool_use", id="b", name="list", input={}),
+        delta(1, type="input_json_delta", partial_json="{}"),
+        delta(0, type="input_json_delta", partial_json='"a"}'),
+    )
+    pieces = [bench.named_sse(event) for event in events]
+    await bench.message(*pieces, bench.named_sse(finish(), STOP))
+    read, listed = GrowingCall(0, "read"), GrowingCall(1, "list")
+    assert bench.ear.calls == [(read, '{"path":'), (listed, "{}"), (read, '"a"}')]

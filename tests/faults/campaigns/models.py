@@ -120,7 +120,7 @@ class Ear:
 
     tries: int = 1
 
-    def delta(self, kind: DeltaKind, text: str) -> None: ...
+    def delta(self, kind: DeltaKind, text: str, call: object = None) -> None: ...
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         self.tries += 1

@@ -64,7 +64,7 @@ class Recorded:
 
     deltas: list[tuple[DeltaKind, str]] = field(default_factory=list)
 
-    def delta(self, kind: DeltaKind, text: str) -> None:
+    def delta(self, kind: DeltaKind, text: str, call: object = None) -> None:
         self.deltas.append((kind, text))
 
     async def retried(self, error: str, wait_seconds: float) -> None:

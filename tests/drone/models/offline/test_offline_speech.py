@@ -55,7 +55,7 @@ async def test_a_pace_lets_others_run_between_two_pieces() -> None:
     spoke = asyncio.Event()
 
     class Waking(Recorded):
-        def delta(self, kind: DeltaKind, text: str) -> None:
+        def delta(self, kind: DeltaKind, text: str, call: object = None) -> None:
             super().delta(kind, text)
             spoke.set()
 
