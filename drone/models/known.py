@@ -7,21 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from mcc.configuration.providers import FAMILIES, MAKERS
 from mcc.rules.patterns import Pattern
 
 TABLE = Path(__file__).with_name("known_models.json")
 """Written by `python -m scripts.known_models`; each row names its source and that source's version."""
 
 _ENDING = Pattern(r"([-@](\d{8}|\d{4}-\d{2}-\d{2}|latest|default))?(-v\d+(:\d+)?)?$")
-_VENDORS = {
-    "anthropic": "anthropic",
-    "google": "gemini",
-    "mistralai": "mistral",
-    "openai": "openai",
-    "deepseek": "deepseek",
-    "x-ai": "xai",
-}
-"""How names of models begin at those who serve other people's (`anthropic/claude-…`, `us.anthropic.claude-…`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +63,12 @@ _FIELDS = frozenset(field.name for field in fields(KnownModel))
 
 def _makers(model: str) -> Iterator[tuple[str, str]]:
     """Who may have made it, and what they call it."""
-    for prefix, vendor in _VENDORS.items():
+    for prefix, vendor in MAKERS.items():
         for mark in (f"{prefix}/", f"{prefix}."):
             if mark in model:
                 yield vendor, model.partition(mark)[2]
     name = model.rpartition("/")[2]
-    if name.startswith("claude-"):
-        yield "anthropic", name
-    elif name.startswith("gpt-"):
-        yield "openai", name
+    yield from ((maker, name) for family, maker in FAMILIES.items() if name.startswith(family))
 
 
 def _row(provider: str, model: str) -> Mapping[str, Any] | None:

@@ -98,8 +98,8 @@ PROVIDERS = (
     ),
     Provider("openrouter", "chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openrouter/auto"),
     Provider("mistral", "chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral-medium-latest"),
-    Provider("deepseek", "chat", "https://api.deepseek.com", "DEEPSEEK_API_KEY", "deepseek-chat"),
-    Provider("xai", "chat", "https://api.x.ai/v1", "XAI_API_KEY", "grok-4"),
+    Provider("deepseek", "chat", "https://api.deepseek.com", "DEEPSEEK_API_KEY", "deepseek-v4-pro"),
+    Provider("xai", "chat", "https://api.x.ai/v1", "XAI_API_KEY", "grok-latest"),
     Provider("groq", "chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "openai/gpt-oss-120b"),
     Provider(
         "together",
@@ -131,6 +131,19 @@ PROVIDERS = (
     Provider("lmstudio", "chat", "http://127.0.0.1:1234/v1", version_path="/v1"),
 )
 """In the order in which a default is looked for. A model of theirs is named `provider/model`."""
+
+MAKERS: Mapping[str, str] = {
+    "anthropic": "anthropic",
+    "google": "gemini",
+    "mistralai": "mistral",
+    "openai": "openai",
+    "deepseek": "deepseek",
+    "x-ai": "xai",
+}
+"""How names of models begin at those who serve other people's (`anthropic/claude-…`), to the row of their maker."""
+
+FAMILIES: Mapping[str, str] = {"claude-": "anthropic", "gpt-": "openai"}
+"""How names of models begin that are one maker's wherever they run, to the maker's row."""
 
 NAMES = tuple(provider.name for provider in PROVIDERS)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from mcc.contracts import states_page
-from scripts.reference import cel, commands, http, journal, settings, tools
+from scripts.reference import cel, commands, http, journal, providers, settings, tools
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = "<!-- Written by `python -m scripts.reference`; do not edit. -->"
@@ -21,6 +21,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/http.md": _page(http.page),
     "reference/tools.md": _page(tools.page),
     "reference/cli.md": _page(commands.page),
+    "reference/providers.md": _page(providers.page),
     "reference/cel.md": _page(cel.page),
     "states.md": states_page.page,
 }

@@ -7,7 +7,7 @@ from drone.models.dialects.deepseek import DEEPSEEK
 from drone.models.dialects.differences import Differences
 from drone.models.dialects.google_chat import GOOGLE
 from drone.models.dialects.groq import GROQ
-from drone.models.dialects.mistral import MISTRAL
+from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
 from drone.models.dialects.open_weights import BEDROCK, LLAMACPP, LMSTUDIO, OLLAMA, TOGETHER, VLLM
 from drone.models.dialects.openai import OPENAI
 from drone.models.dialects.openrouter import OPENROUTER
@@ -41,6 +41,6 @@ def differences(endpoint: Endpoint) -> Differences:
     """What differs at the server behind this endpoint. The row of OpenAI stands for every server at another address
     that speaks its form."""
     there = provider_at(endpoint.provider, endpoint.base_url)
-    if there == AT_OPENAI.name and not AT_OPENAI.is_at(endpoint.base_url):
-        return COMMON
-    return CHAT_SERVERS.get(there, COMMON)
+    elsewhere = there == AT_OPENAI.name and not AT_OPENAI.is_at(endpoint.base_url)
+    server = COMMON if elsewhere else CHAT_SERVERS.get(there, COMMON)
+    return mistral_at(server) if server.leaks and is_of_mistral(endpoint.model) else server

@@ -3,15 +3,16 @@
 from drone.models.dialects.differences import Differences, Levels, Parameters
 
 _ON: Parameters = {"thinking": {"type": "enabled"}}
+_LOW: Parameters = {**_ON, "reasoning_effort": "low"}
 _HIGH: Parameters = {**_ON, "reasoning_effort": "high"}
 _MOST: Parameters = {**_ON, "reasoning_effort": "max"}
 _LEVELS: Levels = {
     "off": {"thinking": {"type": "disabled"}},
-    "minimal": _HIGH,
-    "low": _HIGH,
+    "minimal": _LOW,
+    "low": _LOW,
     "medium": _HIGH,
     "high": _HIGH,
-    "xhigh": _MOST,
+    "xhigh": _HIGH,
     "max": _MOST,
 }
 

@@ -2,12 +2,14 @@
 
 import hashlib
 import string
+from dataclasses import replace
 from functools import lru_cache
 
 from drone.models.dialects.differences import THINKING_LEVELS, Differences, Levels
 
 _LETTERS = string.ascii_letters + string.digits
 _LETTERS_OF_AN_ID = 9
+_FAMILIES = ("mistral", "ministral", "mixtral", "magistral", "devstral", "codestral", "pixtral")
 _LEVELS: Levels = {
     "off": {"reasoning_effort": "none"},
     **{level: {"reasoning_effort": "high"} for level in THINKING_LEVELS},
@@ -27,6 +29,16 @@ def short_id(call_id: str) -> str:
 
 def _levels(model: str) -> Levels:
     return _LEVELS
+
+
+def is_of_mistral(model: str) -> bool:
+    """Whether its template and tokenizer are Mistral's, which judge ids and roles wherever they run."""
+    return any(family in model.lower() for family in _FAMILIES)
+
+
+def mistral_at(server: Differences) -> Differences:
+    """A model of Mistral at another server: that server's parameters, Mistral's messages."""
+    return replace(server, name=f"{server.name}+mistral", call_id=short_id, thinking_back="", user_after_tool=False)
 
 
 MISTRAL = Differences(

@@ -8,6 +8,7 @@ _TEMPLATE_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": Tr
 _TEMPLATE: Levels = {"off": _TEMPLATE_OFF, **dict.fromkeys(THINKING_LEVELS, _TEMPLATE_ON)}
 _EFFORTS_OF_TEMPLATE: Levels = {level: {"chat_template_kwargs": asked} for level, asked in OPEN_WEIGHTS.items()}
 _LOCAL = efforts("none", "low", "low", "medium", "high", "high", "high")
+_OLLAMA = efforts("none", "low", "low", "medium", "high", "high", "max")
 
 
 def _switched(model: str) -> Levels:
@@ -27,9 +28,13 @@ def _efforts(model: str) -> Levels:
     return OPEN_WEIGHTS if "gpt-oss" in model else _LOCAL
 
 
+def _ollama(model: str) -> Levels:
+    return OPEN_WEIGHTS if "gpt-oss" in model else _OLLAMA
+
+
 TOGETHER = Differences(name="together", levels=_switched)
 BEDROCK = Differences(name="bedrock", levels=_efforts, output_cap="max_completion_tokens", thinking_back="")
-OLLAMA = Differences(name="ollama", levels=_efforts, thinking_back="reasoning")
+OLLAMA = Differences(name="ollama", levels=_ollama, thinking_back="reasoning")
 VLLM = Differences(name="vllm", levels=_by_template)
 LLAMACPP = Differences(name="llamacpp", levels=_all_by_template)
 LMSTUDIO = Differences(name="lmstudio", levels=_efforts)

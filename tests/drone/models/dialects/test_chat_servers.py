@@ -90,6 +90,13 @@ async def test_mistral_takes_ids_of_nine_letters_and_no_user_after_a_tool() -> N
     assert "stream_options" not in looped.bodies[0]
 
 
+@pytest.mark.parametrize("name", ["vllm", "llamacpp", "ollama", "together"])
+async def test_mistral_s_models_keep_their_manners_at_other_servers(name: str) -> None:
+    looped = await done(Looped(name, THOUGHT, ANSWER, model="Devstral-Small-2"))
+    reply, _ = looped.sent_back()
+    assert len(reply["tool_calls"][0]["id"]) == 9 and not any(key.startswith("reasoning") for key in reply)
+
+
 async def test_mistral_s_thinking_in_parts_is_thinking_and_does_not_go_back() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Twice that."}]}]
     first = sse(chunk(content=parts), chunk(content=[{"type": "text", "text": "So."}]), CALL, chunk("tool_calls"))
@@ -210,13 +217,14 @@ async def test_every_level_of_thinking_is_asked_for_or_it_is_told_that_it_is_not
         ("openai", "m", "max", {"reasoning_effort": "max"}),
         ("groq", "qwen/qwen3-32b", "high", {"reasoning_effort": "default", "reasoning_format": "parsed"}),
         ("groq", "openai/gpt-oss-120b", "max", {"reasoning_effort": "high", "include_reasoning": True}),
-        ("deepseek", "deepseek-chat", "off", {"thinking": {"type": "disabled"}}),
-        ("deepseek", "deepseek-chat", "max", {"thinking": {"type": "enabled"}, "reasoning_effort": "max"}),
-        ("xai", "grok-4", "medium", {"reasoning_effort": "high"}),
-        ("xai", "grok-4", "minimal", {"reasoning_effort": "low"}),
+        ("deepseek", "deepseek-v4-pro", "off", {"thinking": {"type": "disabled"}}),
+        ("deepseek", "deepseek-v4-pro", "max", {"thinking": {"type": "enabled"}, "reasoning_effort": "max"}),
+        ("xai", "grok-4.3", "off", {"reasoning_effort": "none"}),
+        ("xai", "grok-3-mini", "medium", {"reasoning_effort": "high"}),
+        ("deepseek", "deepseek-v4-pro", "minimal", {"thinking": {"type": "enabled"}, "reasoning_effort": "low"}),
         ("mistral", "m", "low", {"reasoning_effort": "high"}),
         ("together", "zai-org/GLM-5", "off", {"reasoning": {"enabled": False}}),
-        ("ollama", "qwen3", "max", {"reasoning_effort": "high"}),
+        ("ollama", "qwen3", "max", {"reasoning_effort": "max"}),
         ("vllm", "qwen3", "off", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
         ("llamacpp", "gpt-oss-20b", "low", {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     ],

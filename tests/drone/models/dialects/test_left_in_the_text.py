@@ -1,0 +1,198 @@
+"""Thinking and calls that a server left in the text of a reply, through the loop and piece by piece."""
+
+import time
+from typing import Any
+
+import pytest
+
+from drone.agent.messages import ToolSpec
+from drone.models.dialects.leaked_calls import leaked_calls
+from mcc.contracts.blocks import ThinkingBlock
+from mcc.contracts.record import RecordStatus
+from tests.drone.models.conftest import chunk, sse
+from tests.drone.models.dialects.looped import Looped
+
+ANSWER = sse(chunk("stop", content="It is 42."), "[DONE]")
+NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}, "why": {"type": "string"}}}
+TOOLS = {"double": ToolSpec("double", "Twice a number.", NUMBER)}
+
+LEAKED = {
+    "hermes": '<tool_call>\n{"name": "double", "arguments": {"number": 21}}\n</tool_call>',
+    "hermes, not closed": '<tool_call>\n{"name": "double", "arguments": {"number": 21}}',
+    "hermes, nearly JSON": "<tool_call>\n{'name': 'double', 'arguments': {'number': 21,}}\n</tool_call>",
+    "hermes, double encoded": '<tool_call>{"name": "double", "arguments": "{\\"number\\": 21}"}</tool_call>',
+    "llama": '<function=double>{"number": 21}</function>',
+    "qwen": "<tool_call>\n<function=double>\n<parameter=number>\n21\n</parameter>\n</function>\n</tool_call>",
+    "qwen, without its frame": "<function=double>\n<parameter=number>\n21\n</parameter>\n</function>",
+    "glm": "<tool_call>double\n<arg_key>number</arg_key>\n<arg_value>21</arg_value>\n</tool_call>",
+    "mistral": '[TOOL_CALLS][{"name": "double", "arguments": {"number": 21}}]',
+    "mistral, newer": '[TOOL_CALLS]double[ARGS]{"number": 21}',
+    "mistral, with an id": '[TOOL_CALLS]double[CALL_ID]abcdefghi[ARGS]{"number": 21}',
+    "mistral, bare": '[TOOL_CALLS]double{"number": 21}',
+    "pythonic": "[double(number=21)]",
+    "llama, bare": '{"name": "double", "parameters": {"number": 21}}',
+    "a list": '[{"name": "double", "arguments": {"number": 21}}]',
+}
+
+NO_CALLS = {
+    "another tool": '<tool_call>\n{"name": "triple", "arguments": {"number": 21}}\n</tool_call>',
+    "words after it": '<tool_call>\n{"name": "double", "arguments": {"number": 21}}\n</tool_call>\nThat is how.',
+    "cut": '<tool_call>\n{"name": "double", "argum',
+    "in a fence": 'So:\n```\n<tool_call>\n{"name": "double", "arguments": {"number": 21}}\n</tool_call>',
+    "in a line": 'Say <tool_call>{"name": "double", "arguments": {"number": 21}}</tool_call>',
+    "a quoted mark": "One writes\n<tool_call>",
+    "an answer as JSON": '{"name": "double", "arguments": {"number": 21}, "status": "done"}',
+    "a list of numbers": "[1, 2]",
+    "a link": "[double](https://example.com)",
+    "python with more": "[double(number=open('x'))]",
+    "python, by place": "[double(21)]",
+    "an open parameter": "<function=double><parameter=number>21",
+    "no name": "<function=",
+    "a bare mark": "[TOOL_CALLS]",
+}
+
+
+def spoken(text: str, *, size: int = 3, finish: str = "stop") -> bytes:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return sse(*(chunk(content=piece) for piece in pieces), chunk(finish), "[DONE]")
+
+
+@pytest.mark.parametrize("text", LEAKED.values(), ids=LEAKED)
+@pytest.mark.parametrize("name", ["vllm", "llamacpp"])
+async def test_calls_left_in_the_text_are_made(name: str, text: str) -> None:
+    looped = Looped(name, spoken(f"<think>Hm.</think>\n\n{text}\n"), ANSWER)
+    report = await looped.run()
+    assert (report.status, report.text) == (RecordStatus.COMPLETED, "It is 42."), report.error
+    assert [call.arguments for call in looped.replies[0].tool_calls] == [{"number": 21}]
+    assert (looped.replies[0].text.strip(), looped.replies[0].thinking) == ("", "Hm.")
+    reply, (result,) = looped.sent_back()
+    assert reply["tool_calls"][0]["function"]["name"] == "double" and "42" in result["content"]
+    assert looped.keeps_its_beginning()
+
+
+@pytest.mark.parametrize("text", NO_CALLS.values(), ids=NO_CALLS)
+async def test_what_is_not_calls_as_a_whole_stays_the_text_that_it_is(bench: Any, text: str) -> None:
+    for size in (1, 3, 1000):
+        ear = bench.Ear()
+        model = bench.openai(bench.Provider(bench.streamed(spoken(text, size=size))))
+        reply = await model.ask(bench.asking(tools=TOOLS.values()), ear)
+        assert (reply.text, reply.tool_calls, ear.heard()) == (text, (), text)
+
+
+async def test_text_before_leaked_calls_is_kept_and_several_calls_are_made(bench: Any) -> None:
+    one = '<tool_call>{"name": "double", "arguments": {"number": 1}}</tool_call>'
+    two = '<tool_call>{"name": "double", "arguments": {"number": 2, "why": "</tool_call>"}}</tool_call>'
+    model = bench.openai(bench.Provider(bench.streamed(spoken(f"I double them.\n{one}\n{two}"))))
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
+    assert reply.text == bench.ear.heard() == "I double them.\n"
+    assert [call.arguments for call in reply.tool_calls] == [{"number": 1}, {"number": 2, "why": "</tool_call>"}]
+    assert reply.finish_reason == "tool_calls"
+
+
+async def test_a_reply_cut_at_its_cap_makes_no_calls_of_its_text(bench: Any) -> None:
+    model = bench.openai(bench.Provider(bench.streamed(spoken(LEAKED["hermes"], finish="length"))))
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
+    assert (reply.tool_calls, reply.text, reply.finish_reason) == ((), LEAKED["hermes"], "length")
+
+
+async def test_openai_itself_leaves_nothing_in_the_text() -> None:
+    looped = Looped("openai", spoken(LEAKED["hermes"]), *[ANSWER] * 3)
+    await looped.run()
+    assert (looped.replies[0].text, looped.replies[0].tool_calls) == (LEAKED["hermes"], ())
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize("tag", ["think", "thinking", "thought"])
+async def test_thinking_at_the_beginning_of_the_text_is_told_from_it(bench: Any, tag: str, size: int) -> None:
+    text = f"\n<{tag}>\nIs a < b? </ {tag} Yes.</{tag}>\n\nIt is <b>42</b>."
+    reply = await bench.chat(spoken(text, size=size))
+    assert reply.blocks[0] == ThinkingBlock(text=f"Is a < b? </ {tag} Yes.")
+    assert reply.text == bench.ear.heard() == "It is <b>42</b>."
+    assert bench.ear.heard("thinking.delta") == reply.thinking
+
+
+@pytest.mark.parametrize(
+    "text", ["A <think> is a tag.", "<thin", "<thinker>", "  \n x", "Close with </think> then.", "`</think>`\n"]
+)
+async def test_a_tag_elsewhere_is_text(bench: Any, text: str) -> None:
+    for size in (1, 1000):
+        reply = await bench.chat(spoken(text, size=size))
+        assert (reply.text, reply.thinking) == (text, "")
+
+
+async def test_thinking_whose_opening_tag_stood_in_the_prompt_is_told_from_the_answer(bench: Any) -> None:
+    reply = await bench.chat(spoken("Twice 21.\nSo 42.\n</think>\n\nIt is 42."))
+    assert (reply.thinking, reply.text) == ("Twice 21.\nSo 42.", "It is 42.")
+    assert isinstance(reply.blocks[0], ThinkingBlock)
+
+
+async def test_thinking_that_is_never_closed_is_thinking(bench: Any) -> None:
+    reply = await bench.chat(spoken("<think>Twice 21</thi", finish="length"))
+    assert (reply.thinking, reply.text, reply.finish_reason) == ("Twice 21</thi", "", "length")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x<tool_call>" * 100_000,
+        "<tool_call>" * 100_000,
+        "<function=a><parameter=b>" * 50_000,
+        "[" * 1_000_000,
+        "[double(" + "[" * 19_000,
+        "[double(number=" + "-" * 19_000 + "1)]",
+        "<think>" + "</thi" * 200_000,
+        "\n" * 1_000_000 + "<think>",
+        "{'a':" * 200_000,
+        "[TOOL_CALLS]double[ARGS]{" * 50_000,
+        "<tool_call>double<arg_key>" * 50_000,
+        " \n" * 500_000,
+    ],
+    ids=lambda text: text[:12].strip() or "blanks",
+)
+async def test_no_text_costs_more_than_its_length(bench: Any, text: str) -> None:
+    began = time.process_time()
+    model = bench.openai(bench.Provider(bench.streamed(spoken(text, size=100_000))))
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
+    assert not reply.tool_calls
+    leaked_calls(text, TOOLS)
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('{"number": 21,}', {"number": 21}),
+        ("{'number': 21, 'why': 'it\\'s \"so\"'}", {"number": 21, "why": 'it\'s "so"'}),
+        ('{"why": "one\ntwo\tthree"}', {"why": "one\ntwo\tthree"}),
+        ('```json\n{"number": 21}\n```', {"number": 21}),
+        ('{"a": True, "b": None, "c": [False,],}', {"a": True, "b": None, "c": [False]}),
+        ('{"why": "True, None,}"}', {"why": "True, None,}"}),
+    ],
+)
+async def test_arguments_that_are_nearly_json_are_read_as_what_they_can_only_mean(
+    bench: Any, text: str, meant: dict[str, object]
+) -> None:
+    told = {"index": 0, "id": "a", "function": {"name": "double", "arguments": text}}
+    reply = await bench.chat(bench.sse(bench.chunk(tool_calls=[told]), bench.chunk("tool_calls"), "[DONE]"))
+    assert reply.tool_calls[0].arguments == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"number": 21',
+        '{"why": "cut',
+        "{'why': 'it's'}",
+        '{"why": "he said "no""}',
+        "{number: 21}",
+        '{"a": 1,, "b": 2}',
+        "{'a': 1, 'a': 2}",
+        '```json\n{"number": 21}',
+        "{'number': 1e999}",
+        "[{'number': 1}]",
+    ],
+)
+async def test_arguments_that_could_mean_more_than_one_thing_are_told_to_the_model(bench: Any, text: str) -> None:
+    told = {"index": 0, "id": "a", "function": {"name": "double", "arguments": text}}
+    reply = await bench.chat(bench.sse(bench.chunk(tool_calls=[told]), bench.chunk("tool_calls"), "[DONE]"))
+    assert reply.tool_calls[0].arguments == text
