@@ -1,6 +1,6 @@
 """OpenAI's Responses, stateless: what is asked, encoded once per message, and what the model gave, given back."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
@@ -27,8 +27,12 @@ _WIRE = "responses"
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 _NEVER_REASONS = Pattern(r"gpt-[34]|chatgpt-|gpt-.*-chat-latest$")
 _SEALED = "include"
+_SEALED_ELSEWHERE = "its sealed reasoning as agent "
 _SUMMARY = "reasoning.summary"
 _REASONING = "reasoning"
+_REFUSING = ("nsupported", "not support", "nknown parameter", "nrecognized", "not permitted", "must be verified")
+"""Parts of the words with which parameters are refused; other complaints name `reasoning` as well."""
+
 _OPTIONS = ("temperature", "max_output_tokens", "service_tier", "parallel_tool_calls", "prompt_cache_key")
 
 
@@ -61,8 +65,9 @@ class Responses:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
         yield b',"input":['
         between = b""
+        giver = "" if _SEALED_ELSEWHERE + ask.cache_key in without else self._endpoint.name
         for message in ask.messages:
-            if told := _items(message, self._endpoint.name):
+            if told := _items(message, giver):
                 yield between
                 yield told
                 between = b","
@@ -75,26 +80,34 @@ class Responses:
         """What of reasoning is refused is left out alone: a level, the summary, or all of it."""
         if _SEALED not in without and "ncrypted content is not supported" in words:
             return _SEALED
+        if "ncrypted content" in words and ("could not be" in words or "did not match" in words):
+            return None if (elsewhere := _SEALED_ELSEWHERE + ask.cache_key) in without else elsewhere
         reasoning = self._reasoning(ask, without)
         if (level := effort_refused(reasoning.get("effort"), words)) is not None:
             return level
-        if "summary" in reasoning and ("summary" in words or "summaries" in words):
-            return _SUMMARY
-        if reasoning and _REASONING in words:
-            return _REASONING
+        if any(sign in words for sign in _REFUSING):
+            if "summary" in reasoning and ("summary" in words or "summaries" in words):
+                return _SUMMARY
+            if reasoning and _REASONING in words:
+                return _REASONING
         sent = {**self._constant(ask, without), **self._changing(ask, without)}
         return next((name for name in _OPTIONS if name in sent and name in words), None)
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
-        if ask.thinking in ("inherit", "off") and not self._reasons:
-            return
-        if _REASONING in without or not self._reasons:
-            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked without."
-        elif instead := replaced(ask.thinking, without | self._not_taken):
-            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
+        if _SEALED_ELSEWHERE + ask.cache_key in without:
+            yield f"{self._endpoint.name} is not given back its earlier reasoning: it can no longer open it."
+        yield from self._levels_not_sent(ask, without)
         for name, value in (("temperature", ask.temperature), ("service_tier", ask.service_tier)):
             if name in without and value is not None:
                 yield f"{self._endpoint.name} does not take {name} {value}; it is not sent."
+
+    def _levels_not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
+        if _REASONING in without or not self._reasons:
+            if ask.thinking in ("inherit", "off"):
+                return
+            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked without."
+        elif instead := replaced(ask.thinking, without | self._not_taken):
+            yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
     def incoming(self, ask: Ask) -> ResponseReply:
         return ResponseReply(self._endpoint.name)
@@ -140,7 +153,8 @@ def responses_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 
 def _items(message: Message, name: str) -> bytes:
-    """The message's input items for the model `name`, joined by commas; nothing for a reply that said nothing."""
+    """The message's input items for the model `name` (empty: for any), joined by commas; nothing for a reply that said
+    nothing."""
     # A provider takes what it sealed back from the model that it gave it to: bytes of a reply are kept by model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
     return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
@@ -151,7 +165,7 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
         case UserMessage():
             yield {"role": "user", "content": message.text}
         case AssistantMessage():
-            yield from _given_back(message.blocks, own=message.model == name)
+            yield from _given_back(message.blocks, own=bool(name) and message.model == name)
         case ToolResults():
             for result in message.results:
                 yield {"type": "function_call_output", "call_id": result.call_id, "output": result.content}
@@ -159,10 +173,10 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
             assert_never(message)
 
 
-def _given_back(blocks: Iterable[AnyBlock], *, own: bool) -> Iterator[Json]:
+def _given_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:
     """A reply's items. The ids of its items go along to the model that gave them (`own`), unless some of its reasoning
     is missing: items are refused that name themselves and not the reasoning that led to them."""
-    blocks = tuple(blocks)
+    blocks = _led_somewhere(blocks)
     named = own and all(_is_whole(block) for block in blocks if isinstance(block, ThinkingBlock))
     for key, group in groupby(enumerate(blocks), lambda one: _message_of(*one, named=named)):
         if key is not None:
@@ -176,6 +190,14 @@ def _given_back(blocks: Iterable[AnyBlock], *, own: bool) -> Iterator[Json]:
                     yield _call(block, named=named)
                 case OpaqueBlock(data=item) if own:
                     yield item
+
+
+def _led_somewhere(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
+    """Without reasoning at the end of a reply that was cut: it is refused where nothing follows it."""
+    end = len(blocks)
+    while end and isinstance(blocks[end - 1], ThinkingBlock):
+        end -= 1
+    return blocks[:end]
 
 
 def _is_whole(thinking: ThinkingBlock) -> bool:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Model, ModelError, Reply, WantedCall
+from drone.agent.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
 from drone.models.known import known_model
 from drone.models.remote import Endpoint
@@ -37,9 +37,9 @@ INTERLEAVED = [
 ]
 
 
-def model(provider: Any, **more: Any) -> Model:
+def model(server: Any, **more: Any) -> Model:
     known = {"name": NAME, "model": "gpt-6.1-terra", "base_url": "https://api.openai.com/v1", "key": "sk-1234567890"}
-    return responses_model(Endpoint(**{**known, **more}), Wire(provider))
+    return responses_model(Endpoint(**{**known, **more}), Wire(server))
 
 
 async def replied(bench: Any, *pieces: bytes, **more: Any) -> Reply:
@@ -406,3 +406,62 @@ async def test_what_a_model_refuses_is_left_out_alone(bench: Any, words: str, mi
     assert missing not in body
     assert len(bench.ear.retries) == 1
     assert len(bench.ear.not_told) == (missing in ("reasoning", "temperature", "service_tier"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The encrypted content gAAA could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+        "The encrypted content for item rs_1 did not match the target organization.",
+    ],
+)
+async def test_reasoning_that_its_provider_can_no_longer_open_stays_behind_for_that_agent_alone(
+    bench: Any, words: str
+) -> None:
+    good = lambda _: bench.streamed(wire.streamed([wire.message(1, "x")]))  # noqa: E731
+    reply = kept(await replied(bench, wire.streamed(INTERLEAVED)))
+    provider = bench.Provider(*refusing(words), good)
+    asked = model(provider)
+    conversation = (UserMessage("Hi"), reply, UserMessage("So?"))
+    await asked.ask(bench.asking(*conversation, cache_key="one"), bench.ear)
+    assert [item.get("type") for item in provider.body["input"]].count("reasoning") == 0
+    assert bench.ear.not_told == [f"{NAME} is not given back its earlier reasoning: it can no longer open it."]
+    await asked.ask(bench.asking(*conversation, cache_key="two"), bench.ear)
+    assert [item.get("type") for item in provider.body["input"]].count("reasoning") == 2
+
+
+@pytest.mark.parametrize("inside", [None, "failed", "error"])
+async def test_a_conversation_that_is_too_long_is_told_as_such(bench: Any, inside: str | None) -> None:
+    words = "Your input exceeds the context window of this model. Please adjust your input and try again."
+    told = {"code": "context_length_exceeded", "message": words}
+    answers = {
+        None: httpx.Response(400, json={"error": {**told, "type": "invalid_request_error", "param": "input"}}),
+        "failed": bench.streamed(wire.streamed([], "failed", error=told)),
+        "error": bench.streamed(wire.encoded(iter([{"type": "error", **told}]))),
+    }
+    provider = bench.Provider(answers[inside])
+    assert isinstance(await bench.refused(model(provider)), ContextOverflow)
+    assert len(provider.requests) == 1
+
+
+async def test_azure_is_asked_at_its_new_address_with_the_key_in_its_own_header(bench: Any) -> None:
+    provider = bench.Provider(bench.streamed(wire.streamed([wire.message(1, "x")])))
+    base_url = "https://mine.openai.azure.com/openai/v1"
+    await model(provider, provider="azure", base_url=base_url).ask(bench.asking(), bench.ear)
+    request = provider.requests[0]
+    assert (str(request.url), request.headers["api-key"]) == (f"{base_url}/responses", "sk-1234567890")
+
+
+async def test_reasoning_that_led_to_nothing_before_the_reply_was_cut_does_not_go_back(bench: Any) -> None:
+    cut = wire.streamed([wire.reasoning(1, "Long")], "incomplete", incomplete_details={"reason": "max_output_tokens"})
+    reply = kept(await replied(bench, cut))
+    assert reply.thinking == "Long"
+    body = await sent(bench, UserMessage("Hi"), reply, UserMessage("Go on."))
+    assert [item["role"] for item in body["input"]] == ["user", "user"]
+
+
+async def test_a_complaint_about_an_item_of_reasoning_is_the_answer(bench: Any) -> None:
+    words = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."
+    provider = bench.Provider(*refusing(words))
+    error = await bench.refused(model(provider))
+    assert (error.status, len(provider.requests)) == (400, 1)
