@@ -209,18 +209,23 @@ def _thinking_of(options: Mapping[str, object]) -> Mapping[str, object]:
 def _sent_back(block: AnyBlock, ids: Mapping[str, str], *, own: bool) -> Mapping[str, object] | None:
     """A part of a reply. What the model signed goes back as it came, in its place, to the model that it is of (`own`);
     thinking without a signature is a summary for people."""
-    extra = getattr(block, "extra", None) if own else None
+    extra = _signature(getattr(block, "extra", None)) if own else {}
     match block:
         case TextBlock(text=text) | RefusalBlock(text=text):
-            return {"text": text, **(extra or {})} if text.strip() or extra else None
+            return {"text": text, **extra} if text.strip() or extra else None
         case ThinkingBlock(text=text) if extra:
             return {"text": text, "thought": True, **extra}
         case OpaqueBlock(data=data) if own:
             return data
         case ToolCallBlock():
-            return {"functionCall": _call(block, ids), **(extra or {})}
+            return {"functionCall": _call(block, ids), **extra}
         case _:
             return None
+
+
+def _signature(extra: Mapping[str, object] | None) -> Mapping[str, object]:
+    """Of what a block brought along; the same model may have been asked in another form before."""
+    return {SIGNATURE: extra[SIGNATURE]} if extra and SIGNATURE in extra else {}
 
 
 def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
