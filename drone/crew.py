@@ -214,4 +214,4 @@ def outcome_of(report: Report) -> Outcome:
             assert_never(report.cause)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
     # The best that was handed in: nothing accepted it, and a person may still want to read it.
-    return failed if report.cause is not Cause.GATE else failed.model_copy(update={"result": report.result})
+    return failed if report.result is None else failed.model_copy(update={"result": report.result})

@@ -7,7 +7,7 @@ from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
 from drone.agent.model_call import ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
-from drone.agent.report import Cause, Report
+from drone.agent.report import Cause, LimitReached, Report
 from drone.agent.setup import SetUp
 from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
@@ -65,6 +65,8 @@ class Loop:
                 if not state.open.started:  # what had begun goes on with its children, each of which waits for itself
                     await self._held()
                 await self._tool_calls.act(state.open)
+            elif state.landing is not None and state.landed and state.gate.accepted is None:
+                raise LimitReached(state.landing.limit, state.landing.allowed)
             elif finish is not None and self._only_replied:
                 await self._held()
                 await self._write(finish.not_handed_in())
@@ -147,6 +149,8 @@ class Loop:
             refusal = error
         except ModelError as error:
             self._fail(error)
+            if state.landing is not None:
+                raise LimitReached(state.landing.limit, state.landing.allowed) from error
             raise
         finally:
             self.allowance.settle(reserved)
@@ -178,7 +182,13 @@ class Loop:
             ):
                 await self._write()
             await unhindered(self._turn, self._agent_control)
-            reserved = await self.allowance.reserve()
+            try:
+                reserved = await self.allowance.reserve()
+            except LimitReached as reached:
+                if (last := self.allowance.landing(reached)) is None:
+                    raise
+                self._note(last)
+                continue
             ready = False
             try:
                 await self._read_mail()

@@ -146,7 +146,9 @@ class RecordState:
     wants to be asked again later. `not_sent`: sentences of what its models were not told. `calls` counts tool calls
     that were not denied. `usage` is that of its own model calls, `spent` that part of it which this very order paid.
     `warned`: limits that the model was warned of, with what they allowed; `warned_before`: those of the conversation
-    that this run goes on with. `window`: the tokens that its model takes in, as far as that was learnt.
+    that this run goes on with. `landing`: a limit is reached, and one reply is left; `landed`: that has come.
+    `denied`: a call of the last reply was not let through. `window`: the tokens that its model takes in, as far as that
+    was learnt.
     """
 
     origin: Origin
@@ -176,6 +178,9 @@ class RecordState:
     warned: dict[str, float] = field(default_factory=dict)
     warned_before: dict[str, float] = field(default_factory=dict)
     rounds_before: int = 0
+    landing: BudgetWarned | None = None
+    landed: bool = False
+    denied: bool = False
     window: int | None = None
     finish_tools: frozenset[str] = frozenset()
     began_after: float | None = field(default=None, compare=False)
@@ -222,6 +227,7 @@ class RecordState:
         self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
         self.gate = GateState(sent_to_try=self.gate.sent_to_try, accepted=self.gate.accepted)
         self.stopped = None
+        self.landing, self.landed = None, False
 
     def apply(self, fact: Fact) -> None:
         """Take the next entry in. Every kind is named here, also those that change nothing."""
@@ -257,6 +263,8 @@ class RecordState:
                     self.nudge = None
                     self._hear(known)
             case BudgetWarned():
+                if known.landing:
+                    self.landing = known
                 if known.used is not None:
                     self.warned[known.limit] = known.allowed
                     self._hear(known)
@@ -300,6 +308,7 @@ class RecordState:
 
     def _replied(self, reply: ModelReplied) -> None:
         self.asked, self.put_off, self.rounds, self.tries = None, False, reply.round, 0
+        self.landed, self.denied = self.landing is not None, False
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))
         if reply.tool_calls:
@@ -329,6 +338,7 @@ class RecordState:
         self.open = None
         calls = whole.reply.tool_calls
         done = [whole.finished[call.call_id] for call in calls]
+        self.denied = any(one.outcome is Outcome.DENIED for one in done)
         results = (ToolResult(one.call_id, one.name, one.content, one.is_error) for one in done)
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]

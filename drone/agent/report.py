@@ -71,6 +71,7 @@ class LimitReached(Stopped):
     def __init__(self, limit: str, allowed: float) -> None:
         super().__init__(f"the limit {limit} ({allowed:.10g}) is reached")
         self.limit = limit
+        self.allowed = allowed
 
 
 class GateFailed(Stopped):

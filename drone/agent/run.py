@@ -134,7 +134,8 @@ class Run:
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
             await self._journal.close(stopped.status, str(stopped), under=self._task.record_id)
-        unaccepted = await loop.unaccepted() if stopped.cause is Cause.GATE else None
+        kept = stopped.cause is Cause.GATE or (stopped.cause is Cause.LIMIT and limit != "wall_seconds")
+        unaccepted = await loop.unaccepted() if kept else None
         text, result = ("", None) if unaccepted is None else (unaccepted.text, unaccepted.result)
         return loop.report(stopped.status, str(stopped), stopped.cause, limit, text, result)
 

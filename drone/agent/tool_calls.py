@@ -99,8 +99,14 @@ class ToolCalls:
         there = (*self._tools.specs(), *self._finish_specs)
         if self._setup is not None:
             there = self._setup.now(there)
+        if self._state.landing is not None:
+            there = tuple(filter(self._hands_in, there))
         self._specs = {spec.name: spec for spec in there}
         return tuple(filter(self.may, there)) if self._agent_control.narrowed else there
+
+    def _hands_in(self, spec: ToolSpec) -> bool:
+        """Whether the tool is left to an agent that has one reply left."""
+        return self._finish is not None and self._finish.owns(spec.name) and spec.name != VALIDATE
 
     def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
         """The entries to commit before any of the calls runs."""
@@ -219,11 +225,15 @@ class ToolCalls:
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
         room = max(LEAST, self._together - sum(self._told.values()))
         self._told[call.call_id] = min(len(output.content), room)
+        if output.subagent_ids and len(output.content) <= room:  # reports are cut where they are made, and are JSON
+            return output
         content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable, room=room)
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _refused(self, call: ToolCall) -> Output | None:
         """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
+        if self._state.landing is not None:
+            return _error("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
         spec = self._specs.get(call.name)
         if spec is None:
             return _error(self._unknown(call.name))

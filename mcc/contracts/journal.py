@@ -161,13 +161,17 @@ class GateChecked(Fact):
 
 
 class BudgetWarned(Note):
-    """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not."""
+    """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not.
+
+    `landing`: the limit is reached, and the model has one reply left, without tools.
+    """
 
     kind: ClassVar[str] = "budget.warned"
     limit: str
     used: float | None
     allowed: float
     message: Text
+    landing: bool = False
 
     @property
     def in_words(self) -> Text:

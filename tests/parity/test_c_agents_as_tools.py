@@ -124,7 +124,7 @@ async def test_a_childs_limit_is_an_error_result_that_says_it_stopped_short(tmp_
     world = World(tmp_path, play)
     assert (await world.run("go", "subagent_rounds=2")).status is OrderStatus.SUCCEEDED
     (result,) = world.results()
-    assert result.is_error and "rounds" in result.content and "Saw 1." in result.content
+    assert result.is_error and "rounds" in result.content and "Saw 2." in result.content
 
 
 async def test_steering_at_checkpoints_pause_resume_inject_redirect_and_narrow() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
 from drone.agent.spending.budget import Budget, Reservation, Share
+from drone.agent.spending.landing import ROOM, kept, kept_output, kept_seconds, landing, reply_tokens
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.usage import Usage
@@ -27,6 +28,17 @@ class Use:
     used: float
     allowed: float
     of_tree: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept for the last reply: of the agent's own limits, and of its tree's."""
+
+    output_tokens: float = 0
+    tree_output_tokens: float = 0
+    total_tokens: float = 0
+    usd: float = 0
+    seconds: float = 0
 
 
 class Allowance:
@@ -64,8 +76,7 @@ class Allowance:
         while budget.full:
             await budget.settled()
             self._check()
-        own = self.share.output_tokens - self.state.spent.output_tokens
-        self._room = room = max(1, min(LAST_TOKENS, own, self._budget.output_tokens_left()))
+        self._room = room = self._reply_tokens()
         tokens = self.state.tokens_of_question() + room
         price = self._usd_per_token()
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
@@ -82,13 +93,64 @@ class Allowance:
         return self.state.rounds + 1 - self.state.rounds_before
 
     def _check(self) -> None:
-        if self._next_round > self.share.rounds:
-            raise LimitReached("rounds", self.share.rounds)
-        if self.state.spent.output_tokens >= self.share.output_tokens:
-            raise LimitReached("output_tokens", self.share.output_tokens)
-        if self.seconds_left() <= 0:
-            raise LimitReached("wall_seconds", self.share.wall_seconds)
-        self._budget.check()
+        share, landing = self.share, self.state.landing
+        if landing is not None:
+            if not self._may_land:
+                raise LimitReached(landing.limit, landing.allowed)
+            return
+        if self._next_round > share.rounds:
+            raise LimitReached("rounds", share.rounds)
+        if self.state.denied and share.tool_calls and not self._has_calls_left:
+            raise LimitReached("tool_calls", share.tool_calls)
+        kept = self._kept()
+        if self._written >= share.output_tokens - kept.output_tokens:
+            raise LimitReached("output_tokens", share.output_tokens)
+        if self.seconds_left() <= kept.seconds:
+            raise LimitReached("wall_seconds", share.wall_seconds)
+        self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd)
+
+    @property
+    def _may_land(self) -> bool:
+        return self.seconds_left() > 0 and self._budget.has_money_left
+
+    def landing(self, reached: LimitReached) -> BudgetWarned | None:
+        """That one reply is left; None where there is nothing to tell yet, nothing to tell it with, or it has come."""
+        if self._next_round == 1 or self.state.landing is not None or not self._may_land:
+            return None
+        return landing(reached, self._finish)
+
+    def _kept(self) -> "_Kept":
+        """What this round must leave for the last reply, and for those of agents above; a first one leaves nothing."""
+        if self._next_round == 1:
+            return _Kept()
+        limits, agents = self._budget.limits, self.state.origin.depth + 1
+        tokens = (self.state.tokens_of_question() + ROOM) * agents
+        return _Kept(
+            output_tokens=kept_output(ROOM, self.share.output_tokens),
+            tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
+            total_tokens=kept(tokens, limits.total_tokens),
+            usd=kept(tokens * (self._usd_per_token() or 0), limits.cost_usd),
+            seconds=kept_seconds(self.share.wall_seconds),
+        )
+
+    @property
+    def _written(self) -> int:
+        """Output tokens that count for the agent's own limit: a child's answer is not eaten by its reasoning."""
+        spent = self.state.spent
+        reasoning = spent.reasoning_tokens if self.state.origin.depth > 0 else 0
+        return max(0, spent.output_tokens - reasoning)
+
+    def _reply_tokens(self) -> int:
+        """The room of the next reply."""
+        share, budget = self.share.output_tokens, self._budget
+        if self.state.landing is not None:
+            return min(reply_tokens(share), reply_tokens(budget.limits.output_tokens))
+        return max(1, min(LAST_TOKENS, share - self._written, budget.output_tokens_left()))
+
+    @property
+    def _has_calls_left(self) -> bool:
+        budget = self._budget
+        return self.state.calls < self.share.tool_calls and budget.tree.calls < budget.limits.tool_calls
 
     def _usd_per_token(self) -> float | None:
         """The price that this run's calls had, before the first one that of the tree's."""
@@ -116,6 +178,8 @@ class Allowance:
 
         But for its rounds, an agent is warned from its second round on.
         """
+        if self.state.landing is not None:
+            return None
         for use in self._near(self._next_round - 1):
             if not self._was_warned(use):
                 return _wrap_up(use, finish=self._finish, last=self._next_round >= self.share.rounds)
@@ -135,7 +199,7 @@ class Allowance:
             return
         budget, left = self._budget, self._budget.seconds_left()
         limits, spent = budget.limits, budget.spent
-        yield from _near_use("output_tokens", self.state.spent.output_tokens, share.output_tokens)
+        yield from _near_use("output_tokens", self._written, share.output_tokens)
         yield from _near_use("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
         yield from _near_use("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
         yield from _near_use("wall_seconds", limits.wall_seconds - left, limits.wall_seconds, of_tree=True)

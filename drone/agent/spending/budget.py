@@ -66,17 +66,24 @@ class Budget:
             self._deadline += self._clock() - self._stopped_at
         self._stopped_at = self._clock() if stands else None
 
-    def check(self) -> None:
-        """Raises `LimitReached` when the tree may not ask a model again."""
+    def check(self, output_kept: float = 0, tokens_kept: float = 0, usd_kept: float = 0) -> None:
+        """Raises `LimitReached` when the tree may not ask a model again without what is to be kept of its limits."""
         limits, spent = self.limits, self.spent
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", limits.wall_seconds)
-        if spent.output_tokens >= limits.output_tokens:
+        if spent.output_tokens >= limits.output_tokens - output_kept:
             raise LimitReached("output_tokens", limits.output_tokens)
-        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens:
+        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_kept:
             raise LimitReached("total_tokens", limits.total_tokens)
-        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd:
+        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_kept:
             raise LimitReached("cost_usd", limits.cost_usd)
+
+    @property
+    def has_money_left(self) -> bool:
+        """Whether neither `total_tokens` nor `cost_usd` is used up."""
+        limits = self.limits
+        tokens = limits.total_tokens is None or self.spent.total_tokens < limits.total_tokens
+        return tokens and (limits.cost_usd is None or not 0 < self.tree.usd >= limits.cost_usd)
 
     @property
     def full(self) -> bool:

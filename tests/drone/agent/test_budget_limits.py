@@ -104,8 +104,8 @@ def with_child(child: Callable[[int], Said] = endless) -> Author:
 @pytest.mark.parametrize(
     ("limits", "name", "rounds"),
     [
-        (Limits(rounds=3), "rounds", 3),
-        (Limits(output_tokens=40), "output_tokens", 4),
+        (Limits(rounds=3), "rounds", 4),
+        (Limits(output_tokens=40), "output_tokens", 5),
         (Limits(total_tokens=250), "total_tokens", 3),
         (Limits(cost_usd=0.02), "cost_usd", 2),
     ],
@@ -125,10 +125,10 @@ async def test_a_limit_of_the_turn_ends_it_with_the_answer_so_far_and_the_reason
 @pytest.mark.parametrize(
     ("limits", "own", "name", "rounds"),
     [
-        (Limits(subagent_rounds=3), AgentLimits(), "rounds", 3),
-        (Limits(), AgentLimits(rounds=2), "rounds", 2),
-        (Limits(subagent_output_tokens=40), AgentLimits(), "output_tokens", 4),
-        (Limits(), AgentLimits(output_tokens=20), "output_tokens", 2),
+        (Limits(subagent_rounds=3), AgentLimits(), "rounds", 4),
+        (Limits(), AgentLimits(rounds=2), "rounds", 3),
+        (Limits(subagent_output_tokens=40), AgentLimits(), "output_tokens", 5),
+        (Limits(), AgentLimits(output_tokens=20), "output_tokens", 3),
     ],
 )
 async def test_a_limit_of_a_child_is_a_tool_result_with_what_it_has_and_its_parent_goes_on(
@@ -145,20 +145,20 @@ async def test_a_limit_of_a_child_is_a_tool_result_with_what_it_has_and_its_pare
 
 
 @pytest.mark.parametrize(
-    ("limits", "name"),
+    ("limits", "name", "last"),
     [
-        (Limits(output_tokens=40), "output_tokens"),
-        (Limits(total_tokens=400), "total_tokens"),
-        (Limits(cost_usd=0.04), "cost_usd"),
+        (Limits(output_tokens=40), "output_tokens", 1),
+        (Limits(total_tokens=400), "total_tokens", 0),
+        (Limits(cost_usd=0.04), "cost_usd", 0),
     ],
 )
 async def test_what_a_child_spends_of_the_turns_limits_ends_the_child_and_then_its_parent(
-    limits: Limits, name: str
+    limits: Limits, name: str, last: int
 ) -> None:
     tree = Tree(with_child(), limits)
     report = await tree.run()
     assert (report.status, report.limit) == (RecordStatus.LIMIT_REACHED, name)
-    assert (tree.asked(0), tree.asked(1)) == (1, 3)
+    assert (tree.asked(0), tree.asked(1)) == (1 + last, 3 + last)
     (child,) = tree.record().subagent_history
     assert child.status == RecordStatus.LIMIT_REACHED
 
@@ -234,14 +234,14 @@ async def test_depth_ends_a_chain_of_agents_and_the_last_one_is_told_to_do_the_w
 async def test_a_model_is_asked_for_no_more_output_than_is_left() -> None:
     tree = Tree(alone(), Limits(output_tokens=30))
     await tree.run()
-    assert [ask.max_output_tokens for ask in tree.model.asks] == [30, 20, 10]
+    assert [ask.max_output_tokens for ask in tree.model.asks] == [30, 20, 10, 64]
 
 
 async def test_a_child_is_asked_for_no_more_output_than_its_share() -> None:
     tree = Tree(with_child(), Limits(), AgentLimits(output_tokens=30))
     await tree.run()
     asks = [ask.max_output_tokens for ask in tree.model.asks]
-    assert asks == [None, 30, 20, 10, None]
+    assert asks == [None, 30, 20, 10, 64, None]
 
 
 async def test_what_failed_tries_cost_counts_for_the_tree() -> None:
@@ -255,7 +255,7 @@ async def test_what_failed_tries_cost_counts_for_the_tree() -> None:
 async def test_what_was_set_aside_stands_in_the_entry_before_the_call() -> None:
     tree = Tree(alone(), Limits(rounds=3))
     await tree.run()
-    first, second, third = [entry.data for entry in tree.journal.entries if isinstance(entry.data, ModelStarted)]
+    first, second, third, _ = [entry.data for entry in tree.journal.entries if isinstance(entry.data, ModelStarted)]
     assert first.reserved_usd is None and first.reserved_tokens > 4096
     assert second.reserved_tokens >= 90 + 4096
     assert third.reserved_usd == pytest.approx(third.reserved_tokens * 0.0001)

@@ -61,7 +61,9 @@ async def test_the_fifth_refusal_fails_the_run_and_names_the_reason() -> None:
 async def test_an_agent_without_a_tool_call_left_is_told_by_which_tools_it_can_still_finish() -> None:
     bench = Bench([read("a.py"), read("b.py"), submit()], limits=Limits(tool_calls=1))
     assert (await bench.run()).completed
-    results = bench.model.asks[2].messages[-1]
+    *_, results, last = bench.model.asks[2].messages
+    assert [spec.name for spec in bench.model.asks[2].tools] == ["submit_result"]
+    assert isinstance(last, UserMessage) and "hand in your result with submit_result" in last.text
     assert isinstance(results, ToolResults)
     assert results.results[0].content == (
         "The limit tool_calls (1) is reached: no tool but submit_result and validate runs any more. "

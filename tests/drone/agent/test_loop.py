@@ -190,33 +190,33 @@ async def test_rounds_are_limited_and_the_partial_answer_is_kept() -> None:
     world = World(ScriptedModel([again] * 5), limits=Limits(rounds=2))
     report = await world.run()
     assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, "rounds", "Still at it.")
-    assert len(world.model.asks) == 2
-    assert len(world.told(ToolFinished)) == 2
+    assert len(world.model.asks) == 3
+    assert [fact.outcome for fact in world.told(ToolFinished)] == ["ok", "ok", "denied"]
 
 
 async def test_when_no_tool_call_is_left_the_model_is_told() -> None:
     calls = tuple(call("double", number=n) for n in range(3))
     world = World(ScriptedModel([Line(calls=calls), "Done."]), limits=Limits(tool_calls=2))
     report = await world.run()
-    assert report.completed
+    assert (report.limit, report.text) == ("tool_calls", "Done.")
     assert [fact.outcome for fact in world.told(ToolFinished)].count("denied") == 1
 
 
 @pytest.mark.parametrize(
-    ("limits", "name"),
+    ("limits", "name", "asks"),
     [
-        (Limits(output_tokens=5), "output_tokens"),
-        (Limits(total_tokens=20), "total_tokens"),
-        (Limits(cost_usd=0.01), "cost_usd"),
+        (Limits(output_tokens=5), "output_tokens", 2),
+        (Limits(total_tokens=20), "total_tokens", 1),
+        (Limits(cost_usd=0.01), "cost_usd", 1),
     ],
 )
-async def test_what_a_call_spent_counts_before_the_next(limits: Limits, name: str) -> None:
+async def test_what_a_call_spent_counts_before_the_next(limits: Limits, name: str, asks: int) -> None:
     spent = Usage(input_tokens=20, output_tokens=5, model_calls=1, cost_usd=0.02)
     line = Line(calls=(call("double", number=1),), usage=spent)
     world = World(ScriptedModel([line] * 3), limits=limits)
     report = await world.run()
     assert report.limit == name
-    assert len(world.model.asks) == 1
+    assert len(world.model.asks) == asks
 
 
 async def test_the_wall_clock_ends_a_tree_and_closes_what_is_open() -> None:
@@ -424,7 +424,7 @@ async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_re
 async def test_tool_calls_of_an_agent_end_at_the_limit_of_its_own_file() -> None:
     calls = tuple(call("double", number=n) for n in range(3))
     world = World(ScriptedModel([Line(calls=calls), "Done."]), own=AgentLimits(tool_calls=1))
-    assert (await world.run()).completed
+    assert (await world.run()).limit == "tool_calls"
     assert [fact.outcome for fact in world.told(ToolFinished)].count("denied") == 2
     assert "tool_calls (1)" in world.told(ToolFinished)[-1].content
 

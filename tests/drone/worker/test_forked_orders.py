@@ -282,7 +282,7 @@ async def test_limits_that_ended_an_order_begin_anew_in_its_fork(store: Store, t
         assert (source.status, source.reason) == (OrderStatus.FAILED, FailureReason.LIMIT_REACHED)
         on = await stage.fork(source, source.last_seq)
         assert (on.status, on.reason) == (OrderStatus.FAILED, FailureReason.LIMIT_REACHED)
-        assert on.usage.model_calls == on.usage.tool_calls == 3
+        assert on.usage.model_calls == on.usage.tool_calls == 4
         told = await stage.fork(source, source.last_seq, AND_THE_TESTS)
         assert (told.status, told.answer) == (OrderStatus.SUCCEEDED, "Enough.")
 

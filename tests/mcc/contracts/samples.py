@@ -218,7 +218,7 @@ FACTS: tuple[Fact, ...] = (
     GateChecked(
         tool="validate", attempt=1, ok=False, errors=("It names no finding.", "It broke."), faults=("It broke.",)
     ),
-    BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end."),
+    BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end.", landing=True),
     TranscriptCompacted(
         through_seq=40,
         summary="Much was read.",

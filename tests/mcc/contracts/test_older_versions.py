@@ -21,6 +21,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "agent.started": {"definition_origin": None, "environment": ""},
     "tool.finished": {"untrusted": False},
     "model.replied": {"request_id": "", "context_tokens": None},
+    "budget.warned": {"landing": False},
     "gate.checked": {"faults": []},
     "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }

@@ -1,0 +1,149 @@
+"""Landing: at a limit an agent has one reply left, without tools, and what it says there is its answer."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.memory import MemoryJournal
+from drone.agent.model import ModelError
+from drone.agent.record import RecordState
+from drone.agent.report import Cause, Report
+from drone.agent.spending.allowance import LAST_TOKENS, Allowance
+from drone.agent.spending.budget import Budget, Share
+from drone.agent.tree import Tree
+from drone.agent.turn import Task
+from drone.crew import outcome_of
+from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.tools.tool import FunctionTools, tool
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import BudgetWarned
+from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FailureReason
+from mcc.contracts.usage import Usage
+from mcc.rules.report import REPORT_NAME
+from tests.drone.agent.lone import ORDER, Lone
+
+
+@tool(idempotent=True)
+async def look(at: int) -> str:
+    """Look.
+
+    Args:
+        at: where.
+    """
+    return f"{at} is green"
+
+
+TOOLS = FunctionTools([look])
+
+
+def work(number: int, output: int = 10, reasoning: int = 0) -> Line:
+    usage = Usage(input_tokens=90, output_tokens=output, reasoning_tokens=reasoning, model_calls=1, cost_usd=0.01)
+    return Line(calls=(call("look", at=number),), usage=usage)
+
+
+LIMITS = [
+    (Limits(rounds=3), "rounds", 3),
+    (Limits(tool_calls=2), "tool_calls", 3),
+    (Limits(output_tokens=30), "output_tokens", 3),
+    (Limits(output_tokens=20_000), "output_tokens", 4),
+    (Limits(total_tokens=100_000), "total_tokens", 4),
+    (Limits(cost_usd=0.5), "cost_usd", 4),
+]
+
+
+@pytest.mark.parametrize(("limits", "name", "rounds"), LIMITS, ids=lambda value: str(value)[:40])
+async def test_the_last_reply_is_the_answer(limits: Limits, name: str, rounds: int) -> None:
+    large = {"output_tokens": (4_000, 0, 0.0), "total_tokens": (10, 21_000, 0.0), "cost_usd": (10, 20_000, 0.12)}
+    output, given, cost = large[name] if rounds == 4 else (10, 90, 0.001)
+    usage = Usage(input_tokens=given, output_tokens=output, model_calls=1, cost_usd=cost)
+    lines: list[Said] = [Line(calls=(call("look", at=number),), usage=usage) for number in range(rounds)]
+    one = Lone([*lines, Line("What I have.", usage=usage)], TOOLS, limits)
+    report = await one.run()
+    assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, name, "What I have.")
+    last = one.scripted.asks[-1]
+    assert last.tools == () and all(ask.tools for ask in one.scripted.asks[:-1])
+    assert len(one.scripted.asks) == rounds + 1
+    (landing,) = [fact for fact in one.facts(BudgetWarned) if fact.landing]
+    assert landing.limit == name and one.heard()[-1] == landing.message and "your last reply" in landing.message
+    outcome = outcome_of(report)
+    wanted = FailureReason.BUDGET_EXHAUSTED if name in ("cost_usd", "total_tokens") else FailureReason.LIMIT_REACHED
+    assert (outcome.reason, outcome.answer) == (wanted, "What I have.")
+
+
+async def test_a_tool_called_in_the_last_reply_does_not_run_and_ends_it() -> None:
+    one = Lone([work(number) for number in range(9)], TOOLS, Limits(rounds=2))
+    report = await one.run()
+    assert (report.limit, len(one.facts(ModelReplied))) == ("rounds", 3)
+    assert [step.outcome for step in one.record().steps if step.kind == "tool"] == ["ok", "ok", "denied"]
+
+
+async def test_a_gate_still_takes_a_result_and_keeps_one_that_it_refuses() -> None:
+    good = Line(calls=(call("submit_result", status="completed", summary="Half is green."),))
+    one = Lone([work(1), good], TOOLS, Limits(rounds=1), gate=ReportGate())
+    assert (await one.run()).completed
+    assert [spec.name for spec in one.scripted.asks[-1].tools] == ["submit_result"]
+    bad = Line(calls=(call("submit_result", status="completed", summary="Half.", findings="none"),))
+    one = Lone([work(1), bad, good], TOOLS, Limits(rounds=1), gate=ReportGate(REPORT_NAME))
+    report = await one.run()
+    assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, "rounds", "Half.")
+    assert isinstance(report.result, dict) and report.result["findings"] == "none"
+    assert outcome_of(report).result == report.result
+
+
+@pytest.mark.parametrize("last", [ModelError("It is away."), Line("Ha", finish_reason="length"), Line()], ids=str)
+async def test_whatever_the_last_reply_is_the_limit_is_why_it_ended(last: Said) -> None:
+    one = Lone([Line("So far.", calls=(call("look", at=1),)), last], TOOLS, Limits(rounds=1))
+    report = await one.run()
+    assert (report.cause, report.limit) == (Cause.LIMIT, "rounds") and report.text in ("So far.", "Ha")
+
+
+async def test_who_has_said_nothing_yet_has_nothing_to_land_with() -> None:
+    one = Lone(["Done."], TOOLS, Limits(rounds=1))
+    assert (await one.run()).completed and not any(fact.landing for fact in one.facts(BudgetWarned))
+
+
+def test_reasoning_is_not_counted_in_what_a_child_may_write() -> None:
+    def child(depth: int) -> Allowance:
+        limits = Limits(subagent_output_tokens=20_000, output_tokens=1_000_000)
+        state = RecordState(Origin(record_id="r", depth=depth), rounds=3)
+        state.spent = Usage(output_tokens=60_000, reasoning_tokens=55_000)
+        return Allowance(Budget(limits), Share.of(limits, AgentLimits(output_tokens=20_000), depth), state)
+
+    assert child(1)._written == 5_000
+    assert child(0)._written == 60_000
+    assert child(1)._reply_tokens() == LAST_TOKENS
+
+
+async def test_another_drone_lands_the_same() -> None:
+    lines: list[Said] = [work(1), work(2), work(3), "What I have."]
+    whole, first, asked = await _run(lines, MemoryJournal(ORDER))
+    assert whole.text == "What I have." and asked[-1][1] == 0
+    for cut in range(1, len(first.entries)):
+        left = first.entries[:cut]
+        replies = sum(entry.kind == "model.replied" for entry in left)
+        journal = MemoryJournal(ORDER, entries=left)
+        journal.texts.update(first.texts)
+        again, _, asks = await _run(lines[replies:], journal, Tree.of(left))
+        assert (again.status, again.text, again.limit) == (whole.status, whole.text, whole.limit), cut
+        assert asks == asked[replies:], cut
+
+
+async def _run(
+    lines: Sequence[Said], journal: MemoryJournal, tree: Tree | None = None
+) -> tuple[Report, MemoryJournal, list[tuple[list[str], int]]]:
+    model = ScriptedModel(lines)
+    definition = AgentDefinition(name="master", prompt="You work.")
+    agent = Agent(definition, model=model, tools=TOOLS, limits=Limits(rounds=3))
+    report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal, tree))
+    return (
+        report,
+        journal,
+        [([getattr(said, "text", "") for said in ask.messages], len(ask.tools)) for ask in model.asks],
+    )
