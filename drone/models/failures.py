@@ -34,6 +34,9 @@ _STATUS_BY_TYPE = {
     "content_policy_violation": 400,
 }
 _EMPTY_PURSE = frozenset({"insufficient_quota", "billing_error", "insufficient_balance"})
+_BY_CHANCE = frozenset({"tool_use_failed"})
+"""The model wrote a call that its server could not read; the next time it may write another."""
+
 _ADVICE = {
     401: "Check the key of this provider",
     402: "Check the account's balance",
@@ -84,7 +87,7 @@ def refused(
         return overflow
     return ModelError(
         said,
-        retryable=_may_help(status) and not kinds & _EMPTY_PURSE,
+        retryable=(_may_help(status) and not kinds & _EMPTY_PURSE) or bool(kinds & _BY_CHANCE),
         retry_after=_retry_delay(told) if asked_for is None else asked_for,
         status=status,
     )
@@ -205,6 +208,13 @@ def _words_of(value: object) -> tuple[str, frozenset[str]]:
         if inner := value.get(name):
             words, deeper = _words_of(inner)
             if words:
-                return words, kinds | deeper
+                return " ".join(filter(None, (words, _passed_on(value)))), kinds | deeper
             kinds |= deeper
     return "", kinds
+
+
+def _passed_on(error: Mapping[str, object]) -> str:
+    """The words of the provider behind a router, which says itself no more than that there was an error."""
+    beside = error.get("metadata")
+    raw = beside.get("raw") if isinstance(beside, Mapping) else None
+    return raw if isinstance(raw, str) else ""

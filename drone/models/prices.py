@@ -78,7 +78,8 @@ def dollars(value: object) -> float | None:
 class Spent:
     """What the provider said so far; None = nothing believable. Token counts as in `Tokens`.
 
-    `cost_usd` is what the provider itself says that the call costs: it counts before any price that is known here.
+    `cost_usd` is what the provider itself says that the call costs: it counts before any price that is known here,
+    unless it is nothing.
     """
 
     input: int | None = None
@@ -97,7 +98,7 @@ class Spent:
         written = min(self.written, taken - cached)
         tokens = Tokens(taken, given, cached, written, min(self.written_1h, written))
         cost = self.cost_usd
-        if cost is None and price is not None:
+        if not cost and price is not None:
             cost = price.cost(tokens)
         return Usage(
             input_tokens=taken,

@@ -9,7 +9,7 @@ from drone.models.dialects.leaked_calls import LeakedCall, leaked_calls
 from drone.models.dialects.reasoning_details import ReasoningDetails
 from drone.models.dialects.spoken_tags import SpokenTags, without_opening
 from drone.models.failures import parsed, told_inside
-from drone.models.prices import count, dollars
+from drone.models.prices import MOST_DOLLARS, count, dollars
 from drone.models.tool_specs import legal
 
 Json = Mapping[str, object]
@@ -245,7 +245,9 @@ class ChatReply:
         cached = _within(usage, "prompt_tokens_details", "cached_tokens")
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
         spent.reasoning = _within(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
-        spent.cost_usd = _cost(usage) or spent.cost_usd
+        spent.written = _within(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
+        cost = _cost(usage)
+        spent.cost_usd = spent.cost_usd if cost is None else cost
         if given is not None:
             spent.output = given
             if taken is not None and usage.get("total_tokens") == taken + given + spent.reasoning:
@@ -259,16 +261,11 @@ def _within(usage: Json, group: str, name: str) -> int:
 
 def _cost(usage: Json) -> float | None:
     """What the provider says that the call costs, with what the provider behind it charges the user's own key."""
-    ticks = dollars(_number(usage.get("cost_in_usd_ticks")) / _TICKS)
-    cost = dollars(usage.get("cost"))
+    ticks, cost = usage.get("cost_in_usd_ticks"), dollars(usage.get("cost"))
     if cost is None:
-        return ticks or None
+        return ticks / _TICKS if isinstance(ticks, int) and 0 < ticks <= MOST_DOLLARS * _TICKS else None
     upstream = _mapping(usage.get("cost_details")).get("upstream_inference_cost") if usage.get("is_byok") else None
     return cost + (dollars(upstream) or 0.0)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 def _mapping(value: object) -> Json:

@@ -12,7 +12,9 @@ from drone.models.dialects.chat_servers import CHAT_SERVERS
 from drone.models.dialects.differences import LEVELS
 from mcc.configuration.providers import PROVIDERS
 from mcc.contracts.journal import AgentStep
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import to_json
 from tests.drone.models.conftest import chunk, sse, streamed
 from tests.drone.models.dialects.looped import Looped, called
 
@@ -170,6 +172,9 @@ async def test_reasoning_details_go_to_no_other_model() -> None:
         ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
         ({"cost": -1.0}, None),
         ({"cost": "free"}, None),
+        ({"cost": 0}, 0.0),
+        ({"cost_in_usd_ticks": 10**400}, None),
+        ({"cost_in_usd_ticks": -(10**400)}, None),
         ({"cost_in_usd_ticks": 123_000_000}, 0.0123),
     ],
 )
@@ -178,6 +183,46 @@ async def test_what_a_provider_says_that_a_call_costs_is_its_cost(usage: dict[st
     looped = await done(Looped("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
     assert looped.replies[0].usage.cost_usd == (None if cost is None else pytest.approx(cost))
     assert looped.bodies[0]["usage"] == {"include": True}
+
+
+async def test_tokens_written_to_a_cache_behind_openrouter_are_counted() -> None:
+    details = {"cached_tokens": 10, "cache_write_tokens": 50}
+    told = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 7, "prompt_tokens_details": details}}
+    looped = await done(Looped("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
+    usage = looped.replies[0].usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens) == (70, 10, 50)
+
+
+async def test_the_words_of_the_provider_behind_openrouter_are_told() -> None:
+    raw = '{"error": "the moon is in the way"}'
+    error = {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": raw}}}
+    report = await Looped("openrouter", httpx.Response(400, json=error)).run()
+    assert "Provider returned error" in (report.error or "") and "the moon is in the way" in (report.error or "")
+
+
+async def test_a_call_that_groq_could_not_read_may_be_written_anew(bench: Any) -> None:
+    error = {"error": {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<f"}}
+    told = await bench.refused(bench.openai(bench.Provider(httpx.Response(400, json=error))))
+    assert told.retryable
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("openrouter", thought_about(*DETAILS)),
+        ("mistral", THOUGHT),
+        ("deepseek", THOUGHT),
+        ("gemini", CALLED),
+        ("ollama", THOUGHT),
+    ],
+)
+async def test_a_reply_that_comes_back_from_the_journal_is_sent_in_the_same_bytes(name: str, first: bytes) -> None:
+    looped = await done(Looped(name, first, ANSWER, model="gemini-3.1-pro"))
+    told = looped.replies[0]
+    kept = ModelReplied.model_validate_json(to_json(told.kept))
+    server = ChatMessages(told.model, "gemini-3.1-pro", CHAT_SERVERS[name])
+    [sent] = server("", [AssistantMessage(kept.blocks, kept.model)], frozenset())
+    assert sent in looped.requests[1].content
 
 
 async def test_claude_behind_openrouter_is_cached_and_others_are_asked_as_ever() -> None:
