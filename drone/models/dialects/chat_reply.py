@@ -244,6 +244,7 @@ class ChatReply:
         spent.input = spent.input if taken is None else taken
         cached = _within(usage, "prompt_tokens_details", "cached_tokens")
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
+        spent.written = _within(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
         spent.reasoning = _within(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
         spent.written = _within(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
         cost = _cost(usage)

@@ -205,7 +205,9 @@ class ResponseReply:
         taken, given = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
         spent.input = spent.input if taken is None else taken
         spent.output = spent.output if given is None else given
-        cached = count(_object(usage.get("input_tokens_details")).get("cached_tokens"))
+        details = _object(usage.get("input_tokens_details"))
+        cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+        spent.written = written or spent.written
         reasoning = count(_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
         spent.cached, spent.reasoning = cached or spent.cached, reasoning or spent.reasoning
 

@@ -9,7 +9,7 @@ import httpx
 
 USAGE = {
     "input_tokens": 100,
-    "input_tokens_details": {"cached_tokens": 60},
+    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
     "output_tokens": 30,
     "output_tokens_details": {"reasoning_tokens": 20},
     "total_tokens": 130,

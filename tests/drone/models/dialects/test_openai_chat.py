@@ -8,6 +8,7 @@ import pytest
 from drone.agent.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
 from drone.models.known import known_model
+from drone.models.prices import Price
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 
@@ -81,3 +82,13 @@ async def test_tier_and_cache_key_are_told(bench: Any) -> None:
     await model(provider).ask(bench.asking(service_tier="flex", cache_key="record-1"), bench.ear)
     assert (provider.body["service_tier"], provider.body["prompt_cache_key"]) == ("flex", "record-1")
     assert not bench.ear.not_told
+
+
+async def test_tokens_that_were_written_to_the_cache_are_counted_and_paid_as_such(bench: Any) -> None:
+    details = {"cached_tokens": 60, "cache_write_tokens": 30}
+    usage = {"prompt_tokens": 100, "prompt_tokens_details": details, "completion_tokens": 10}
+    data = bench.sse(bench.chunk("stop", content="x"), {"choices": [], "usage": usage}, "[DONE]")
+    price = Price(1.0, 5.0, 0.05, cache_write=1.25)
+    reply = await model(bench.Provider(bench.streamed(data)), price=price).ask(bench.asking(), bench.ear)
+    assert (reply.usage.cached_input_tokens, reply.usage.cache_write_tokens) == (60, 30)
+    assert reply.usage.cost_usd == pytest.approx((10 * 1.0 + 60 * 0.05 + 30 * 1.25 + 10 * 5.0) / 1e6)

@@ -12,6 +12,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResu
 from drone.agent.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
 from drone.models.known import known_model
+from drone.models.prices import Price
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.blocks import (
@@ -80,9 +81,11 @@ async def test_an_interleaved_reply_is_read_in_its_order(bench: Any) -> None:
 
 
 async def test_tokens_are_counted_as_they_are_told(bench: Any) -> None:
-    usage = (await replied(bench, wire.streamed(INTERLEAVED))).usage
-    assert (usage.input_tokens, usage.cached_input_tokens) == (100, 60)
+    price = Price(1.0, 5.0, 0.05, cache_write=1.25)
+    usage = (await replied(bench, wire.streamed(INTERLEAVED), price=price)).usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens) == (100, 60, 30)
     assert (usage.output_tokens, usage.reasoning_tokens) == (30, 20)
+    assert usage.cost_usd == pytest.approx((10 * 1.0 + 60 * 0.05 + 30 * 1.25 + 30 * 5.0) / 1e6)
 
 
 async def test_every_item_goes_back_to_its_model_unchanged_and_in_its_place(bench: Any) -> None:
