@@ -195,7 +195,8 @@ def outcome_of(report: Report) -> Outcome:
     """What the master's report means for its order."""
     match report.cause:
         case None:
-            return Outcome(status=OrderStatus.SUCCEEDED, answer=report.text, result=report.result)
+            accepted = None if report.result is None else True
+            return Outcome(status=OrderStatus.SUCCEEDED, answer=report.text, result=report.result, accepted=accepted)
         case Cause.CANCELLED:
             return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
         case Cause.LIMIT if report.limit in BUDGET_LIMITS:
@@ -214,4 +215,4 @@ def outcome_of(report: Report) -> Outcome:
             assert_never(report.cause)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
     # The best that was handed in: nothing accepted it, and a person may still want to read it.
-    return failed if report.result is None else failed.model_copy(update={"result": report.result})
+    return failed if report.result is None else failed.model_copy(update={"result": report.result, "accepted": False})

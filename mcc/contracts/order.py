@@ -141,6 +141,9 @@ class WorkOrder(NewOrder):
     """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer.
 
     `usage` is what it spent itself, without what a fork took over. `left_out`: not in the context of later turns.
+
+    `accepted`: whether the gate accepted `result`. False: it is the best that was refused, and `answer` says the
+    same in words. None: there is no result that a gate had to accept.
     """
 
     id: Identifier
@@ -151,6 +154,7 @@ class WorkOrder(NewOrder):
     detail: Text | None = None
     answer: Text | None = None
     result: JsonAny = None
+    accepted: bool | None = None
     usage: Usage = Usage()
     attempt: int = 0
     drone: str | None = None
@@ -165,13 +169,17 @@ class WorkOrder(NewOrder):
 
 
 class Outcome(Closed):
-    """How a turn ended: the final status with its reason, and what it brought."""
+    """How a turn ended: the final status with its reason, and what it brought.
+
+    `accepted`: whether the gate accepted `result`; None = there is none that a gate had to accept.
+    """
 
     status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
     reason: FailureReason | None = None
     detail: Text | None = None
     answer: Text | None = None
     result: JsonAny = None
+    accepted: bool | None = None
     usage: Usage = Usage()
 
 

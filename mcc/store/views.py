@@ -147,6 +147,7 @@ def work_order(
         detail=ended.detail if ended else detail,
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
+        accepted=ended.accepted if ended else None,
         usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
         attempt=row["attempt"],
         drone=row["drone"],

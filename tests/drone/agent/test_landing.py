@@ -74,7 +74,7 @@ async def test_the_last_reply_is_the_answer(limits: Limits, name: str, rounds: i
     assert landing.limit == name and one.heard()[-1] == landing.message and "your last reply" in landing.message
     outcome = outcome_of(report)
     wanted = FailureReason.BUDGET_EXHAUSTED if name in ("cost_usd", "total_tokens") else FailureReason.LIMIT_REACHED
-    assert (outcome.reason, outcome.answer) == (wanted, "What I have.")
+    assert (outcome.reason, outcome.answer, outcome.accepted) == (wanted, "What I have.", None)
 
 
 async def test_a_tool_called_in_the_last_reply_does_not_run_and_ends_it() -> None:
@@ -87,14 +87,16 @@ async def test_a_tool_called_in_the_last_reply_does_not_run_and_ends_it() -> Non
 async def test_a_gate_still_takes_a_result_and_keeps_one_that_it_refuses() -> None:
     good = Line(calls=(call("submit_result", status="completed", summary="Half is green."),))
     one = Lone([work(1), good], TOOLS, Limits(rounds=1), gate=ReportGate())
-    assert (await one.run()).completed
+    handed_in = await one.run()
+    assert handed_in.completed and outcome_of(handed_in).accepted is True
     assert [spec.name for spec in one.scripted.asks[-1].tools] == ["submit_result"]
     bad = Line(calls=(call("submit_result", status="completed", summary="Half.", findings="none"),))
     one = Lone([work(1), bad, good], TOOLS, Limits(rounds=1), gate=ReportGate(REPORT_NAME))
     report = await one.run()
     assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, "rounds", "Half.")
     assert isinstance(report.result, dict) and report.result["findings"] == "none"
-    assert outcome_of(report).result == report.result
+    outcome = outcome_of(report)
+    assert (outcome.result, outcome.accepted) == (report.result, False)
 
 
 @pytest.mark.parametrize("last", [ModelError("It is away."), Line("Ha", finish_reason="length"), Line()], ids=str)

@@ -304,6 +304,7 @@ async def test_an_agent_that_went_in_circles_or_was_refused_too_often_gets_anoth
         assert (await stage.fork(circling, circling.last_seq, AND_THE_TESTS)).answer == "Done."
         refused = await stage.play("gate", result_schema=schema)
         assert (refused.reason, refused.result) == (FailureReason.GATE_FAILED, {"wrong": 1})
+        assert refused.accepted is False
         fork = await stage.fork(refused, refused.last_seq, AND_THE_TESTS)
         assert fork.status is OrderStatus.SUCCEEDED and fork.result["answer"] == 1
 

@@ -419,7 +419,13 @@ OTHERS: Mapping[str, BaseModel] = {
     "new-order-of-defaults": NewOrder(prompt="Hello"),
     "work-order": WORK_ORDER,
     "outcome": OrderOutcome(
-        status=OrderStatus.FAILED, reason=FailureReason.POISON, detail="x", answer="y", result=[1], usage=USAGE
+        status=OrderStatus.FAILED,
+        reason=FailureReason.POISON,
+        detail="x",
+        answer="y",
+        result=[1],
+        accepted=False,
+        usage=USAGE,
     ),
     "session": Session(id=SESSION_ID, title="Talk", created_at=AT, turns=2, last_order_id=ORDER_ID),
     "new-session": NewSession(title="Talk"),
