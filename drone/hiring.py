@@ -12,7 +12,6 @@ from drone.agent.gates.report_gate import gate_for
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.parts import Hired
-from drone.agent.prompt import inventory
 from drone.agent.spending.budget import Share
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
@@ -68,6 +67,8 @@ class Hiring:
     terms: Terms = Terms()
     environment: str = ""
     """What agents are told of the order's surroundings before their prompt."""
+    aliases: tuple[str, ...] = ()
+    """Names of models that an agent may choose from for its subagents."""
 
     @property
     def limits(self) -> Limits:
@@ -145,7 +146,7 @@ class Hiring:
                 owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
                 notes=(*notes, *given.steps([spec.name for spec in specs])),
-                inventory=inventory(specs, team if delegation else {}, given.missing),
+                missing=given.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
                 environment=self._environment(share),
@@ -162,7 +163,12 @@ class Hiring:
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
         return Delegation(
-            self.turn, team, lambda child: self.child(child, parent), depth=depth, tools=parent.delegation
+            self.turn,
+            team,
+            lambda child: self.child(child, parent),
+            depth=depth,
+            tools=parent.delegation,
+            models=self.aliases,
         )
 
     def _gate(self, definition: AgentDefinition, *, is_subagent: bool) -> Gate | None:

@@ -37,8 +37,8 @@ class Hired:
     """How an agent was hired, for its record and for a run that goes on later.
 
     `requested_model`: the name that was asked for, None = that of its model. `notes` are steps that every record of it
-    begins with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `inventory`
-    is what the system prompt says of its tools; `owed` is what its gate was made of, as JSON. `session` are turns that
+    begins with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `missing`
+    is what it was to have and has not; `owed` is what its gate was made of, as JSON. `session` are turns that
     went before, which its model is shown as the beginning of the conversation. `origin` says whose definition it is.
     `environment` is what its first message says before the prompt.
     """
@@ -46,7 +46,7 @@ class Hired:
     requested_model: str | None = None
     notes: tuple[AgentStep, ...] = ()
     tools_requested: tuple[str, ...] | None = None
-    inventory: str = ""
+    missing: tuple[str, ...] = ()
     owed: JsonAny = None
     session: tuple[EarlierTurn, ...] = ()
     origin: DefinitionOrigin = _HANDED_OVER
@@ -75,6 +75,7 @@ class AgentParts:
         self.tools = tools or NoTools()
         self.limits = limits or Limits()
         self.gate = gate
+        self._is_hired = hired is not None
         self.hired = hired = hired or Hired()
         self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
         _refuse_twins([spec.name for spec in self.specs])
@@ -82,17 +83,16 @@ class AgentParts:
 
     @cached_property
     def system(self) -> str:
-        """The system prompt: the definition's own, the inventory, the fence, the guidelines, the gate's word.
+        """The system prompt: the definition's own, what is not there, the fence, the guidelines, the gate's word.
 
         One that was hired may be handed another agent's report with its task, also without a tool.
         """
         return system_prompt(
             self.definition.prompt,
-            self.hired.inventory,
+            self.hired.missing,
             self.definition.guidelines,
             self.gate.guidance if self.gate else "",
-            shows_fences=bool(self.hired.inventory or self.hired.environment)
-            or any(spec.untrusted for spec in self.specs),
+            shows_fences=self._is_hired or any(spec.untrusted for spec in self.specs),
         )
 
     @cached_property

@@ -12,26 +12,35 @@ from mcc.contracts.journal import Outcome, ToolFinished
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One finished call. `path` is the argument of that name without `./` and the like, None when there is none."""
+    """One finished call.
+
+    `paths` are what its arguments `path` or `paths` name, without `./` and the like; `path` is the first of them, None
+    when there is none.
+    """
 
     call_id: str
     tool: str
     arguments: Mapping[str, object]
     ok: bool
     outcome: str
-    path: str | None
+    paths: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str | None:
+        return self.paths[0] if self.paths else None
 
     @classmethod
     def of(cls, call: ToolCall, done: ToolFinished) -> "Receipt":
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
-        path = given.get("path")
+        listed = given.get("paths")
+        named = (given.get("path"), *(listed if isinstance(listed, list | tuple) else ()))
         return cls(
             call_id=call.call_id,
             tool=call.name,
             arguments=given,
             ok=not done.is_error,
             outcome=done.outcome.value,
-            path=posixpath.normpath(path) if isinstance(path, str) and path else None,
+            paths=tuple(posixpath.normpath(path) for path in named if isinstance(path, str) and path),
         )
 
 

@@ -56,16 +56,14 @@ async def read_artifact(
     start: Annotated[int, Field(ge=0)] = 0,
     length: Annotated[int, Field(ge=1)] = READ,
 ) -> str:
-    """Read a piece of a text that was too long to be told at once, such as a tool's output or a subagent's report.
+    """Read a piece of a text that was too long to be told at once.
 
-    The first line of the result says which characters of how many follow and where the next piece starts; from the
-    second line on it is the text itself, control characters shown as pictures such as ␛. At most 60,000 characters
-    come at once.
+    The first line says which characters follow and where the next piece starts; 100,000 at most.
 
     Args:
         id: The handle that stands where the text was cut.
-        start: The first character to read, counted from 0.
-        length: How many characters to read.
+        start: First character, from 0.
+        length: Characters to read.
     """
     text = await context.artifacts.read(id) if context.artifacts else None
     if text is None:

@@ -72,11 +72,7 @@ def detection_tool(git_problem: str | None) -> Detect:
     def environment_detect(context: ToolContext) -> str:
         """Learn what kind of project the workspace holds, in more detail than your first message says.
 
-        The result is one JSON object: `files`
-        and `directories` (counts, without what .gitignore names), `languages` (files by language, most first),
-        `build_files`, `entry_points` (how it is started: scripts, commands, make targets, main modules, each with the
-        file that says so), `git` (branch and commit, null without a repository), `os`, `tools` (which helper programs
-        this machine has) and `git_tools` (whether they can be used, and why not).
+        One JSON object: files, directories, languages, build_files, entry_points, git, os, tools, git_tools, notes.
         """
         return json.dumps(surveyed(workspace_of(context), context.stop, git_problem), indent=1)
 

@@ -35,16 +35,15 @@ def list_files(
     depth: Annotated[int, Field(ge=1, le=50)] = 2,
     limit: Limit = LISTED,
 ) -> str:
-    """Show what is in a directory of the workspace, as a first look at a project or a part of it.
+    """Show what is in a directory of the workspace.
 
-    The first line counts directories and files, then comes one path per line in byte order; directories end in a
-    slash. Where there are too many, deeper directories are folded: `src/mod0/ (50 files)`. What .gitignore names is
-    left out, dot files are shown.
+    The first line counts, then comes one path per line; directories end in a slash. Where there are too many, deeper
+    ones are folded: `src/mod0/ (50 files)`. What .gitignore names is left out.
 
     Args:
-        path: The directory, relative to the workspace; the whole workspace when left out.
-        depth: How many levels to go down; 1 shows only the directory's own entries.
-        limit: How many lines to show at most.
+        path: The directory, relative to the workspace.
+        depth: Levels to go down.
+        limit: Lines at most.
     """
     walk = Walk(workspace_of(context), path, depth, context.stop)
     found = _entries(walk)
@@ -57,15 +56,14 @@ def list_files(
 def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Limit = LISTED) -> str:
     """Find files of the workspace by their name, with a glob.
 
-    A pattern without a slash is looked for in every directory (`*.py`); one with a slash is held against the whole
-    path (`src/**/*.ts`, `**/test_*.py`). `[a-z]` and `{ts,tsx}` work; case counts. The first line says how many match,
-    then comes one path per line; where there are too many, directories are folded: `src/mod0/ (50 files)`. What
-    .gitignore names is left out.
+    Without a slash it is looked for in every directory (`*.py`), with one held against the whole path
+    (`src/**/*.{ts,tsx}`); case counts. One path per line; where there are too many, directories are folded:
+    `src/mod0/ (50 files)`. What .gitignore names is left out.
 
     Args:
-        pattern: The glob; relative to `path` or to the workspace.
-        path: The directory to look in, relative to the workspace; the whole workspace when left out.
-        limit: How many lines to show at most.
+        pattern: The glob.
+        path: The directory to look in.
+        limit: Lines at most.
     """
     fits = matcher(pattern)
     walk = Walk(workspace_of(context), path, None, context.stop)

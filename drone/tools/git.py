@@ -50,11 +50,7 @@ class GitTools:
 
     @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_status(self, context: ToolContext) -> str:
-        """Show what is changed in the workspace's git repository: a good first call before git_diff.
-
-        The current branch and how it stands to the one it follows, a merge or rebase under way, what is staged,
-        changed, in conflict and not tracked. Submodules are not looked into.
-        """
+        """Show what is changed in the workspace's git repository: branch, what is staged, changed, not tracked."""
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         text = await checkout.text(
@@ -66,15 +62,15 @@ class GitTools:
     async def git_diff(
         self, context: ToolContext, path: Text | None = None, ref: Text | None = None, staged: bool = False
     ) -> str:
-        """Show changes: which files with how many lines, then the lines themselves where they are not too many.
+        """Show changes: which files with how many lines, then the lines, where they are not too many.
 
-        Without a ref: what is changed in the working files and not staged. Files that git does not track are not part
-        of a diff (git_status names them). Of a large change only the list of its files comes; name one as path then.
+        Without a ref: what is changed and not staged; untracked files are not part of it. Of a large change only its
+        files come; name one as path then.
 
         Args:
-            path: Only this file or directory, relative to the workspace.
-            ref: Compare with this branch, tag or commit; `a..b` compares two of them, `a...b` b with where it left a.
-            staged: Compare what is staged, instead of the working files, with the last commit or with ref.
+            path: Only this file or directory.
+            ref: Compare with this branch, tag or commit; `a..b` compares two, `a...b` b with where it left a.
+            staged: What is staged against the last commit or ref.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
@@ -85,13 +81,13 @@ class GitTools:
 
     @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_show(self, context: ToolContext, ref: Text, path: Text | None = None) -> str:
-        """Show one commit with its message and its patch or, with a path, that file as it was in that commit.
+        """Show one commit with its message and its patch or, with a path, that file as it was then.
 
-        Of a large patch only the list of its files comes; `git_diff` with ref `X~1..X` and a path shows one of them.
+        Of a large patch only its files come; `git_diff` with ref `X~1..X` and a path shows one of them.
 
         Args:
-            ref: A branch, tag or commit id; `HEAD~2` and the like work.
-            path: A file, to be shown whole, or a directory, to be listed, as they were then.
+            ref: A branch, tag or commit id; `HEAD~2` works.
+            path: A file, to be shown whole, or a directory, to be listed.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
@@ -112,10 +108,10 @@ class GitTools:
         """List the commits that led to the current one, newest first: id, date, author, subject, branches and tags.
 
         Args:
-            path: Only commits that changed this file (also under the names it had before) or directory.
-            limit: How many commits to show at most.
-            since: Only commits of this day (YYYY-MM-DD, UTC) or later.
-            until: Only commits of this day or earlier.
+            path: Only commits that changed this file or directory.
+            limit: Commits at most.
+            since: Only of this day (YYYY-MM-DD, UTC) or later.
+            until: Only of this day or earlier.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
@@ -138,9 +134,9 @@ class GitTools:
         """Show who changed each line of a file last, in which commit and when; 200 lines unless end_line says so.
 
         Args:
-            path: The file, relative to the workspace.
-            start_line: The first line, counted from 1.
-            end_line: The last line, included; at most 2,000 lines come at once.
+            path: The file.
+            start_line: First line, from 1.
+            end_line: Last line, included.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
@@ -153,10 +149,7 @@ class GitTools:
 
     @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_branches(self, context: ToolContext) -> str:
-        """List local and remote branches, the one changed last first: name, commit, date, subject, what it follows.
-
-        The first line says where the workspace stands; its branch has a star.
-        """
+        """List local and remote branches, the one changed last first; the current one has a star."""
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         listed = ("--sort=-committerdate", f"--count={MAX_LINES + 1}", _BRANCH, "refs/heads", "refs/remotes")
         text = await checkout.text("for-each-ref", *listed)
@@ -165,12 +158,10 @@ class GitTools:
 
     @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_ls_files(self, context: ToolContext, path: Text | None = None) -> str:
-        """List the files that git tracks, one path per line; use list_files to see what is there beside them.
-
-        The first line counts them. Submodules are one line each.
+        """List the files that git tracks, one path per line.
 
         Args:
-            path: Only this file or directory, relative to the workspace.
+            path: Only this file or directory.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()

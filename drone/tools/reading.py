@@ -46,15 +46,14 @@ def read_file(
 ) -> str:
     """Read a text file of the workspace, some lines of it, or several files at once.
 
-    The first line says which lines of how many follow and where to go on; then each line comes as its number, a tab
-    and its text. Lines are cut after 1,000 characters. Without end_line you get at most 500 lines of a file, 40,000
-    characters in all. Notebooks come as their cells. In a large file find the place with search_text first.
+    The head says which lines follow and where to go on; each line comes as number, tab, text, cut after 1,000
+    characters. Without end_line at most 500 lines of a file, 40,000 characters in all. Notebooks come as cells.
 
     Args:
         path: The file, relative to the workspace.
-        paths: Up to 10 files in one call, instead of path.
-        start_line: The first line to read, counted from 1.
-        end_line: The last line to read, included.
+        paths: Up to 10 files, instead of path.
+        start_line: First line, from 1.
+        end_line: Last line, included.
     """
     workspace = workspace_of(context)
     if (path is None) is (paths is None):

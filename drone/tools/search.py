@@ -49,19 +49,18 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
     ) -> str:
         """Search the text of the workspace's files for a regular expression, line by line.
 
-        The first line counts matches and files; then comes each file on a line of its own, and below it its matches as
-        `line:text`, lines around a match as `line-text`, with `--` between places that do not touch. What .gitignore
-        names and binary files are left out, dot files are searched. Ask for `files` first where many may match.
+        Each file with a match, and below it `line:text`; lines around as `line-text`, `--` between places that do not
+        touch. What .gitignore names and binary files are left out. Ask for files first where much may match.
 
         Args:
-            pattern: RE2 syntax (no lookaround, no backreferences), for example `def \\w+_id\\(`; it sees one line.
-            path: The directory or file to search, relative to the workspace; the whole workspace when left out.
-            glob: Only files whose name fits, for example `*.py` or `src/**/*.{ts,tsx}`; with a leading `!` only others.
+            pattern: RE2 syntax, for example `def \\w+_id\\(`; it sees one line.
+            path: The directory or file to search.
+            glob: Only such files, as `*.py` or `src/**/*.{ts,tsx}`; with a leading `!` only others.
             literal: Take the pattern as plain text.
-            case_sensitive: Set it to false to ignore upper and lower case.
-            context_lines: How many lines to show before and after each match.
-            limit: How many matching lines to show at most; with output files or count, how many files.
-            output: lines; files: only the paths of files with a match; count: these with the number of their matches.
+            case_sensitive: False ignores case.
+            context_lines: Lines before and after each match.
+            limit: Lines, or files, at most.
+            output: lines; files: their paths alone; count: matches in each.
         """
         workspace = workspace_of(context)
         try:

@@ -55,6 +55,7 @@ def shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:
         "ok": Shape(frozenset({bool})),
         "outcome": text(*(one.value for one in Outcome)),
         "path": text(nullable=True),
+        "paths": of_items(text()),
     }
     child = {
         **{name: text() for name in ("record_id", "agent", "title", "text")},

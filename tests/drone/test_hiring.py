@@ -114,7 +114,6 @@ def test_no_tools_is_none_and_left_out_is_the_parents() -> None:
     none = child(hiring(file("bare", "tools: []", "result: text")), "bare")
     assert names(none) == []
     assert notes(none, "provisioned") == ["provisioned 0 tools"]
-    assert "You have no tools." in none.system
     every = child(hiring(file("all", "disallowed_tools: [write_file]", "result: text")), "all")
     assert names(every) == ["read_file", "read_artifact", "git_diff", "run_shell"]
 
@@ -134,7 +133,8 @@ def test_a_child_may_hire_only_whom_its_parent_may_hire() -> None:
     )
     parent = Parent(ScriptedModel(["x"]), Bench(THERE), spawns=frozenset({"lead"}))
     agent = here.child(Wanted("lead", 1), parent)
-    assert "`lead`" in agent.system and "`worker`" not in agent.system
+    [shown] = [spec.parameters for spec in agent.specs if spec.name == "subagent"]
+    assert shown["properties"]["agent_type"]["enum"] == ["lead"]  # type: ignore[index]
 
 
 def test_a_child_has_only_the_delegation_tools_of_its_parent_and_none_at_the_depth_limit() -> None:
@@ -152,10 +152,9 @@ def test_reports_can_be_read_whole_by_an_agent_that_delegates_and_may_read_nothi
     assert "read_artifact" not in names(child(hiring(strict), "lead"))
 
 
-def test_the_inventory_comes_from_the_tools_that_are_there_one_line_each() -> None:
+def test_what_an_agent_has_not_is_told_and_what_it_has_stands_in_the_schemas_alone() -> None:
     agent = child(hiring(SCOUT), "scout")
-    assert "- `git_diff`: git_diff does it.\n" in agent.system
-    assert "And more" not in agent.system
+    assert "Not available here: tasks_read." in agent.system and "git_diff" not in agent.system
     assert agent.system == child(hiring(SCOUT), "scout").system
 
 

@@ -153,9 +153,9 @@ async def test_a_description_stays_one_short_line_that_is_said_to_be_the_workspa
     world = checkout(tmp_path, {HELPER_FILE: f"---\n{front}\n---\nHelp.\n"})
     await world.run()
     [ask] = world.model.asks
-    schemas = [spec.description for spec in ask.tools if spec.name in ("subagent", "subagents_run")]
-    assert len(schemas) == 2
-    for text in (ask.system, *schemas):
+    schemas = [spec.description for spec in ask.tools if spec.name == "subagent"]
+    assert len(schemas) == 1
+    for text in schemas:
         [line] = [line for line in text.split("\n") if "helper" in line]
         assert "agent of this workspace, which says of itself: “Helps." in line and len(line) < 220
         assert line.isprintable() and not set(line) & set("<>\u202e\u2066\x1b\x07") and HIDDEN not in line
@@ -165,5 +165,6 @@ async def test_a_description_stays_one_short_line_that_is_said_to_be_the_workspa
 async def test_the_operators_own_descriptions_are_told_as_they_are(tmp_path: Path) -> None:
     world = checkout(tmp_path, {"README.md": "x"})
     await world.run()
-    [line] = [line for line in world.model.asks[0].system.split("\n") if line.startswith("- `explore`")]
+    [shown] = [tool.description for tool in world.model.asks[0].tools if tool.name == "subagent"]
+    [line] = [line for line in shown.split("\n") if line.startswith("- explore:")]
     assert "says of itself" not in line

@@ -143,10 +143,12 @@ async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evide
 
 def _specs(parameters: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
     submit = "Hand in your result. If it is accepted your work is done; if not, you are told why and go on."
-    validate = f"Check a result before you hand it in, at any time: the same arguments as {SUBMIT}. It ends nothing."
+    validate = f"Check a result before you hand it in: takes the arguments of {SUBMIT}, all of them. It ends nothing."
+    # The whole schema once more would double what most agents are sent with every question.
+    same: dict[str, object] = {"type": "object", "properties": {}, "additionalProperties": True}
     return (
         ToolSpec(SUBMIT, submit, parameters, group="finish", idempotent=True, untrusted=False),
-        ToolSpec(VALIDATE, validate, parameters, group="finish", idempotent=True, untrusted=False),
+        ToolSpec(VALIDATE, validate, same, group="finish", idempotent=True, untrusted=False),
     )
 
 
@@ -158,14 +160,14 @@ def _guidance(rules: Sequence[Rule]) -> str:
     )
     if not rules:
         return said
-    demands = "".join(f"\n- {rule.message} (`{rule.cel}`)" if rule.message else f"\n- `{rule.cel}`" for rule in rules)
+    demands = "".join(f"\n- {rule.message or f'`{rule.cel}`'}" for rule in rules)
     return f"{said}\nYour result must also hold to these rules:{demands}"
 
 
 def variables(result: Any, evidence: Evidence, names: Iterable[str]) -> dict[str, Any]:
     """The variables of rules that `names` asks for, by name; `result` has its unset properties as null.
 
-    `receipts`: `{call_id, tool, arguments, ok, outcome, path}` of each call, in the order in which they finished.
+    `receipts`: `{call_id, tool, arguments, ok, outcome, path, paths}` of each call, in the order in which they ended.
     `children`: `{record_id, agent, title, status, text, result, error, rounds}` of each agent that the calls ran.
     `usage`: the agent's own, without its children's; `tool_calls` counts the receipts.
     """
@@ -187,6 +189,7 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
         "ok": receipt.ok,
         "outcome": receipt.outcome,
         "path": receipt.path,
+        "paths": list(receipt.paths),
     }
 
 

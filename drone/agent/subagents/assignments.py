@@ -1,12 +1,11 @@
 """Assignments: the delegation tools as models see them, and their arguments, every mistake answered in a sentence."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from drone.agent.messages import ToolSpec
 from drone.agent.turn import title_of
-from mcc.definitions.rights import TOOL_GROUPS
 
 SUBAGENT = "subagent"
 SUBAGENTS_RUN = "subagents_run"
@@ -118,7 +117,7 @@ def message_of(arguments: Mapping[str, object]) -> tuple[str, str]:
 
 def _agents(given: object, most: int) -> tuple[Assignment, ...]:
     if not isinstance(given, list | tuple) or not given:
-        raise BadAssignment(f"agents must be a list of 1 to {most} objects, each with id, role and task.")
+        raise BadAssignment(f"agents must be a list of 1 to {most} objects, each with role and task.")
     if len(given) > most:
         raise BadAssignment(
             f"One call starts at most {most} agents, and this one asks for {len(given)}; none was started. "
@@ -135,10 +134,10 @@ def _agent(given: object, position: int) -> Assignment:
     where = f"Agent {position}: "
     try:
         if not isinstance(given, Mapping):
-            raise BadAssignment("each agent is an object with id, role and task.")
+            raise BadAssignment("each agent is an object with role and task.")
         _refuse_unknown(given, _AGENT, "an agent")
         return Assignment(
-            _required(given, "id", f"a name of your own, up to {ID_CHARACTERS} characters", ID_CHARACTERS),
+            _id(given, position),
             _required(given, "role", "the name of a subagent"),
             _required(given, "task", "a text that tells the subagent all it needs"),
             _optional(given, "title", _text, "a short text") or "",
@@ -148,6 +147,13 @@ def _agent(given: object, position: int) -> Assignment:
         )
     except BadAssignment as error:
         raise BadAssignment(f"{where}{error}") from None
+
+
+def _id(given: Mapping[str, object], position: int) -> str:
+    """The name of a piece in the answer; its place where it has none."""
+    if given.get("id") is None:
+        return f"agent_{position}"
+    return _required(given, "id", f"a name of your own, up to {ID_CHARACTERS} characters", ID_CHARACTERS)
 
 
 def _quorum(arguments: Mapping[str, object], policy: Policy, agents: int) -> int | None:
@@ -211,73 +217,56 @@ def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
-def offers(offered: Mapping[str, str], most: int) -> tuple[ToolSpec, ...]:
-    """The delegation tools for these agent types (with their descriptions), at most so many in one call."""
+def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
+    """The delegation tools for these agent types (with their descriptions), at most so many in one call.
+
+    `models` are names that a model may choose from. What models are shown of `subagents_run` is a part of what it
+    takes: policy, quorum, tool groups, concurrency and ids of one's own are for programs.
+    """
     known = "\n".join(f"- {name}: {description}" for name, description in offered.items())
-    return (_subagent(list(offered), known), _subagents_run(list(offered), known, most), _subagent_send())
+    return (_subagent(list(offered), known), _subagents_run(list(offered), most, models), _subagent_send())
 
 
 def _subagent(names: list[str], known: str) -> ToolSpec:
     description = (
-        "Delegate one self-contained piece of work to a subagent and get its final answer back. The subagent sees "
-        "only your prompt. Several calls in one reply run side by side.\n" + known
+        "Delegate one self-contained piece of work to a subagent, which sees only your prompt, and get its final "
+        "answer back. Several calls in one reply run side by side.\n" + known
     )
     properties = {
-        "agent_type": {"type": "string", "enum": names, "description": "Which subagent to ask."},
+        "agent_type": {"type": "string", "enum": names},
         "prompt": _string("The whole task, with all context that it needs."),
         "title": _string("A few words for people who watch."),
     }
     return _spec(SUBAGENT, description, properties, ["agent_type", "prompt"])
 
 
-def _subagents_run(names: list[str], known: str, most: int) -> ToolSpec:
+def _subagents_run(names: list[str], most: int, models: Sequence[str]) -> ToolSpec:
     description = (
-        f"Delegate up to {most} pieces of work at once and get all their reports back, in the order in which you "
-        "named them. Each subagent sees only its own task. In mode chain they work one after the other, and "
-        f"{PREVIOUS} in a task stands for the report before; mode parallel is for pieces that do not need each "
-        "other. What fails is named in its place; the other reports are there all the same.\n" + known
+        f"Delegate up to {most} pieces of work at once and get all reports, in your order. Each subagent sees only its "
+        f"own task. In mode chain they work one after the other; {PREVIOUS} in a task stands for the report before. "
+        "The roles are the agent types of the tool subagent."
     )
-    agent = {
-        "id": {**_string("A name of your own for this piece."), "maxLength": ID_CHARACTERS},
-        "role": {"type": "string", "enum": names, "description": "Which subagent to ask."},
-        "title": _string("A few words for people who watch."),
+    agent: dict[str, object] = {
+        "role": {"type": "string", "enum": names},
         "task": _string("The whole task, with all context that it needs."),
+        "title": _string("A few words for people who watch."),
         "success_criteria": _list(_string(), "What must be true when it is done."),
-        "allowed_tool_groups": _list(
-            {"type": "string", "enum": list(TOOL_GROUPS)}, "The tools it may use; left out: those of its role."
-        ),
-        "model": _string("The model to use; left out: that of its role."),
     }
-    properties = {
-        "agents": {
-            **_list(_object(agent, ["id", "role", "task"]), "The pieces of work."),
-            "minItems": 1,
-            "maxItems": most,
-        },
-        "mode": {"type": "string", "enum": list(MODES), "description": "Side by side, or one after the other."},
-        "max_concurrency": _count(f"How many work at the same time ({AT_ONCE})."),
-        "policy": {
-            "type": "string",
-            "enum": list(POLICIES),
-            "description": (
-                "collect: all of them run, and one that does not complete makes the call an error. fail_fast: the "
-                "first that does not complete ends the others. quorum: the others end once as many as quorum have "
-                "completed. best_effort: all of them run, and the call is never an error."
-            ),
-        },
-        "quorum": _count("How many must complete, for policy quorum."),
-    }
-    return _spec(SUBAGENTS_RUN, description, properties, ["agents", "mode"])
+    if models:
+        agent["model"] = {"type": "string", "enum": list(models), "description": "Left out: that of its role."}
+    agents = {**_list(_object(agent, ["role", "task"]), "The pieces of work."), "minItems": 1, "maxItems": most}
+    mode = {"type": "string", "enum": list(MODES)}
+    return _spec(SUBAGENTS_RUN, description, {"agents": agents, "mode": mode}, ["agents"])
 
 
 def _subagent_send() -> ToolSpec:
     description = (
-        "Go on with a subagent of yours that has finished: it still knows everything that it was told and found, and "
-        "takes your message as its next task. The result names its new record_id; every earlier one still works."
+        "Go on with a subagent of yours that has finished: it still knows all it was told and found. The result names "
+        "its new record_id; every earlier one still works."
     )
     properties = {
-        "record_id": _string("The record_id that the subagent's result names."),
-        "message": _string("What it is to do next, or what was missing in its answer."),
+        "record_id": _string("As its result names it."),
+        "message": _string("What it is to do next, or what was missing."),
     }
     return _spec(SUBAGENT_SEND, description, properties, ["record_id", "message"])
 
@@ -296,7 +285,3 @@ def _string(description: str = "") -> dict[str, object]:
 
 def _list(items: object, description: str) -> dict[str, object]:
     return {"type": "array", "items": items, "description": description}
-
-
-def _count(description: str) -> dict[str, object]:
-    return {"type": "integer", "minimum": 1, "description": description}

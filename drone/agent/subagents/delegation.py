@@ -191,7 +191,8 @@ DELEGATION_TOOLS = (SUBAGENT, SUBAGENTS_RUN, SUBAGENT_SEND)
 
 
 class Delegation:
-    """The tool set of one agent that may delegate. `tools`: which of the delegation tools it has.
+    """The tool set of one agent that may delegate. `tools`: which of the delegation tools it has; `models`: names of
+    models that it may choose from.
 
     Nothing is shown where nobody is `offered` (agent types with their descriptions).
     """
@@ -204,12 +205,13 @@ class Delegation:
         *,
         depth: int,
         tools: Collection[str] = DELEGATION_TOOLS,
+        models: Sequence[str] = (),
     ) -> None:
         self._turn = turn
         self._depth = depth
         self._most = turn.budget.limits.subagents_per_call
         self._children = Children(turn, offered, hire, keeps=SUBAGENT_SEND in tools)
-        shown = offers(offered, self._most) if offered else ()
+        shown = offers(offered, self._most, models) if offered else ()
         self._specs = tuple(spec for spec in shown if spec.name in tools)
 
     def specs(self) -> Sequence[ToolSpec]:

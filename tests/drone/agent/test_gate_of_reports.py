@@ -240,10 +240,7 @@ async def test_the_system_prompt_says_how_to_finish_and_what_the_rules_demand_in
     await bench.run()
     system = bench.model.asks[0].system
     assert system.startswith(f"You look.\n\n{EXPLAINED}\n\nHow to finish: call `submit_result`")
-    assert system.endswith(
-        "Your result must also hold to these rules:\n- Be brief. (`size(result.summary) < 500`)"
-        '\n- `result.status != "failed"`'
-    )
+    assert system.endswith('Your result must also hold to these rules:\n- Be brief.\n- `result.status != "failed"`')
 
 
 async def test_many_errors_are_told_in_part() -> None:

@@ -10,6 +10,7 @@ from drone.agent.journal import Unwritable
 from drone.agent.memory import MemoryJournal
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.spending.budget import Budget
+from drone.agent.subagents.assignments import assignments_of, offers
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
 from mcc.contracts.entry import Origin
@@ -20,7 +21,6 @@ from mcc.contracts.journal import AgentStarted
 from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
-from mcc.definitions.rights import TOOL_GROUPS
 from tests.drone.agent.crowds import CRASHES, ORDER, Tree, piece, several
 
 
@@ -311,7 +311,7 @@ async def test_wrong_arguments_are_told_in_words_and_nobody_is_hired(arguments: 
     assert tree.wanted == []
 
 
-async def test_the_schema_names_the_agents_the_groups_and_the_cap() -> None:
+async def test_the_schema_for_models_names_what_a_model_can_judge_and_the_cap() -> None:
     tree = Tree(play(Line(text="Nothing to do.")), Limits(subagents_per_call=4))
     await tree.run()
     spec = next(spec for spec in tree.model.asks[0].tools if spec.name == "subagents_run")
@@ -319,8 +319,15 @@ async def test_the_schema_names_the_agents_the_groups_and_the_cap() -> None:
     agents = shown["properties"]["agents"]
     assert agents["maxItems"] == 4
     assert agents["items"]["properties"]["role"]["enum"] == ["explore", "general", CRASHES]
-    assert agents["items"]["properties"]["allowed_tool_groups"]["items"]["enum"] == list(TOOL_GROUPS)
-    assert shown["properties"]["policy"]["enum"] == ["collect", "fail_fast", "quorum", "best_effort"]
+    assert set(agents["items"]["properties"]) == {"role", "task", "title", "success_criteria"}
+    assert set(shown["properties"]) == {"agents", "mode"} and shown["required"] == ["agents"]
+    chosen = offers({"explore": "Looks."}, 4, ["cheap", "dear"])[1].parameters["properties"]
+    assert chosen["agents"]["items"]["properties"]["model"]["enum"] == ["cheap", "dear"]  # type: ignore[index]
+
+
+def test_a_piece_without_an_id_is_named_by_its_place() -> None:
+    asked = assignments_of({"agents": [{"role": "explore", "task": "a"}, {"role": "explore", "task": "b"}]}, 5)
+    assert [agent.id for agent in asked.agents] == ["agent_1", "agent_2"] and asked.mode == "parallel"
 
 
 async def test_a_fork_bomb_ends_orderly_within_the_spawns_of_the_tree() -> None:

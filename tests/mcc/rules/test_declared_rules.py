@@ -138,7 +138,7 @@ def test_a_schema_that_leads_to_itself_by_many_ways_is_read_in_no_time() -> None
 
 
 def test_what_is_known_of_evidence_is_what_evidence_holds() -> None:
-    receipt = Receipt(call_id="1", tool="read_file", arguments={}, ok=True, outcome="ok", path=None)
+    receipt = Receipt(call_id="1", tool="read_file", arguments={}, ok=True, outcome="ok")
     child = Report(record_id="1", agent="explore", title="", status=RecordStatus.COMPLETED, text="", usage=Usage())
     evidence = Evidence("t", [receipt], [child], Usage())
     there = variables({}, evidence, ("receipts", "children", "usage"))

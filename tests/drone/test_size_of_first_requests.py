@@ -1,0 +1,39 @@
+"""What a model is sent before it has done anything: words that every order pays for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drone.agent.definitions import Definitions
+from drone.agent.messages import UserMessage
+from drone.agent.model import Ask
+from drone.models.scripted import Said
+from tests.parity.world import World
+
+BYTES_OF_A_TOKEN = 4
+
+
+def tokens(ask: Ask, prompt: str) -> int:
+    """UTF-8 bytes of system prompt, tools and first message by 4, without the person's words."""
+    tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in ask.tools]
+    [first] = [message.text for message in ask.messages if isinstance(message, UserMessage)]
+    sent = ask.system + json.dumps(tools, ensure_ascii=False, separators=(",", ":")) + first.removesuffix(prompt)
+    return len(sent.encode()) // BYTES_OF_A_TOKEN
+
+
+@pytest.mark.parametrize(("agent", "most"), [("master", 3_500), ("explore", 2_000), ("general", 2_000)])
+async def test_a_first_request_is_short(tmp_path: Path, agent: str, most: int) -> None:
+    asks: list[Ask] = []
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        asks.append(ask)
+        return "Done."
+
+    await World(tmp_path, play).run("go", agent=agent)
+    assert tokens(asks[0], "go") <= most
+
+
+def test_no_shipped_prompt_says_how_much_may_be_spent() -> None:
+    found = Definitions.load(None).agents
+    assert {name for name, definition in found.items() if definition.limits != type(definition.limits)()} == set()
