@@ -35,13 +35,13 @@ from drone.tools.wrappers import Redacted
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.limits import Limits
+from mcc.contracts.limits import TOKENS, Limits
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.scopes import place_of
 
-BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens"})
+BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
 
 

@@ -1,5 +1,6 @@
 """The allowance of one agent: what it may still use, its own share within the budget of its tree."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from drone.agent.spending.budget import Budget, Reservation, Share
 from drone.agent.spending.landing import ROOM, kept, kept_output, kept_seconds, landing, reply_tokens
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import BudgetWarned
+from mcc.contracts.limits import TOKENS
 from mcc.contracts.usage import Usage
 
 LAST_TOKENS = 4096
@@ -16,13 +18,9 @@ LAST_TOKENS = 4096
 than their own."""
 
 
-NEARLY = 0.7
-"""The part of a limit that may be used before its agent is told."""
-
-
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How much of a limit is used, by one agent or by its whole tree."""
+    """How much of a limit is used, by one agent or by its whole tree; `allowed` 0 where there is none."""
 
     limit: str
     used: float
@@ -105,6 +103,10 @@ class Allowance:
         kept = self._kept()
         if self._written >= share.output_tokens - kept.output_tokens:
             raise LimitReached("output_tokens", share.output_tokens)
+        for name in TOKENS:
+            allowed = getattr(share, name)
+            if allowed is not None and getattr(self.state.spent, name) >= allowed:
+                raise LimitReached(name, allowed)
         if self.seconds_left() <= kept.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
         self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd)
@@ -192,21 +194,31 @@ class Allowance:
 
     def _near(self, done: int) -> Iterator[Use]:
         """The limits that are nearly used up after so many rounds."""
-        share = self.share
-        if _near_in_rounds(done, share.rounds):
+        share, nearly = self.share, self._budget.limits.warn_share
+        if _near_in_rounds(done, share.rounds, nearly):
             yield Use("rounds", done, share.rounds)
         if done == 0:
             return
-        budget, left = self._budget, self._budget.seconds_left()
-        limits, spent = budget.limits, budget.spent
-        yield from _near_use("output_tokens", self._written, share.output_tokens)
-        yield from _near_use("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
-        yield from _near_use("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
-        yield from _near_use("wall_seconds", limits.wall_seconds - left, limits.wall_seconds, of_tree=True)
-        yield from _near_use("tool_calls", self.state.calls, share.tool_calls)
-        yield from _near_use("tool_calls", budget.tree.calls, limits.tool_calls, of_tree=True)
-        yield from _near_use("total_tokens", spent.total_tokens, limits.total_tokens, of_tree=True)
-        yield from _near_use("cost_usd", budget.tree.usd, limits.cost_usd, of_tree=True)
+        for use in (*self._own_uses(), *self._uses_of_tree()):
+            if use.allowed and use.used >= nearly * use.allowed:
+                yield use
+
+    def _own_uses(self) -> Iterator[Use]:
+        share, spent, left = self.share, self.state.spent, self._budget.seconds_left()
+        yield Use("output_tokens", self._written, share.output_tokens)
+        yield Use("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
+        yield Use("tool_calls", self.state.calls, share.tool_calls)
+        yield from (Use(name, getattr(spent, name), getattr(share, name) or 0) for name in TOKENS)
+
+    def _uses_of_tree(self) -> Iterator[Use]:
+        budget = self._budget
+        limits, spent, tree = budget.limits, budget.spent, budget.tree
+        yield Use("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
+        yield Use("wall_seconds", limits.wall_seconds - budget.seconds_left(), limits.wall_seconds, of_tree=True)
+        yield Use("tool_calls", tree.calls, limits.tool_calls, of_tree=True)
+        yield from (Use(name, getattr(spent, name), getattr(limits, name) or 0, of_tree=True) for name in TOKENS)
+        yield Use("total_tokens", spent.total_tokens, limits.total_tokens or 0, of_tree=True)
+        yield Use("cost_usd", tree.usd, limits.cost_usd or 0, of_tree=True)
 
     def take_tool_call(self, call_id: str) -> bool:
         """Whether one more tool call may run. False: none is left, and the model is told."""
@@ -229,16 +241,9 @@ class Allowance:
         return min(self.share.model_call_seconds, max(0.001, self.seconds_left()))
 
 
-def _near_use(limit: str, used: float, allowed: float | None, *, of_tree: bool = False) -> tuple[Use, ...]:
-    """The use, when it is near the limit."""
-    if not allowed or used < NEARLY * allowed:
-        return ()
-    return (Use(limit, used, allowed, of_tree),)
-
-
-def _near_in_rounds(done: int, rounds: int) -> bool:
-    """Whether so many rounds are nearly all of them: `NEARLY`, and at the latest all but the last one."""
-    return done >= min(-(-7 * rounds // 10), rounds - 1)
+def _near_in_rounds(done: int, rounds: int, nearly: float) -> bool:
+    """Whether so many rounds are nearly all of them: this part, and at the latest all but the last one."""
+    return done >= min(math.ceil(round(nearly * rounds, 6)), rounds - 1)
 
 
 def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:

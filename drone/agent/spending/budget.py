@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from drone.agent.report import LimitReached
 from drone.agent.tree import Tree
-from mcc.contracts.limits import AgentLimits, Limits
+from mcc.contracts.limits import TOKENS, AgentLimits, Limits
 from mcc.contracts.usage import Usage
 
 N = TypeVar("N", int, float)
@@ -73,6 +73,10 @@ class Budget:
             raise LimitReached("wall_seconds", limits.wall_seconds)
         if spent.output_tokens >= limits.output_tokens - output_kept:
             raise LimitReached("output_tokens", limits.output_tokens)
+        for name in TOKENS:
+            allowed = getattr(limits, name)
+            if allowed is not None and getattr(spent, name) >= allowed:
+                raise LimitReached(name, allowed)
         if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_kept:
             raise LimitReached("total_tokens", limits.total_tokens)
         if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_kept:
@@ -94,6 +98,7 @@ class Budget:
         return (
             spent.output_tokens + self._output_tokens >= limits.output_tokens
             or (limits.total_tokens is not None and spent.total_tokens + self._tokens >= limits.total_tokens)
+            or (limits.input_tokens is not None and spent.input_tokens + self._input_tokens >= limits.input_tokens)
             or (limits.cost_usd is not None and 0 < self.tree.usd + self._usd >= limits.cost_usd)
         )
 
@@ -102,6 +107,11 @@ class Budget:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
+
+    @property
+    def _input_tokens(self) -> int:
+        """Set aside for questions under way."""
+        return self._tokens - self._output_tokens
 
     def output_tokens_left(self) -> int:
         """What neither is spent nor set aside."""
@@ -162,6 +172,9 @@ class Share:
     tool_seconds: float
     model_call_seconds: float
     wall_seconds: float
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
     @classmethod
     def of(cls, limits: Limits, own: AgentLimits, depth: int) -> "Share":
@@ -175,6 +188,7 @@ class Share:
             tool_seconds=_least(limits.tool_seconds, own.tool_seconds),
             model_call_seconds=_least(limits.model_call_seconds, own.model_call_seconds),
             wall_seconds=_least(limits.wall_seconds, own.wall_seconds),
+            **{name: _least_of(getattr(limits, name), getattr(own, name)) for name in TOKENS},
         )
 
     def as_limits(self) -> AgentLimits:
@@ -185,7 +199,15 @@ class Share:
             tool_seconds=self.tool_seconds,
             model_call_seconds=self.model_call_seconds,
             wall_seconds=self.wall_seconds,
+            input_tokens=self.input_tokens,
+            cached_input_tokens=self.cached_input_tokens,
+            reasoning_tokens=self.reasoning_tokens,
         )
+
+
+def _least_of(allowed: int | None, own: int | None) -> int | None:
+    """The smaller one; None is no limit."""
+    return own if allowed is None else _least(allowed, own)
 
 
 def _least(allowed: N, own: N | None) -> N:

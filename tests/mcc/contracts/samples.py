@@ -106,6 +106,9 @@ LIMITS = Limits(
     tool_calls=20,
     output_tokens=5_000,
     subagent_output_tokens=1_000,
+    input_tokens=80_000,
+    cached_input_tokens=60_000,
+    reasoning_tokens=3_000,
     total_tokens=100_000,
     cost_usd=1.5,
     wall_seconds=600,
@@ -115,6 +118,7 @@ LIMITS = Limits(
     concurrency=2,
     model_call_seconds=60,
     tool_seconds=30,
+    warn_share=0.5,
 )
 CHOICE = ModelChoice(requested="fast", effective="openai/qwen3-coder")
 ORIGIN = DefinitionOrigin(scope="workspace", path=".mcc/agents/scout.md")

@@ -8,6 +8,7 @@ import pytest
 
 from mcc.contracts.entry import Entry, fact_of
 from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
+from mcc.contracts.limits import TOKENS
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from tests.mcc.contracts.golden import FOLDER
@@ -47,6 +48,8 @@ def as_today(entry: dict[str, Any]) -> dict[str, Any]:
         data |= {"blocks": BLOCKS, "thinking": ""}
     if isinstance(data.get("usage"), dict):
         data["usage"] = {"cache_write_tokens": 0, **data["usage"]}
+    if entry["kind"] == "agent.started":
+        data["limits"] = {which: {**dict.fromkeys(TOKENS), **limits} for which, limits in data["limits"].items()}
     return {**entry, "data": data}
 
 
