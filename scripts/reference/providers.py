@@ -40,9 +40,12 @@ _SOURCES: Mapping[str, Source] = {
         "In chat completions, tools that are refused beside reasoning are asked for without it, and that is told.",
     ),
     "gemini": Source(
-        "ai.google.dev/gemini-api/docs, thought signatures and OpenAI compatibility",
+        "ai.google.dev/gemini-api/docs: generateContent, thinking, thought signatures, OpenAI compatibility; types of "
+        "google-genai 3.4.0",
         "2026-11",
-        "Signatures go back with their calls, in both forms; calls of other models are marked as such.",
+        "Signatures go back with their part, in both forms; calls of other models are marked as such. Its own form is "
+        'told `thinkingBudget` in generation 2.5, `thinkingLevel` since 3; `api = "chat"` asks in OpenAI\'s. Vertex AI '
+        "takes its own form where `base_url` ends in `/publishers/google`.",
     ),
     "openrouter": Source(
         "openrouter.ai/docs: usage accounting; reasoning tokens, prompt caching",

@@ -110,19 +110,20 @@ class MessagesForm:
                 self._check_signed(number, blocks, memory)
 
     def _check_signed(self, number: int, blocks: list[Json], memory: Memory) -> None:
-        """All that was sent with a signature comes back with it, in its order."""
-        signed = next((block["signature"] for block in blocks if block["type"] == "thinking"), None)
-        if signed is None:
-            return
-        if signed not in memory.signed:
-            raise Refused(400, f"messages.{number}.content.0: Invalid `signature` in `thinking` block")
-        if [_bare(block) for block in blocks] != [_bare(block) for block in memory.signed[signed]]:
-            raise Refused(
-                400,
-                f"messages.{number}.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant "
-                "message "
-                "cannot be modified. These blocks must remain as they were in the original response.",
-            )
+        """All that was sent with a signature comes back with it, in its order; replies may stand side by side."""
+        at = 0
+        while at < len(blocks):
+            signature = blocks[at].get("signature")
+            if signature is not None and signature not in memory.signed:
+                raise Refused(400, f"messages.{number}.content.{at}: Invalid `signature` in `thinking` block")
+            sent = memory.signed.get(signature, blocks[at : at + 1])
+            if [_bare(block) for block in blocks[at : at + len(sent)]] != [_bare(block) for block in sent]:
+                raise Refused(
+                    400,
+                    f"messages.{number}.content.{at}: `thinking` or `redacted_thinking` blocks in the latest assistant "
+                    "message cannot be modified. These blocks must remain as they were in the original response.",
+                )
+            at += len(sent)
 
     def hear(self, body: Json) -> Heard:
         blocks = [block for message in body["messages"] for block in _blocks(message)]

@@ -52,7 +52,7 @@ async def test_an_answer_that_was_refused_ends_its_order_with_words(name: str) -
     assert ended.status is OrderStatus.FAILED
 
 
-@pytest.mark.parametrize("name", ["broken-stream", "cut"])
+@pytest.mark.parametrize("name", ["broken-stream", "cut", "anthropic-pause", "anthropic-cap"])
 async def test_a_reply_that_was_cut_or_broken_off_costs_a_round_and_no_order(name: str) -> None:
     async with orders(fake(name)) as desk:
         ended = await desk.run(order())
