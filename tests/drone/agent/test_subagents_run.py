@@ -87,7 +87,7 @@ async def test_of_five_one_breaks_one_meets_its_limit_one_is_slow_and_every_repo
     assert [one["id"] for one in tree.told()] == ["slow", "breaks", "endless", "good", "last"]
     assert {name for name, one in told.items() if one["status"] == "completed"} == {"slow", "good", "last"}
     assert "KeyError" in told["breaks"]["summary"]
-    assert "rounds" in told["endless"]["summary"] and "Step 1." in told["endless"]["summary"]
+    assert "rounds" in told["endless"]["summary"] and "Step 2." in told["endless"]["summary"]
     assert tree.results()[0].is_error
     assert len(tree.record().subagent_history) == 5
 
