@@ -54,6 +54,10 @@ class ModelConfig(Closed):
 
     `api`: the wire form, None = what the provider speaks at that address.
 
+    `first_token_seconds`, `stall_seconds`: longest silence of a streamed reply, before its first token and after it.
+    `retry_seconds`: for so long a busy or broken provider is asked again before the agent waits for it; None = 300, and
+    10 where a fallback stands by.
+
     `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
     """
 
@@ -67,6 +71,9 @@ class ModelConfig(Closed):
     cache_ttl: Literal["5m", "1h"] = "5m"
     send_key_to_other_host: bool = False
     stream: bool = True
+    first_token_seconds: Positive = 300.0
+    stall_seconds: Positive = 120.0
+    retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     fallback: tuple[str, ...] = ()
     price: Price | None = None
 

@@ -20,6 +20,9 @@ from mcc.contracts.record import AgentEnd, RecordStatus
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
 """How a run ended whose accepted result has this status."""
 
+OWN_CLOCK_SECONDS = 1.0
+"""The clock of an agent ends a call that outlives it, so that its limit is named: the call's own comes later."""
+
 
 class Loop:
     """The rounds of one run. What it knows is `state`; what it learns, it writes as entries, which change the state.
@@ -222,7 +225,9 @@ class Loop:
             temperature=definition.temperature,
             thinking=definition.thinking,
             cache_key=self._state.origin.record_id or "",
-            seconds=self.allowance.model_call_seconds(),
+            seconds=self.allowance.seconds_left() + OWN_CLOCK_SECONDS,
+            call_seconds=self.allowance.share.model_call_seconds,
+            waited_seconds=self._state.waited_seconds,
         )
 
     async def _held(self) -> None:

@@ -46,6 +46,9 @@ class Ask:
 
     `service_tier`: the provider's own word, None = its default. `cache_key` is the same in all requests of one agent
     and of no other agent: who keeps beginnings of prompts finds them by it.
+
+    `seconds` bounds everything, tries and the waits between them included; `call_seconds` one reply that does not come
+    as a stream. `waited_seconds`: how long this very question had to wait for its provider before it is asked again.
     """
 
     system: str
@@ -56,7 +59,9 @@ class Ask:
     thinking: Thinking = "inherit"
     service_tier: str | None = None
     cache_key: str = ""
-    seconds: float = 180.0
+    seconds: float = 3_600.0
+    call_seconds: float = 180.0
+    waited_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +173,38 @@ class ContextOverflow(ModelError):
         self.window = window
 
 
-class AskLater(ModelError):
-    """The provider wants to be asked again, but only after `seconds`: longer than a call waits."""
+class BadReply(ModelError):
+    """A reply came that is no good: another one may be better, but nobody waits long for that."""
 
-    def __init__(self, message: str, seconds: float, *, status: int | None = None, usage: Usage | None = None) -> None:
+    def __init__(self, message: str, *, status: int | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message, retryable=True, status=status, usage=usage)
+
+
+class AskLater(ModelError):
+    """The provider cannot answer now and is to be asked again after `seconds`: longer than a call waits.
+
+    `named`: the provider itself said after how many. `when` tells it as a sentence of its own.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        seconds: float,
+        *,
+        named: bool = True,
+        when: str = "",
+        status: int | None = None,
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(message, retryable=True, retry_after=seconds, status=status, usage=usage)
+        self.args = (message, when) if when else (message,)
         self.seconds = seconds
+        self.named = named
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.args))
 
     def given_up(self, why: str) -> ModelError:
         """The same as an error that stands; `why` says in brief what speaks against waiting."""
-        said = f"{self} That is {why}." if why else str(self)
+        said = f"{self} That is {why}." if why else str(self if self.named else self.args[0])
         return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status, usage=self.usage)

@@ -143,12 +143,12 @@ class RecordState:
     `rounds` counts replies, `tries` the calls made for the round that has no reply yet. `open` is a reply whose calls
     have not all ended; `answer` one without calls, as long as nothing came after it. `nudge` is still to be said, and
     `stopped` says why the run may not go on. `asked` is a model call that brought nothing yet; `put_off`: its provider
-    wants to be asked again later. `not_sent`: sentences of what its models were not told. `calls` counts tool calls
-    that were not denied. `usage` is that of its own model calls, `spent` that part of it which this very order paid.
-    `warned`: limits that the model was warned of, with what they allowed; `warned_before`: those of the conversation
-    that this run goes on with. `landing`: a limit is reached, and one reply is left; `landed`: that has come.
-    `denied`: a call of the last reply was not let through. `window`: the tokens that its model takes in, as far as that
-    was learnt.
+    is to be asked again later, and `waited_seconds` how much later. `not_sent`: sentences of what its models were not
+    told. `calls` counts tool calls that were not denied. `usage` is that of its own model calls, `spent` that part of
+    it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
+    `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
+    is left; `landed`: that has come. `denied`: a call of the last reply was not let through. `window`: the tokens that
+    its model takes in, as far as that was learnt.
     """
 
     origin: Origin
@@ -162,6 +162,7 @@ class RecordState:
     answer: ModelReplied | None = None
     asked: ModelStarted | None = None
     put_off: bool = False
+    waited_seconds: float = 0.0
     not_sent: set[str] = field(default_factory=set)
     receipts: list[Receipt] = field(default_factory=list)
     child_ids: list[str] = field(default_factory=list)
@@ -247,6 +248,7 @@ class RecordState:
                 self._replied(known)
             case ModelRetried() | ModelFellBack():
                 self.asked, self.put_off = None, isinstance(known, ModelRetried)
+                self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case ToolStarted():
                 if self.open is not None:
                     self.open.started[known.call_id] = known
@@ -307,7 +309,7 @@ class RecordState:
             self.estimate.learn(self._characters_asked, usage)
 
     def _replied(self, reply: ModelReplied) -> None:
-        self.asked, self.put_off, self.rounds, self.tries = None, False, reply.round, 0
+        self.asked, self.put_off, self.rounds, self.tries, self.waited_seconds = None, False, reply.round, 0, 0.0
         self.landed, self.denied = self.landing is not None, False
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))

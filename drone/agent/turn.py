@@ -149,9 +149,10 @@ async def rest(turn: Turn, agent_control: AgentControl) -> None:
 
 
 async def leave_alone(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
-    """Wait until the provider wants to be asked again, or a person resumes the agent; others may have its place."""
+    """Wait until the provider is to be asked again, or a person resumes the agent; others may have its place."""
     record_id = agent_control.origin.record_id or ""
     until = now() + timedelta(seconds=refusal.seconds)
-    block = Block(WaitingReason.RATE_LIMIT, str(refusal).rstrip("."), until)
+    reason = WaitingReason.RATE_LIMIT if refusal.named else WaitingReason.PROVIDER
+    block = Block(reason, str(refusal).rstrip("."), until)
     async with turn.blocked(record_id, record_id, block):
         await agent_control.wait_out(refusal.seconds)

@@ -1,17 +1,19 @@
 """What providers say when they fail: a sentence without secrets, and whether trying again may help."""
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
-from drone.agent.model import ModelError
-from drone.models.json_text import read
+from drone.agent.model import BadReply, ModelError
+from drone.models.json_text import read, write
 from drone.models.overflow import overflow_of
+from drone.models.wait_told import header_seconds, spent_for_long, worded_seconds
 from mcc.rules.patterns import Pattern
 
 MAX_WORDS = 400
 """Characters of a provider's own words that are passed on."""
 
-RETRYABLE = frozenset({408, 409, 425, 429, 529})
+RETRYABLE = frozenset({408, 409, 425, 429})
+NEVER = frozenset({501, 505})
+"""What a server cannot do now it cannot do later either."""
 
 _STATUS_BY_TYPE = {
     "overloaded_error": 529,
@@ -33,7 +35,12 @@ _STATUS_BY_TYPE = {
     "misalignment_policy_violation": 400,
     "content_policy_violation": 400,
 }
-_EMPTY_PURSE = frozenset({"insufficient_quota", "billing_error", "insufficient_balance"})
+_EMPTY_PURSE = frozenset(
+    {"insufficient_quota", "billing_error", "insufficient_balance", "exceeded_current_quota_error"}
+)
+_LIMITED = frozenset({429, 503, 529})
+"""Where the headers of rate limits say when there is room again."""
+
 _BY_CHANCE = frozenset({"tool_use_failed"})
 """The model wrote a call that its server could not read; the next time it may write another."""
 
@@ -48,8 +55,6 @@ _SECRET = Pattern(
     r"\b(?:sk|pk|rk|key|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{6,}|\b(?:AQ|ya29)\.[\w.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}"
 )
 _UNSEEN = Pattern(r"[\x00-\x20\x7f-\x{9f}\x{2028}\x{2029}]+")
-_NUMBER = Pattern(r"\s*\d{1,9}(\.\d{1,9})?\s*")
-_RETRY_INFO = "google.rpc.RetryInfo"
 
 _LOOKED_AT = 8_192
 _LONGEST_KEY = 512
@@ -57,11 +62,11 @@ _LONGEST_KEY = 512
 
 
 def parsed(name: str, raw: bytes) -> object:
-    """The JSON that a provider sent. Raises `ModelError`."""
+    """The JSON that a provider sent. Raises `BadReply`."""
     try:
         return read(raw)
     except ValueError as error:
-        raise ModelError(f"{name} sent something that is not JSON.", retryable=True) from error
+        raise BadReply(f"{name} sent something that is not JSON.") from error
 
 
 def refused(
@@ -76,7 +81,6 @@ def refused(
         )
     told = _json_in(body)
     words, kinds = (_plain_words(body), frozenset[str]()) if told is None else _words_of(told)
-    asked_for = retry_after(headers, now)
     advice = _ADVICE.get(status, "")
     if status == 401 and key_name:
         advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
@@ -85,10 +89,15 @@ def refused(
     )
     if (overflow := overflow_of(said, words, kinds, status, body.decode("utf-8", "replace"))) is not None:
         return overflow
+    if kinds & _BY_CHANCE:
+        return BadReply(said, status=status)
+    asked_for = header_seconds(headers, now, limited=status in _LIMITED)
+    raw = body[:_LOOKED_AT].decode("utf-8", "replace")
+    wait = worded_seconds(raw) if asked_for is None else asked_for
     return ModelError(
         said,
-        retryable=(_may_help(status) and not kinds & _EMPTY_PURSE) or bool(kinds & _BY_CHANCE),
-        retry_after=_retry_delay(told) if asked_for is None else asked_for,
+        retryable=_may_help(status) and not kinds & _EMPTY_PURSE and not (status == 429 and spent_for_long(raw, wait)),
+        retry_after=wait,
         status=status,
     )
 
@@ -103,46 +112,18 @@ def told_inside(name: str, value: object) -> ModelError:
     if (overflow := overflow_of(said, words, kinds, status)) is not None:
         return overflow
     passing = status is None or _may_help(status)
+    asked = write(value)[:_LOOKED_AT].decode("utf-8", "replace")
+    wait = worded_seconds(asked)
     return ModelError(
         said,
-        retryable=passing and not kinds & _EMPTY_PURSE,
-        retry_after=_retry_delay(value),
+        retryable=passing and not kinds & _EMPTY_PURSE and not (status == 429 and spent_for_long(asked, wait)),
+        retry_after=wait,
         status=status,
     )
 
 
-def _retry_delay(value: object) -> float | None:
-    """Seconds that the body of an error asks to wait, as Google writes them: a detail with `retryDelay` "34.5s"."""
-    told = value[0] if isinstance(value, list) and value else value
-    error = told.get("error") if isinstance(told, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(_RETRY_INFO):
-            return _number(str(detail.get("retryDelay", "")).removesuffix("s"))
-    return None
-
-
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that the provider asks to wait; None when it says nothing that can be understood."""
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    said = headers.get("retry-after", "").strip()
-    seconds = _number(said)
-    if seconds is not None or not said:
-        return seconds
-    try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _number(said: str) -> float | None:
-    return float(said) if _NUMBER.fullmatch(said) else None
-
-
 def _may_help(status: int) -> bool:
-    return status in RETRYABLE or 500 <= status < 600
+    return status in RETRYABLE or (500 <= status < 600 and status not in NEVER)
 
 
 def _quoted(words: str, key: str) -> str:

@@ -3,9 +3,9 @@
 from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import (
     Ask,
+    BadReply,
     Listener,
     Model,
-    ModelError,
     Reply,
     context_tokens,
 )
@@ -24,7 +24,7 @@ _KEPT = LONGEST_UNIT * FEWEST_TIMES + LONGEST_UNIT
 
 
 class LoopGuard:
-    """Raises a `ModelError` that may be tried again as soon as the text or thinking on its way goes round in circles.
+    """Raises a `BadReply` as soon as the text or thinking on its way goes round in circles.
 
     Circles are at least `FEWEST_TIMES` the same unit of at most `LONGEST_UNIT` characters, `SHORTEST_STRETCH` in all.
     """
@@ -56,9 +56,7 @@ class _Watching:
         self._listener.delta(kind, text, call)
         tail = self._tails.setdefault((kind, None if call is None else call.index), _Tail())
         if tail.grown(text) and (unit := repeated(tail.text())):
-            raise ModelError(
-                f"{self._name} said the same {unit} characters over and over; it was cut off.", retryable=True
-            )
+            raise BadReply(f"{self._name} said the same {unit} characters over and over; it was cut off.")
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         self._tails.clear()

@@ -21,7 +21,7 @@ from drone.models.paused import Unpaused
 from drone.models.price_list import known_price
 from drone.models.prices import Price
 from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, problem_with
-from drone.models.retry import Retrying
+from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Patience, Retrying
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability
@@ -98,14 +98,19 @@ class Models:
         return Capability(name=name, description=_description(config, made), problem=problem)
 
     def _with_fallbacks(self, name: str) -> Model:
-        first = self._single(name)
         config = self._settings.models.get(name)
         if config is None or not config.fallback:
-            return first
-        return Fallback([first, *(self._single(other) for other in config.fallback if other != name)])
+            return self._single(name)
+        *before, last = name, *(other for other in config.fallback if other != name)
+        return Fallback([*(self._single(other, hurried=True) for other in before), self._single(last)])
 
-    def _single(self, name: str) -> Model:
+    def _single(self, name: str, *, hurried: bool = False) -> Model:
+        """`hurried`: another model stands by, so that this one is not waited for as long."""
         config = self._settings.models.get(name)
+        model, patience = self._bare(name, config), _patience(config, hurried)
+        return Unpaused(Retrying(model, patience=patience)) if isinstance(model, LoopGuard) else model
+
+    def _bare(self, name: str, config: ModelConfig | None) -> Model:
         if config is not None:
             return self._configured(name, config)
         if name == OFFLINE:
@@ -160,7 +165,7 @@ class Models:
         price: Price | None,
     ) -> Model:
         from drone.models.dialects.forms import formats
-        from drone.models.remote import Endpoint, Remote
+        from drone.models.remote import Endpoint, Remote, Timeouts
 
         endpoint = Endpoint(
             name=f"{known.name}/{config.model}",
@@ -175,9 +180,10 @@ class Models:
             context_tokens=config.context_tokens,
             known=known_model(known.name, config.model),
             price=price,
+            timeouts=Timeouts(config.first_token_seconds, config.stall_seconds),
         )
         form = formats[config.api or form_at(known.name, base_url)](endpoint)
-        return Unpaused(Retrying(LoopGuard(Remote(endpoint, form, self._road()))))
+        return LoopGuard(Remote(endpoint, form, self._road()))
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
@@ -185,6 +191,11 @@ class Models:
         forms = ", ".join(f"{one.name}/…" for one in PROVIDERS)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
         return f"There is no model {name!r}. {hint}"
+
+
+def _patience(config: ModelConfig | None, hurried: bool) -> Patience:
+    said = None if config is None else config.retry_seconds
+    return Patience(said if said is not None else HURRIED_SECONDS if hurried else RETRY_SECONDS)
 
 
 def _wants_key(config: ModelConfig, base_url: str) -> bool:

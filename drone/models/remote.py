@@ -1,11 +1,13 @@
 """Asking a model over the network: one request, its answer read while it arrives, one deadline."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from types import TracebackType
 from typing import Literal, Protocol
 
 from drone.agent.messages import AssistantMessage, Message
@@ -83,6 +85,43 @@ class Endpoint:
             raise ValueError(f"The model {self.name} cannot be used: {problem}.")
 
 
+class Silence:
+    """Ends a call whose provider says nothing for too long: before the first token, and after it between two pieces.
+
+    A reply that comes whole is bounded by its own time alone.
+    """
+
+    def __init__(self, name: str, endpoint: Endpoint) -> None:
+        self._name = name
+        self._timeouts = endpoint.timeouts
+        self._first = endpoint.timeouts.first_token_seconds if endpoint.stream else math.inf
+        self._begun = False
+        self._scope = asyncio.timeout(self._first if endpoint.stream else None)
+        self.longest = max(self._first, endpoint.timeouts.stall_seconds)
+
+    def broken(self) -> None:
+        """A piece of the reply came, the first token with it or before it."""
+        self._begun = True
+        self._scope.reschedule(asyncio.get_running_loop().time() + self._timeouts.stall_seconds)
+
+    async def __aenter__(self) -> "Silence":
+        await self._scope.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError as late:
+            raise Unreachable(f"{self._name} {self._said()}.", retryable=True) from late
+
+    def _said(self) -> str:
+        if self._begun:
+            return f"fell silent for {self._timeouts.stall_seconds:g} seconds in the middle of its reply"
+        return f"said nothing for {self._first:g} seconds"
+
+
 class Incoming(Protocol):
     """A reply in one provider's format, on its way into `collected`."""
 
@@ -135,7 +174,6 @@ class Remote:
         self._wire = wire
         self._clock = clock
         self._wall = wall
-        self._stall_seconds = endpoint.timeouts.stall_seconds
         self._target = form.target(endpoint.key).with_headers(endpoint.extra_headers)
         self._without: frozenset[str] = frozenset()
         self._told_window: int | None = None
@@ -151,11 +189,12 @@ class Remote:
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         bill = Bill()
+        seconds = ask.seconds if self._endpoint.stream else min(ask.seconds, ask.call_seconds)
         try:
-            async with asyncio.timeout(ask.seconds):
+            async with asyncio.timeout(seconds):
                 return await self._asked(ask, listener, bill)
         except TimeoutError as late:
-            said = f"{self.name} did not finish within {ask.seconds:g} seconds."
+            said = f"{self.name} did not finish within {seconds:g} seconds."
             raise ModelError(said, retryable=True, usage=bill.usage) from late
         except ModelError as error:
             error.usage = bill.usage
@@ -181,22 +220,23 @@ class Remote:
 
     async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
         body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
-        silence = min(ask.seconds, self._stall_seconds) if self._endpoint.stream else ask.seconds
         asked_at = self._clock()
-        answer = await self._wire.post(self._target, body, silence)
         try:
-            if answer.status != 200:
-                raise await self._refusal(answer)
-            incoming.collected.request_id = _request_id(answer)
-            first_token_at = await self._read(answer, incoming, listener)
+            async with Silence(self.name, self._endpoint) as silence:
+                answer = await self._wire.post(self._target, body, silence.longest)
+                try:
+                    if answer.status != 200:
+                        raise await self._refusal(answer)
+                    incoming.collected.request_id = _request_id(answer)
+                    first_at = await self._read(answer, incoming, listener, silence)
+                finally:
+                    await answer.close()
             incoming.end()
             incoming.collected.tell(listener)
-            return self._reply(incoming, ask, len(body), None if first_token_at is None else first_token_at - asked_at)
+            return self._reply(incoming, ask, len(body), None if first_at is None else first_at - asked_at)
         except BaseException:
             bill.add(incoming.collected.billed(self._endpoint.price, len(body)))
             raise
-        finally:
-            await answer.close()
 
     def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
         collected = incoming.collected
@@ -207,27 +247,28 @@ class Remote:
         reply = collected.reply(tools, self._endpoint.price, request_bytes, first_ms)
         return replace(reply, context_tokens=self.context_tokens)
 
-    async def _read(self, answer: Answer, incoming: Incoming, listener: Listener) -> float | None:
+    async def _read(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
         """Take the whole answer in; when its first token came, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
             page = (await _at_most(answer, MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
             raise refused(self.name, answer.status, answer.headers, page, now=self._wall())
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
-            return await self._events(answer, incoming, listener)
+            return await self._events(answer, incoming, listener, silence)
         incoming.body(parsed(self.name, await self._whole(answer, MAX_BODY_BYTES)))
         incoming.collected.tell(listener)
         return self._clock()
 
-    async def _events(self, answer: Answer, incoming: Incoming, listener: Listener) -> float | None:
+    async def _events(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
         stream, collected = EventStream(), incoming.collected
         first_token_at: float | None = None
         try:
             async for piece in answer:
                 self._take(stream.feed(piece), incoming)
                 collected.tell(listener)
-                if first_token_at is None and collected.begun:
-                    first_token_at = self._clock()
+                if collected.begun:
+                    first_token_at = first_token_at or self._clock()
+                    silence.broken()
                 if collected.complete:
                     await self._last(answer, stream, incoming)
                     collected.tell(listener)
@@ -246,7 +287,7 @@ class Remote:
     async def _last(self, answer: Answer, stream: EventStream, incoming: Incoming) -> None:
         """Read a whole reply's answer to its end: usage may follow, and the connection can be used again."""
         try:
-            async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._stall_seconds)):
+            async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._endpoint.timeouts.stall_seconds)):
                 async for piece in answer:
                     self._take(stream.feed(piece), incoming)
         except (TimeoutError, Unreachable):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from drone.agent.model import (
     Ask,
     AskLater,
+    BadReply,
     ContextOverflow,
     Listener,
     Model,
@@ -21,29 +22,56 @@ from mcc.contracts.usage import Usage
 
 FEWEST_TOKENS = 1_024
 
+RETRY_SECONDS = 300.0
+HURRIED_SECONDS = 10.0
+"""For so long a model is asked again that has another one to fall back on, unless its table says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long to wait, in seconds; who asks for more than `longest_asked` is not waited for."""
+    """How long a failing model is asked again, and the waits between the tries, in seconds.
 
-    tries: int = 4
-    first: float = 0.2
+    `retry_seconds` run from the first failure on; after a pause `again_seconds`, since it was waited for already.
+    `shortest_pause` to `longest_pause`: what lies between two such stretches where the provider names no time.
+    """
+
+    retry_seconds: float = RETRY_SECONDS
+    again_seconds: float = 30.0
+    first: float = 0.5
     factor: float = 2.0
     longest: float = 30.0
-    longest_asked: float = 120.0
+    longest_spread: float = 5.0
+    shortest_pause: float = 60.0
+    longest_pause: float = 900.0
+    replies: int = 4
+    """So many replies are looked at that are no good."""
+
+    def stretch(self, ask: Ask) -> float:
+        """For how long the question is asked again here."""
+        return min(self.retry_seconds, self.again_seconds) if ask.waited_seconds else self.retry_seconds
 
     def wait(self, tried: int, error: ModelError, jitter: float) -> float:
-        """Seconds before the next try after `tried` failed ones; `jitter` in 0..1 spreads them over half the time."""
-        if error.retry_after is not None:
-            return error.retry_after
-        return min(self.longest, self.first * self.factor ** (tried - 1)) * (0.5 + jitter / 2)
+        """Seconds before the next try after `tried` failed ones.
+
+        `jitter` in 0..1 spreads our own waits over half of them, and what a provider told many over a tenth more.
+        """
+        own = min(self.longest, self.first * self.factor ** (min(tried, 64) - 1)) * (0.5 + jitter / 2)
+        told = error.retry_after
+        if told is None:
+            return own
+        told += jitter * min(told / 10, self.longest_spread)
+        return told if tried == 1 else max(told, own)
+
+    def pause(self, ask: Ask, jitter: float) -> float:
+        """Seconds until a provider that names no time is asked once more: twice as many each time."""
+        return min(self.longest_pause, max(self.shortest_pause, 2 * ask.waited_seconds)) * (0.75 + jitter / 4)
 
 
 class Retrying:
-    """Asks again after errors that may pass, never past `Ask.seconds`.
+    """Asks again after errors that may pass, for as long as `Patience` says and never past `Ask.seconds`.
 
-    A provider that wants a longer pause than that, or than `Patience.longest_asked`, is not waited for: `AskLater`.
-    A reply that ran into its cap on output before it said anything is asked for once more with twice the room.
+    Whoever cannot answer then, or wants a longer pause than that, is to be asked later: `AskLater`. A reply that ran
+    into its cap on output before it said anything is asked for once more with twice the room.
     """
 
     def __init__(
@@ -88,30 +116,42 @@ class Retrying:
         return bill.on(again)
 
     async def _insist(self, ask: Ask, listener: Listener, deadline: float) -> Reply:
-        tried, bill = 0, Bill()
+        tried, bill, end = 0, Bill(), deadline
         while True:
             try:
                 return bill.on(await self._model.ask(ask, listener))
             except ModelError as error:
                 tried += 1
                 bill.add(error.usage)
-                wait = self._next_wait(tried, error, deadline)
+                if tried == 1:
+                    end = min(deadline, self._clock() + self._patience.stretch(ask))
+                wait = self._next_wait(tried, error, end)
                 if wait is None:
-                    later = error.retryable and tried < self._patience.tries
-                    raise (_later if later else _final)(error, tried, bill.usage) from error
+                    raise self._given_up(ask, error, tried, bill.usage) from error
                 await listener.retried(str(error), wait)
             await self._sleep(wait)
             await listener.go_ahead()
             ask = replace(ask, seconds=deadline - self._clock())
 
-    def _next_wait(self, tried: int, error: ModelError, deadline: float) -> float | None:
+    def _next_wait(self, tried: int, error: ModelError, end: float) -> float | None:
         """Seconds until the next try, None when there is none."""
-        if not error.retryable or tried >= self._patience.tries:
-            return None
-        if error.retry_after is not None and error.retry_after > self._patience.longest_asked:
+        if not error.retryable or (isinstance(error, BadReply) and tried >= self._patience.replies):
             return None
         wait = round(self._patience.wait(tried, error, self._jitter()), 3)
-        return wait if self._clock() + wait < deadline else None
+        return wait if self._clock() + wait < end else None
+
+    def _given_up(self, ask: Ask, error: ModelError, tried: int, usage: Usage | None) -> ModelError:
+        """The last error: of a provider that cannot answer now, with when to come again."""
+        if not error.retryable or isinstance(error, BadReply):
+            return _final(error, tried, usage)
+        told = error.retry_after
+        # A time that was kept already and brought nothing is no better than ours.
+        own = 0.0 if told is not None and tried == 1 else self._patience.pause(ask, self._jitter())
+        seconds = max(told or 0.0, own)
+        when = "It is asked again in about" if seconds == own else "It wants to be asked again in"
+        said = str(error) if tried == 1 else f"{error} (tried {tried} times)"
+        when = f"{when} {round(seconds, 1):.10g} s."
+        return AskLater(said, seconds, named=told is not None, when=when, status=error.status, usage=usage)
 
 
 def _said_nothing(reply: Reply) -> bool:
@@ -120,14 +160,6 @@ def _said_nothing(reply: Reply) -> bool:
 
 def _twice(ask: Ask, reply: Reply) -> int:
     return 2 * max(FEWEST_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
-
-
-def _later(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
-    """The error of a provider that said when to come again; the last one where it did not."""
-    seconds = error.retry_after
-    if seconds is None:
-        return _final(error, tried, usage)
-    return AskLater(f"{error} It wants to be asked again in {seconds:g} s.", seconds, status=error.status, usage=usage)
 
 
 def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:

@@ -4,6 +4,7 @@ There is no `httpx.AsyncClient` in between, on purpose: docs/decisions/07-http-w
 """
 
 import asyncio
+import math
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Mapping
@@ -15,7 +16,7 @@ import certifi
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from drone.agent.model import ModelError
+from drone.agent.model import BadReply, ModelError
 from drone.models.body import LongBody
 from drone.models.providers import is_on_this_machine
 
@@ -99,7 +100,7 @@ class _Unpack:
         try:
             unpacked = self._inflate.decompress(piece, self._left)
         except zlib.error as error:
-            raise ModelError(f"{self._name} sent a compressed answer that is broken.", retryable=True) from error
+            raise BadReply(f"{self._name} sent a compressed answer that is broken.") from error
         self._left -= len(unpacked)
         if self._left <= 0:
             limit = MAX_UNPACKED_BYTES >> 20
@@ -122,12 +123,14 @@ class Wire:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, target: Target, body: bytes | LongBody, read_seconds: float) -> Answer:
-        """Send `body`; answers as soon as the status is there. No silence may last longer than `read_seconds`.
+        """Send `body`; answers as soon as the status is there. No silence may last longer than `read_seconds`, which
+        may be infinite.
 
         Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along. The body
         is handed over as a stream that is read already: httpx takes ten times as long to make a request from `content`.
         """
-        limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": read_seconds, "write": read_seconds}
+        silence = read_seconds if math.isfinite(read_seconds) else None
+        limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": silence, "write": silence}
         request = _request(target, body, {"timeout": limits})
         try:
             response = await self._transport(target.url).handle_async_request(request)

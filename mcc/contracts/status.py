@@ -22,6 +22,7 @@ class WaitingReason(StrEnum):
     APPROVAL = "approval"
     QUESTION = "question"
     RATE_LIMIT = "rate_limit"
+    PROVIDER = "provider"
     PAUSED = "paused"
     NOT_BEFORE = "not_before"
     WORKSPACE = "workspace"

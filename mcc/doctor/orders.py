@@ -12,6 +12,7 @@ TIMED = frozenset(
     {
         WaitingReason.NOT_BEFORE.value,
         WaitingReason.RATE_LIMIT.value,
+        WaitingReason.PROVIDER.value,
         WaitingReason.DISK.value,
         WaitingReason.MEMORY.value,
     }
@@ -20,6 +21,9 @@ TIMED = frozenset(
 
 ANSWERED = frozenset({WaitingReason.APPROVAL.value, WaitingReason.QUESTION.value})
 """Reasons to wait that end with a person's answer."""
+
+FLOWING_SECONDS = 900.0
+"""A reply that streams has no time limit of its own, and is written down when it is whole: few take longer."""
 
 SLACK_SECONDS = 30.0
 """How late a call may be: its time limit works from within the drone."""
@@ -84,15 +88,13 @@ def stuck(snapshot: Snapshot) -> Iterator[Finding]:
 
 def allowed_seconds(limits: Limits, waiting: OpenCalls) -> float:
     """How long an order may be silent: as long as its slowest open call may take, and `SLACK_SECONDS`."""
+    asking = min(limits.wall_seconds, max(limits.model_call_seconds, FLOWING_SECONDS))
     if not waiting.calls:
-        return max(limits.model_call_seconds, limits.tool_seconds) + SLACK_SECONDS
-    return (
-        max(
-            (call.waits_seconds + (limits.model_call_seconds if call.kind == "model" else limits.tool_seconds))
-            for call in waiting.calls
-        )
-        + SLACK_SECONDS
+        return max(asking, limits.tool_seconds) + SLACK_SECONDS
+    longest = max(
+        call.waits_seconds + (asking if call.kind == "model" else limits.tool_seconds) for call in waiting.calls
     )
+    return longest + SLACK_SECONDS
 
 
 def _silent(snapshot: Snapshot) -> Iterator[Finding]:

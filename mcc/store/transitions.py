@@ -177,6 +177,7 @@ WAKES = frozenset(
         WaitingReason.PAUSED,
         WaitingReason.NOT_BEFORE,
         WaitingReason.RATE_LIMIT,
+        WaitingReason.PROVIDER,
         WaitingReason.WORKSPACE,
         WaitingReason.DISK,
         WaitingReason.MEMORY,

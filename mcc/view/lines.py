@@ -49,7 +49,9 @@ _TELLING = ("path", "pattern", "command", "url", "query", "name", "title", "agen
 
 _CALL_CHARACTERS = 60
 _APPLIED = {"pause": "paused", "resume": "goes on", "cancel": "is cancelled"}
-_BY_A_RESUME = frozenset({WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.NOT_BEFORE})
+_BY_A_RESUME = frozenset(
+    {WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.PROVIDER, WaitingReason.NOT_BEFORE}
+)
 
 
 class Lines:

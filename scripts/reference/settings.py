@@ -73,6 +73,10 @@ OF_MODELS: Mapping[str, str] = {
     "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "stream": "Whether replies are streamed.",
+    "first_token_seconds": "Longest wait for the first token of a reply that streams.",
+    "stall_seconds": "Longest silence of such a reply after its first token.",
+    "retry_seconds": "How long a busy or broken provider is asked again before the agent waits for it. None: 300, and "
+    "10 where a `fallback` stands by.",
     "fallback": "Models that are asked instead, in this order, when this one gives no reply.",
     "price": "The table `[models.ALIAS.price]`: US dollars per million tokens.",
 }

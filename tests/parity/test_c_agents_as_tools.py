@@ -202,21 +202,23 @@ class Silent:
         pass
 
 
-async def test_retry_four_times_with_growing_waits_then_fall_back_in_order_all_journaled() -> None:
-    waits: list[float] = []
+async def test_retry_with_growing_waits_then_fall_back_in_order_all_journaled() -> None:
+    now, waits = 0.0, list[float]()
 
     async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
         waits.append(seconds)
 
-    down = ScriptedModel([ModelError("busy", retryable=True, status=503)] * 4, name="first/model")
-    ladder = Retrying(down, patience=Patience(), sleep=sleep, jitter=lambda: 1.0)
+    down = ScriptedModel([ModelError("busy", retryable=True, status=503)] * 9, name="first/model")
+    ladder = Retrying(down, patience=Patience(10.0), clock=lambda: now, sleep=sleep, jitter=lambda: 1.0)
     model = Fallback([ladder, ScriptedModel(["Here."], name="second/model")])
     agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=model)
     journal = drone.MemoryJournal("order")
     report = await agent.run("go", agent.turn(journal))
-    assert report.text == "Here." and waits == [0.2, 0.4, 0.8]
+    assert report.text == "Here." and waits == [0.5, 1.0, 2.0, 4.0]
     kinds = [entry.kind for entry in journal.entries]
-    assert kinds.count("model.retried") == 3 and kinds.count("model.fell_back") == 1
+    assert kinds.count("model.retried") == 4 and kinds.count("model.fell_back") == 1
 
 
 async def test_retry_after_is_honoured_and_an_empty_cut_reply_is_asked_again_with_twice_the_room() -> None:
@@ -230,13 +232,13 @@ async def test_retry_after_is_honoured_and_an_empty_cut_reply_is_asked_again_wit
         Line(text="", finish_reason="length", usage=Usage(output_tokens=2_000, model_calls=1)),
         "Here.",
     ]
-    inner = ScriptedModel(lines)
-    reply = await Retrying(inner, sleep=sleep).ask(Ask(system="", messages=[], seconds=1_000), Silent())
+    inner, ask = ScriptedModel(lines), Ask(system="", messages=[], seconds=1_000)
+    reply = await Retrying(inner, sleep=sleep, jitter=lambda: 0.0).ask(ask, Silent())
     assert (reply.text, waits) == ("Here.", [90.0])
     assert inner.asks[-1].max_output_tokens == 4_000
     late = ScriptedModel([ModelError("slow down", retryable=True, retry_after=500.0, status=429)])
     with pytest.raises(ModelError):
-        await Retrying(late, sleep=sleep).ask(Ask(system="", messages=[], seconds=1_000), Silent())
+        await Retrying(late, sleep=sleep).ask(ask, Silent())
 
 
 @tool

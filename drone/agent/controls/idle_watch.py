@@ -15,7 +15,13 @@ LONGEST_WAIT = timedelta(hours=24)
 TOLD = 3
 """So many sentences are told of why a tree stands still."""
 
-_FIRST = (WaitingReason.RATE_LIMIT, WaitingReason.PAUSED, WaitingReason.APPROVAL, WaitingReason.QUESTION)
+_FIRST = (
+    WaitingReason.RATE_LIMIT,
+    WaitingReason.PROVIDER,
+    WaitingReason.PAUSED,
+    WaitingReason.APPROVAL,
+    WaitingReason.QUESTION,
+)
 """The reason that counts where there are several: whatever ends a later one ends those before it as well."""
 
 Watcher: TypeAlias = Callable[[bool], None]

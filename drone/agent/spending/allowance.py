@@ -236,10 +236,6 @@ class Allowance:
         left = self._budget.seconds_left()
         return min(left, left - self._left_at_end)
 
-    def model_call_seconds(self) -> float:
-        """The time limit of a model call that begins now."""
-        return min(self.share.model_call_seconds, max(0.001, self.seconds_left()))
-
 
 def _near_in_rounds(done: int, rounds: int, nearly: float) -> bool:
     """Whether so many rounds are nearly all of them: this part, and at the latest all but the last one."""

@@ -22,8 +22,10 @@ class Refusing:
         script: dict[str, list[Line | str]] | None = None,
         parks: bool = True,
         limits: Limits | None = None,
+        named: bool = True,
     ) -> None:
         self._seconds = seconds
+        self._named = named
         self._refused = list(refused)
         self.tree = SteeredTree(dict(script or TWO), limits=limits)
         self.tree.turn.idle.parks = parks
@@ -35,7 +37,7 @@ class Refusing:
         if prompt not in self._refused:
             return said
         self._refused.remove(prompt)
-        return AskLater(BUSY, self._seconds, status=429)
+        return AskLater(BUSY, self._seconds, named=self._named, status=429)
 
 
 async def settled() -> None:

@@ -432,7 +432,7 @@ async def test_tool_calls_of_an_agent_end_at_the_limit_of_its_own_file() -> None
 async def test_a_model_call_is_bounded_by_the_agents_own_file() -> None:
     world = World(ScriptedModel(["Done."]), own=AgentLimits(model_call_seconds=7))
     await world.run()
-    assert world.model.asks[0].seconds == 7
+    assert world.model.asks[0].call_seconds == 7
 
 
 async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:

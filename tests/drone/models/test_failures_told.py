@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from drone.models import collected
-from drone.models.failures import retry_after
+from drone.models.wait_told import header_seconds, worded_seconds
 
 PAGE = "<html><head><title>502 Bad\nGateway</title></head><body><script>x()</script>nginx</body></html>"
 
@@ -231,12 +231,91 @@ NOW = 1_800_000_000.0
     ],
 )
 def test_retry_after_is_understood_or_ignored(said: str, seconds: float | None) -> None:
-    assert retry_after({"retry-after": said}, NOW) == seconds
+    assert header_seconds({"retry-after": said}, NOW) == seconds
 
 
 def test_retry_after_in_milliseconds_is_the_more_exact_one() -> None:
-    assert retry_after({"retry-after": "1", "retry-after-ms": "250"}, NOW) == 0.25
+    assert header_seconds({"retry-after": "1", "retry-after-ms": "250"}, NOW) == 0.25
 
 
 async def test_retry_after_is_passed_on_with_the_error(bench: Any) -> None:
     assert (await failure(bench, 429, headers={"retry-after": "7"})).retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "6m0s"}, 0.02),
+        (
+            {
+                "x-ratelimit-reset-requests": "20ms",
+                "x-ratelimit-reset-tokens": "6m0.5s",
+                "x-ratelimit-remaining-tokens": "0",
+            },
+            360.5,
+        ),
+        ({"x-ratelimit-reset": f"{int(NOW) + 60}000"}, 60.0),
+        ({"x-ratelimit-reset": f"{int(NOW) + 60}"}, 60.0),
+        ({"x-ratelimit-reset": "12"}, 12.0),
+        ({"anthropic-ratelimit-tokens-reset": "2027-01-15T08:00:30Z"}, 30.0),
+        ({"anthropic-ratelimit-tokens-reset": "2027-01-15T08:00:30"}, 30.0),
+        ({"x-ratelimit-reset": "9999999999999"}, None),
+        ({"x-ratelimit-reset": "soon"}, None),
+        ({"x-ratelimit-limit": "12"}, None),
+        ({"retry-after": "7", "x-ratelimit-reset": "12"}, 7.0),
+    ],
+)
+def test_headers_of_rate_limits_say_when_there_is_room_again(headers: dict[str, str], seconds: float | None) -> None:
+    assert header_seconds(headers, NOW) == seconds
+    assert header_seconds(headers, NOW, limited=False) == (seconds if "retry-after" in headers else None)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 6s. Visit our page.", 6.0),
+        ("Please try again in 20ms.", 0.02),
+        ("Please try again in 1h3m2.5s", 3782.5),
+        ("Please retry in 39.5s.", 39.5),
+        ("Please retry after 6 seconds.", 6.0),
+        ("Try again in 1 minute and 5 seconds", 65.0),
+        ("The limit resets in 2 hours", 7200.0),
+        ('{"retryDelay": "38s"}', 38.0),
+        ("Try again later", None),
+        ("try again in 5 monkeys", None),
+        ("It took 5s.", None),
+        ("try again in " + "9" * 5000 + "s", None),
+    ],
+)
+def test_words_say_when_to_come_again(words: str, seconds: float | None) -> None:
+    assert worded_seconds(words) == seconds
+
+
+async def test_words_count_where_no_header_says_when(bench: Any) -> None:
+    body = {"error": {"message": "Slow down. Please try again in 6s.", "type": "tokens"}}
+    assert (await failure(bench, 429, json=body)).retry_after == 6.0
+    assert (await failure(bench, 429, json=body, headers={"retry-after": "7"})).retry_after == 7.0
+    answer = bench.streamed(bench.sse({"error": {"message": "Busy, try again in 6s", "code": 429}}))
+    assert (await bench.refused(bench.openai(bench.Provider(answer)))).retry_after == 6.0
+
+
+@pytest.mark.parametrize(
+    ("words", "retryable"),
+    [
+        ("Quota exceeded for today", False),
+        ("You exceeded your current quota, please check your plan and billing details.", False),
+        ("You exceeded your current quota, please check your plan and billing details. Please retry in 8s.", True),
+        ("Quota exceeded: requests per day. Please retry in 8s.", False),
+        ("Limit reached on tokens per day (TPD). Please try again in 7m12s.", True),
+        ("Too many requests", True),
+    ],
+)
+async def test_a_quota_of_a_day_is_not_asked_for_again_unless_its_time_is_named(
+    bench: Any, words: str, retryable: bool
+) -> None:
+    assert (await failure(bench, 429, json={"error": {"message": words}})).retryable is retryable
+
+
+@pytest.mark.parametrize("status", [501, 505])
+async def test_what_a_server_cannot_do_at_all_is_not_asked_for_again(bench: Any, status: int) -> None:
+    assert not (await failure(bench, status, json={"error": {"message": "No"}})).retryable

@@ -12,7 +12,7 @@ from drone.agent.model import Model
 from drone.agent.report import Cause, Report
 from drone.models.fallback import Fallback
 from drone.models.prices import Price
-from drone.models.retry import Retrying
+from drone.models.retry import Patience, Retrying
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
@@ -43,8 +43,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def patient(model: Model, clock: Clock) -> Retrying:
-    return Retrying(model, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+def patient(model: Model, clock: Clock, seconds: float = 300.0) -> Retrying:
+    return Retrying(model, patience=Patience(seconds), clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
 
 
 def answer(status: int, **headers: str) -> httpx.Response:
@@ -53,7 +53,7 @@ def answer(status: int, **headers: str) -> httpx.Response:
 
 async def run(model: Model, *, seconds: float = 600.0) -> tuple[Report, MemoryJournal]:
     journal = MemoryJournal(fresh_id())
-    limits = Limits(model_call_seconds=seconds)
+    limits = Limits(wall_seconds=seconds)
     agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=model, limits=limits)
     return await agent.run("Say hello.", agent.turn(journal)), journal
 
@@ -86,41 +86,41 @@ async def test_every_try_and_every_wait_is_in_the_journal(bench: Any, clock: Clo
     assert (report.status, report.text) == (RecordStatus.COMPLETED, "Hello")
     assert ladder(journal) == [
         ("started", 1, "openai/m"),
-        ("retried", 1, "openai/m", 0.2),
+        ("retried", 1, "openai/m", 0.5),
         ("started", 2, "openai/m"),
-        ("retried", 2, "openai/m", 0.4),
+        ("retried", 2, "openai/m", 1.0),
         ("started", 3, "openai/m"),
-        ("retried", 3, "openai/m", 0.8),
+        ("retried", 3, "openai/m", 2.0),
         ("started", 4, "openai/m"),
         ("replied", 4, "openai/m"),
     ]
-    assert clock.slept == [0.2, 0.4, 0.8]
+    assert clock.slept == [0.5, 1.0, 2.0]
     record = journal.fold.record()
     assert record is not None
     assert [step.name for step in record.steps if step.kind == "note"] == ["model.retried"] * 3
 
 
-async def test_a_wait_that_the_provider_names_is_kept_up_to_two_minutes(bench: Any, clock: Clock) -> None:
-    model = bench.openai(bench.Provider(answer(429, retry_after="120"), hello(bench)))
+async def test_a_wait_that_the_provider_names_is_kept_up_to_five_minutes(bench: Any, clock: Clock) -> None:
+    model = bench.openai(bench.Provider(answer(429, retry_after="290"), hello(bench)))
     _, journal = await run(patient(model, clock))
-    assert ("retried", 1, "openai/m", 120.0) in ladder(journal)
+    assert ("retried", 1, "openai/m", 295.0) in ladder(journal)
 
-    model = bench.openai(bench.Provider(answer(429, retry_after="121"), hello(bench)))
+    model = bench.openai(bench.Provider(answer(429, retry_after="300"), hello(bench)))
     report, journal = await run(patient(model, clock))
     assert (report.cause, ladder(journal)) == (Cause.MODEL, [("started", 1, "openai/m")])
 
 
-async def test_after_four_tries_the_next_model_answers_and_is_the_effective_one(bench: Any, clock: Clock) -> None:
-    first = patient(bench.openai(bench.Provider(answer(529)), name="a/one"), clock)
+async def test_after_its_time_the_next_model_answers_and_is_the_effective_one(bench: Any, clock: Clock) -> None:
+    first = patient(bench.openai(bench.Provider(answer(529)), name="a/one"), clock, 10.0)
     second = patient(bench.openai(bench.Provider(hello(bench)), name="b/two"), clock)
     report, journal = await run(Fallback([first, second], clock=clock))
     assert report.completed
     assert ladder(journal)[-5:] == [
-        ("retried", 3, "a/one", 0.8),
-        ("started", 4, "a/one"),
+        ("retried", 4, "a/one", 4.0),
+        ("started", 5, "a/one"),
         ("fell back", "a/one", "b/two"),
-        ("started", 5, "b/two"),
-        ("replied", 5, "b/two"),
+        ("started", 6, "b/two"),
+        ("replied", 6, "b/two"),
     ]
     record = journal.fold.record()
     assert record is not None
@@ -135,11 +135,11 @@ async def test_models_are_asked_in_their_order_and_the_last_error_is_told(bench:
     assert [told[2] for told in ladder(journal) if told[0] == "started"] == names
 
 
-async def test_no_try_begins_after_the_time_of_the_call(bench: Any, clock: Clock) -> None:
+async def test_no_try_begins_after_the_time_of_the_agent(bench: Any, clock: Clock) -> None:
     provider = bench.Provider(answer(429, retry_after="8"))
     report, _ = await run(patient(bench.openai(provider), clock), seconds=20.0)
     assert report.cause is Cause.MODEL
-    assert (len(provider.requests), clock.slept) == (3, [8.0, 8.0])
+    assert (len(provider.requests), clock.slept) == (3, [8.8, 8.8])
 
 
 async def test_a_reply_cut_off_before_its_first_word_is_asked_for_with_twice_the_room(bench: Any, clock: Clock) -> None:
@@ -193,7 +193,7 @@ async def test_it_is_charged_over_a_fallback_too(bench: Any, clock: Clock) -> No
 
 async def test_the_error_of_the_last_try_knows_what_all_of_them_cost(bench: Any, clock: Clock) -> None:
     answers = [half_a_message(bench) for _ in range(4)]
-    error = await bench.refused(patient(bench.anthropic(bench.Provider(*answers)), clock))
+    error = await bench.refused(patient(bench.anthropic(bench.Provider(*answers)), clock, 5.0))
     assert (error.usage.input_tokens, error.usage.model_calls) == (320, 4)
 
 

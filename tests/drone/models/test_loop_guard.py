@@ -122,7 +122,7 @@ async def _at_once(_: float) -> None:
 
 async def test_a_model_that_never_stops_repeating_itself_gives_way_to_the_next(bench: Any) -> None:
     looped = LoopGuard(bench.openai(bench.Provider(looping(bench), looping(bench))))
-    first = Retrying(looped, patience=Patience(tries=2), sleep=_at_once)
+    first = Retrying(looped, patience=Patience(replies=2), sleep=_at_once)
     agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=Fallback([first, ScriptedModel(["Hello."])]))
     journal = MemoryJournal(fresh_id())
     report = await agent.run("Say hello.", agent.turn(journal))
@@ -133,7 +133,7 @@ async def test_a_model_that_never_stops_repeating_itself_gives_way_to_the_next(b
 
 async def test_without_another_model_the_run_fails_with_the_reason(bench: Any) -> None:
     model = Retrying(
-        LoopGuard(bench.openai(bench.Provider(looping(bench)))), patience=Patience(tries=1), sleep=_at_once
+        LoopGuard(bench.openai(bench.Provider(looping(bench)))), patience=Patience(replies=1), sleep=_at_once
     )
     agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=model)
     report = await agent.run("Say hello.")

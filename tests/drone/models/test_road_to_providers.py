@@ -14,6 +14,7 @@ from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote, Timeouts
 from drone.models.transport import Wire
 
+BEGUN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
 LAST = b"0\r\n\r\n"
@@ -72,8 +73,10 @@ async def wire() -> AsyncIterator[Wire]:
         await own.aclose()
 
 
-def model(address: str, own: Wire, *, stream: bool = True, stall_seconds: float = 5.0) -> Remote:
-    timeouts = Timeouts(stall_seconds=stall_seconds)
+def model(
+    address: str, own: Wire, *, stream: bool = True, first_seconds: float = 30.0, stall_seconds: float = 5.0
+) -> Remote:
+    timeouts = Timeouts(first_seconds, stall_seconds)
     endpoint = Endpoint("openai/m", "m", address, key="k" * 20, stream=stream, timeouts=timeouts)
     return Remote(endpoint, ChatCompletions(endpoint), own)
 
@@ -118,19 +121,69 @@ async def test_hundreds_of_calls_go_out_side_by_side(bench: Any) -> None:
     assert {reply.text for reply in replies} == {"x"}
 
 
-@pytest.mark.parametrize(
-    "before", [b"", HEAD + b"\r\n", HEAD + b"\r\n" + chunked(DONE[:20])], ids=["status", "byte", "rest"]
-)
-async def test_a_provider_that_falls_silent_is_given_up(bench: Any, before: bytes) -> None:
+@pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"], ids=["status", "byte"])
+async def test_a_provider_that_says_nothing_is_given_up(bench: Any, before: bytes) -> None:
     async def serve(guest: Guest) -> None:
         await guest.request()
         await guest.say(before)
         await guest.leaves()
 
     async with server(serve) as address, wire() as own:
-        error = await bench.refused(model(address, own, stall_seconds=0.05))
-    assert str(error) == "openai/m was silent for too long."
+        error = await bench.refused(model(address, own, first_seconds=0.05))
+    assert str(error) == "openai/m said nothing for 0.05 seconds."
     assert error.retryable
+
+
+async def test_a_provider_that_falls_silent_in_the_middle_is_given_up(bench: Any) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n" + chunked(BEGUN))
+        await guest.leaves()
+
+    async with server(serve) as address, wire() as own:
+        error = await bench.refused(model(address, own, stall_seconds=0.05))
+    assert str(error) == "openai/m fell silent for 0.05 seconds in the middle of its reply."
+    assert error.retryable
+
+
+async def test_signs_of_life_are_no_first_token(bench: Any) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n")
+        while True:
+            await guest.say(chunked(b": still here\n\n"))
+            await asyncio.sleep(0.01)
+
+    async with server(serve) as address, wire() as own:
+        error = await bench.refused(model(address, own, first_seconds=0.1))
+    assert str(error) == "openai/m said nothing for 0.1 seconds."
+
+
+async def test_a_reply_that_flows_is_not_cut_by_the_time_of_a_whole_one(bench: Any) -> None:
+    pieces = 20
+
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.say(HEAD + b"\r\n")
+        for _ in range(pieces):
+            await guest.say(chunked(BEGUN))
+            await asyncio.sleep(0.01)
+        await guest.say(chunked(DONE) + LAST)
+
+    async with server(serve) as address, wire() as own:
+        reply = await model(address, own, stall_seconds=2.0).ask(bench.asking(call_seconds=0.01), bench.ear)
+    assert len(reply.text) > pieces
+
+
+async def test_a_whole_reply_has_its_own_time(bench: Any) -> None:
+    async def serve(guest: Guest) -> None:
+        await guest.request()
+        await guest.leaves()
+
+    async with server(serve) as address, wire() as own:
+        asked = model(address, own, stream=False)
+        error = await bench.refused(asked, bench.asking(call_seconds=0.05))
+    assert (str(error), error.retryable) == ("openai/m did not finish within 0.05 seconds.", True)
 
 
 async def test_a_provider_that_drips_for_ever_meets_the_deadline(bench: Any) -> None:
@@ -153,7 +206,7 @@ async def test_a_whole_reply_whose_connection_stays_open_is_not_waited_for(bench
         await guest.leaves()
 
     async with server(serve) as address, wire() as own:
-        assert (await model(address, own, stall_seconds=0.05).ask(bench.asking(), bench.ear)).text == "x"
+        assert (await model(address, own).ask(bench.asking(), bench.ear)).text == "x"
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -10,6 +10,7 @@ import pytest
 from drone.agent.model import (
     Ask,
     AskLater,
+    BadReply,
     Listener,
     Model,
     ModelError,
@@ -75,15 +76,45 @@ async def test_a_good_reply_is_given_at_once(bench: Any, clock: Clock) -> None:
 async def test_the_listener_hears_of_every_failed_try_and_its_wait(bench: Any, clock: Clock) -> None:
     reply = await retrying(scripted(BUSY, BUSY, BUSY, "Hi"), clock).ask(bench.asking(), bench.ear)
     assert reply.text == "Hi"
-    assert bench.ear.retries == [("It is busy.", 0.2), ("It is busy.", 0.4), ("It is busy.", 0.8)]
-    assert clock.slept == [0.2, 0.4, 0.8]
+    assert bench.ear.retries == [("It is busy.", 0.5), ("It is busy.", 1.0), ("It is busy.", 2.0)]
+    assert clock.slept == [0.5, 1.0, 2.0]
 
 
-async def test_after_four_tries_the_last_error_stands(bench: Any, clock: Clock) -> None:
-    model = scripted(*[BUSY] * 10)
+async def test_a_busy_provider_is_asked_for_five_minutes_and_then_waited_for(bench: Any, clock: Clock) -> None:
+    model = scripted(*[BUSY] * 30)
     error = await bench.refused(retrying(model, clock))
-    assert str(error) == "It is busy. (tried 4 times)"
-    assert (error.retryable, error.status, len(model.asks)) == (True, 529, 4)
+    assert isinstance(error, AskLater) and not error.named
+    assert (error.status, error.seconds) == (529, 60.0)
+    assert 270.0 < sum(clock.slept) <= 300.0 and len(model.asks) == 15
+    assert str(error) == "It is busy. (tried 15 times) It is asked again in about 60 s."
+    assert str(error.given_up("")) == "It is busy. (tried 15 times)"
+
+
+async def test_the_time_of_the_tries_counts_and_runs_from_the_first_failure(bench: Any, clock: Clock) -> None:
+    model = Slow(scripted(*[BUSY] * 30), clock, 100.0)
+    await bench.refused(retrying(model, clock))
+    assert len(model.model.asks) == 4
+
+
+async def test_what_was_waited_for_already_is_asked_for_half_a_minute(bench: Any, clock: Clock) -> None:
+    model = scripted(*[BUSY] * 30)
+    error = await bench.refused(retrying(model, clock), bench.asking(waited_seconds=60.0))
+    assert isinstance(error, AskLater) and error.seconds == 120.0
+    assert sum(clock.slept) <= 30.0 and len(model.asks) == 6
+
+
+def test_pauses_double_up_to_a_quarter_of_an_hour_and_jitter_only_shortens_them(bench: Any) -> None:
+    patience = Patience()
+    pauses = [patience.pause(bench.asking(waited_seconds=waited), 1.0) for waited in (0.0, 60.0, 400.0, 800.0)]
+    assert pauses == [60.0, 120.0, 800.0, 900.0]
+    assert patience.pause(bench.asking(), 0.0) == 45.0
+
+
+async def test_a_reply_that_is_no_good_is_looked_at_four_times(bench: Any, clock: Clock) -> None:
+    model = scripted(*[BadReply("It goes round in circles.")] * 10)
+    error = await bench.refused(retrying(model, clock))
+    assert str(error) == "It goes round in circles. (tried 4 times)"
+    assert (isinstance(error, AskLater), len(model.asks)) == (False, 4)
 
 
 async def test_what_is_wrong_is_not_tried_again(bench: Any, clock: Clock) -> None:
@@ -94,24 +125,33 @@ async def test_what_is_wrong_is_not_tried_again(bench: Any, clock: Clock) -> Non
 
 def test_waits_double_up_to_their_cap_and_jitter_only_shortens_them() -> None:
     patience = Patience()
-    waits = [patience.wait(tried, BUSY, 1.0) for tried in range(1, 12)]
-    assert waits[:4] == [0.2, 0.4, 0.8, 1.6]
+    waits = [patience.wait(tried, BUSY, 1.0) for tried in range(1, 2_000)]
+    assert waits[:4] == [0.5, 1.0, 2.0, 4.0]
     assert max(waits) == 30.0
-    assert patience.wait(3, BUSY, 0.0) == 0.4
+    assert patience.wait(3, BUSY, 0.0) == 1.0
 
 
-@pytest.mark.parametrize("seconds", [0.0, 3.0, 120.0])
-async def test_the_provider_s_own_wait_is_kept(bench: Any, clock: Clock, seconds: float) -> None:
+@pytest.mark.parametrize(("seconds", "waited"), [(0.0, 0.0), (3.0, 3.3), (120.0, 125.0)])
+async def test_the_provider_s_own_wait_is_kept_and_spread(
+    bench: Any, clock: Clock, seconds: float, waited: float
+) -> None:
     limited = ModelError("Slow down.", retryable=True, status=429, retry_after=seconds)
     await retrying(scripted(limited, "Hi"), clock).ask(bench.asking(seconds=600.0), bench.ear)
-    assert clock.slept == [seconds]
+    assert clock.slept == [waited]
 
 
-async def test_a_wait_of_more_than_two_minutes_is_not_waited_for(bench: Any, clock: Clock) -> None:
+async def test_a_provider_that_says_at_once_for_ever_is_not_asked_without_a_pause(bench: Any, clock: Clock) -> None:
+    model = scripted(*[ModelError("Now.", retryable=True, status=429, retry_after=0.0)] * 30)
+    error = await bench.refused(retrying(model, clock))
+    assert isinstance(error, AskLater) and (error.named, error.seconds) == (True, 60.0)
+    assert len(model.asks) < 20
+
+
+async def test_a_wait_of_more_than_five_minutes_is_not_waited_for_here(bench: Any, clock: Clock) -> None:
     limited = ModelError("Tomorrow.", retryable=True, status=429, retry_after=86_400.0)
     error = await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=100_000.0))
     assert (error.retry_after, error.retryable, clock.slept) == (86_400.0, True, [])
-    assert isinstance(error, AskLater) and error.seconds == 86_400.0
+    assert isinstance(error, AskLater) and (error.named, error.seconds) == (True, 86_400.0)
     assert str(error) == "Tomorrow. It wants to be asked again in 86400 s."
 
 
@@ -119,12 +159,6 @@ async def test_no_wait_reaches_past_the_deadline(bench: Any, clock: Clock) -> No
     limited = ModelError("Slow down.", retryable=True, retry_after=60.0)
     error = await bench.refused(retrying(scripted(limited, "Hi"), clock), bench.asking(seconds=59.0))
     assert clock.slept == [] and isinstance(error, AskLater)
-
-
-async def test_who_was_asked_often_enough_is_not_asked_later(bench: Any, clock: Clock) -> None:
-    limited = ModelError("Slow down.", retryable=True, status=429, retry_after=1.0)
-    error = await bench.refused(retrying(scripted(*[limited] * 4), clock), bench.asking(seconds=600.0))
-    assert not isinstance(error, AskLater) and str(error) == "Slow down. (tried 4 times)"
 
 
 async def test_what_is_wrong_is_not_asked_later_whatever_it_says(bench: Any, clock: Clock) -> None:
@@ -135,7 +169,7 @@ async def test_what_is_wrong_is_not_asked_later_whatever_it_says(bench: Any, clo
 async def test_every_try_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
     model = scripted(BUSY, BUSY, "Hi")
     await retrying(Slow(model, clock, 10.0), clock).ask(bench.asking(seconds=60.0), bench.ear)
-    assert [ask.seconds for ask in model.asks] == [60.0, pytest.approx(49.8), pytest.approx(39.4)]
+    assert [ask.seconds for ask in model.asks] == [60.0, 49.5, 38.5]
 
 
 async def test_no_try_begins_after_the_deadline(bench: Any, clock: Clock) -> None:
