@@ -60,7 +60,7 @@ async def sent(told: Settings, name: str, *answers: httpx.Response) -> list[http
 
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(request)
-        done = {"choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}]}
+        done = {"choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}], "output": []}
         return left.pop(0) if left else httpx.Response(200, json=done)
 
     models = Models(told, wire=Wire(httpx.MockTransport(answer)))

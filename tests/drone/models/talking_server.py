@@ -23,7 +23,7 @@ class Say:
 
 @dataclass
 class Asked:
-    """One request: who asked (the opening of the first user message), its raw body, and its content in order."""
+    """One request: who asked (the prompt in the first user message), its raw body, and its content in order."""
 
     who: str
     body: bytes
@@ -32,19 +32,21 @@ class Asked:
 
 
 Writer: TypeAlias = Callable[[str, int], Say]
-"""The reply to an agent, by the opening of its prompt and the number of its replies so far."""
+"""The reply to an agent, by its prompt and the number of its replies so far."""
 
 
 @dataclass
 class TalkingServer(httpx.AsyncBaseTransport):
     form: Form
     write: Writer
+    prompts: Sequence[str]
     asked: list[Asked] = field(default_factory=list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
         blocks = list(_blocks(body))
-        who = next(block["text"] for role, block in blocks if role == "user" and "text" in block).split("\n")[0]
+        first = next(block["text"] for role, block in blocks if role == "user" and "text" in block)
+        who = next(prompt for prompt in self.prompts if prompt in first)
         self.asked.append(Asked(who, request.content, blocks, body.get("tools", [])))
         say = self.write(who, len(self.by(who)) - 1)
         match self.form:

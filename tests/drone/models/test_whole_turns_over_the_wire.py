@@ -53,7 +53,7 @@ class Played:
     """One turn, and the server that answered in it."""
 
     def __init__(self, form: Form, workspace: Path) -> None:
-        self.server = TalkingServer(form, self._write)
+        self.server = TalkingServer(form, self._write, (ONE, TWO, MASTER))
         self.order = _order(workspace)
         self.journal = MemoryJournal(self.order.id)
         self._router = ControlRouter(self.journal)
