@@ -1,4 +1,4 @@
-"""The command `drone`: `work` runs a worker, `run` does one order without broker and database."""
+"""The command `drone`: `work` runs a worker; `run` and `models` do without broker and database."""
 
 import asyncio
 import sys
@@ -58,6 +58,26 @@ def run(
     settings = _settings(workspace_roots=(directory,))
     done = asyncio.run(run_here(settings, order, as_json=as_json))
     raise typer.Exit(DONE if done else FAILED)
+
+
+@app.command()
+def models(
+    names: Annotated[list[str] | None, typer.Argument(help="With --check: try these, not all of them.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Try each in one small call, which costs a little.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")] = False,
+) -> None:
+    """Models that a drone with the configuration of here can ask; with --check, whether each of them answers.
+
+    Example: drone models --check fast openai/gpt-6.1-terra
+    """
+    from drone.local_models import check_here, list_here
+
+    if names and not check:
+        _say("drone models: names of models go with --check.")
+        raise typer.Exit(USAGE)
+    settings = _settings()
+    good = asyncio.run(check_here(settings, names or [], as_json=as_json)) if check else list_here(settings, as_json)
+    raise typer.Exit(DONE if good else FAILED)
 
 
 def _settings(**given: Any) -> "Settings":

@@ -1,9 +1,10 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
 import json
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.definitions import Definitions
@@ -40,6 +41,9 @@ from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.scopes import place_of
+
+if TYPE_CHECKING:
+    from drone.models.checks import Tell
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
@@ -145,6 +149,13 @@ class Crew:
 
     def models(self) -> tuple[Capability, ...]:
         return self._models.capabilities()
+
+    async def check_models(self, names: Iterable[str], tell: "Tell") -> None:
+        """Try these models, all of them where none is named, in one call each; tell of each as soon as it is known."""
+        from drone.models.checks import check_all
+
+        wanted = tuple(names) or tuple(one.name for one in self.models())
+        await check_all(self._models, wanted, self._settings.redactor, tell)
 
     async def close(self) -> None:
         await self._models.aclose()

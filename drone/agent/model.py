@@ -70,6 +70,7 @@ class Reply:
 
     `finish_reason`: stop | tool_calls | length | content_filter | refusal | other; `model`: who answered.
     `request_id`: what the provider calls the request; `context_tokens`: how much the model takes in, None: not known.
+    `streamed`: whether it came as a stream of events.
     """
 
     blocks: tuple[ReplyBlock, ...] = ()
@@ -79,6 +80,7 @@ class Reply:
     model: str = ""
     request_id: str = ""
     context_tokens: int | None = None
+    streamed: bool = False
 
     @property
     def text(self) -> str:

@@ -85,6 +85,7 @@ class Collected:
         self.spent = Spent()
         self.finish_reason = ""
         self.request_id = ""
+        self.streamed = False
         self.complete = False
         self.closed = False
         self.characters = 0
@@ -140,6 +141,7 @@ class Collected:
             first_token_ms=first_token_ms,
             model=self.name,
             request_id=self.request_id,
+            streamed=self.streamed,
         )
 
     def _finish(self, blocks: Iterable[ReplyBlock]) -> str:

@@ -33,6 +33,11 @@ class LoopGuard:
         self._model = model
 
     @property
+    def model(self) -> Model:
+        """The guarded model."""
+        return self._model
+
+    @property
     def name(self) -> str:
         return self._model.name
 

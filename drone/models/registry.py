@@ -37,10 +37,11 @@ class UnknownModel(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A model that is configured and cannot be asked; `problem` says what to do."""
+    """A model that is configured and cannot be asked; `problem` says what to do, `lacks_key` whether that is a key."""
 
     name: str
     problem: str
+    lacks_key: bool = False
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         raise ModelError(self.problem)
@@ -60,6 +61,14 @@ class Models:
         if made is None:
             made = self._made[name] = self._with_fallbacks(name)
         return made
+
+    def alone(self, name: str) -> Model:
+        """The model called `name` without anything around it: asked once, and no other in its place.
+
+        Raises `UnknownModel`.
+        """
+        model = self._bare(name, self._settings.models.get(name))
+        return model.model if isinstance(model, LoopGuard) else model
 
     @property
     def default(self) -> Model:
@@ -140,14 +149,15 @@ class Models:
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
         effective = f"{known.name}/{config.model}"
         problem = problem_with(base_url)
-        if problem is None and not key and key_name and _wants_key(config, base_url):
+        lacks_key = problem is None and not key and bool(key_name) and _wants_key(config, base_url)
+        if lacks_key:
             problem = f"it needs a key: set the environment variable {key_name}"
         if problem is None and key and not config.send_key_to_other_host:
             problem = refusal(key_name, base_url, self._settings.address_beside(key_name))
         if problem is None and key and not (key.isascii() and key.isprintable()):
             problem = f"the key in {key_name} has characters that no key has"
         if problem is not None:
-            return Unusable(effective, f"The model {name} cannot be used: {problem}.")
+            return Unusable(effective, f"The model {name} cannot be used: {problem}.", lacks_key)
         price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
         return self._asked_over(known, config, base_url, key, key_name, price)
 

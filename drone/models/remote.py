@@ -183,6 +183,11 @@ class Remote:
         return self._endpoint.name
 
     @property
+    def endpoint(self) -> Endpoint:
+        """What is configured and known of it."""
+        return self._endpoint
+
+    @property
     def context_tokens(self) -> int | None:
         """What the server told when a request was too large; else what its user says, else the table of models."""
         return self._told_window or self._endpoint.context_tokens or self._endpoint.known.context_tokens
@@ -261,6 +266,7 @@ class Remote:
 
     async def _events(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
         stream, collected = EventStream(), incoming.collected
+        collected.streamed = True
         first_token_at: float | None = None
         try:
             async for piece in answer:

@@ -1,7 +1,7 @@
 """The control listener: what people ask of running orders, announced by Redis, found by asking the database."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from redis.asyncio.client import PubSub
@@ -25,7 +25,10 @@ SILENT_SECONDS = 12.0
 
 
 class ControlListener:
-    """Brings controls to the executions that they are for. `connected` tells whether Redis is there."""
+    """Brings controls to the executions that they are for. `connected` tells whether Redis is there.
+
+    `hear` gets whatever is said to this drone, as it came.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,14 @@ class ControlListener:
         lease: Keeper,
         executions: Executions,
         *,
+        hear: Callable[[object], None] = lambda data: None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._store = store
         self._redis = connect_async(redis_url)
         self._lease = lease
         self._executions = executions
+        self._hear = hear
         self._poll_seconds = poll_seconds
         self._poked = asyncio.Event()
         self.connected = False
@@ -121,6 +126,8 @@ class ControlListener:
                 heard, self.connected = now, True
                 if message["type"] != "pong":
                     self.poke()
+                if message["type"] == "message":
+                    self._hear(message["data"])
             if now - heard > SILENT_SECONDS:
                 raise TimeoutError("Redis answers no ping")
             if now - pinged > PING_SECONDS:

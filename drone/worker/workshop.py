@@ -22,6 +22,7 @@ from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
 from drone.worker.memory import MemoryWatch
+from drone.worker.model_checks import ModelChecks
 from drone.worker.poll import Poll
 from drone.worker.runner import Runner
 from drone.worker.workspaces import Site, Workspaces
@@ -101,7 +102,10 @@ class Workshop:
             self._writer,
             Finisher(self._store, self._broadcaster, self._suspects),
         )
-        self._control = ControlListener(self._store, settings.redis_url, lease, self._executions)
+        self._model_checks = ModelChecks(crew, settings.redis_url, settings.name)
+        self._control = ControlListener(
+            self._store, settings.redis_url, lease, self._executions, hear=self._model_checks.hear
+        )
         self._poll = Poll(
             self._store,
             claimant,
@@ -217,6 +221,7 @@ class Workshop:
 
     async def close(self) -> None:
         """Close connections, threads and programs that run outside of this process."""
+        await self._model_checks.close()
         await self._crew.close()
         await self._publisher.close()
         self._writer.close()

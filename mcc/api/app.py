@@ -14,13 +14,14 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import controls, fleet, health, orders, problems, streams
+from mcc.api import controls, fleet, health, model_checks, orders, problems, streams
 from mcc.api.door import Door
 from mcc.api.guard import Guard
 from mcc.api.health import Metrics
 from mcc.api.problems import PROBLEM_TYPE
 from mcc.api.records import Records
 from mcc.api.service import API, Notices, Service
+from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.feed.feed import Feed, Pace
@@ -35,11 +36,13 @@ TEXT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RedisAccess:
-    """What the service uses Redis by: nudges, hints that it sends, hints that it hears. None of one does without it."""
+    """What the service uses Redis by: nudges, hints that it sends, hints that it hears, checks of models. None of
+    one does without it."""
 
     nudger: Nudger | None = None
     publisher: AsyncPublisher | None = None
     connect: Connect | None = None
+    checkers: ModelCheckers | None = None
 
 
 NO_REDIS = RedisAccess()
@@ -87,6 +90,7 @@ def build_app(
         Records(store, offload, texts),
         notices,
         redactor,
+        redis.checkers,
     )
     for router in (
         orders.router,
@@ -94,6 +98,7 @@ def build_app(
         controls.router,
         orders.conversations,
         fleet.router,
+        model_checks.router,
         health.router,
         description,
     ):

@@ -17,6 +17,7 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import problem
 from mcc.api.service import Service
 from mcc.contracts.ids import fresh_id
+from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -171,12 +172,12 @@ async def _run(
     redis_url: str,
     listening: socket.socket,
 ) -> None:
-    publisher = AsyncPublisher(redis_url)
+    publisher, checkers = AsyncPublisher(redis_url), ModelCheckers(redis_url)
     app = build_app(
         settings,
         store,
         token=token,
-        redis=RedisAccess(nudger, publisher, connector(redis_url)),
+        redis=RedisAccess(nudger, publisher, connector(redis_url), checkers),
         trouble=lambda: sweeps.trouble,
     )
     log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
@@ -184,6 +185,7 @@ async def _run(
         await Server(configured(app), app.state.service).serve(sockets=[listening])
     finally:
         await publisher.close()
+        await checkers.close()
 
 
 def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:

@@ -17,6 +17,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import Hint, Wake
+from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.feed.feed import Feed
@@ -106,6 +107,7 @@ class Service:
     waiting.
 
     `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
+    `checkers` None: there is no Redis.
     """
 
     settings: Settings
@@ -118,6 +120,7 @@ class Service:
     records: Records
     notices: Notices
     redactor: Callable[[], Redactor] = Redactor
+    checkers: ModelCheckers | None = None
 
 
 async def _service(request: Request) -> Service:

@@ -1,4 +1,4 @@
-"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have, agent files checked and trusted."""
+"""The commands `mcc agents` and `mcc drones`: what live drones have, agent files checked and trusted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -283,16 +283,3 @@ def drones(call: Call) -> None:
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
-
-
-def models(call: Call) -> None:
-    """Models that the live drones can ask, and what is wrong with the others.
-
-    Example: mcc models
-    """
-    found = call.client.models.list()
-    if call.as_json:
-        print_json({"items": found})
-        return
-    rows = [(one.name, one.problem or "ok", ",".join(one.drones), one.description) for one in found]
-    print_table(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
+    from mcc.contracts.model_checks import ModelCheck
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
 
@@ -39,6 +40,8 @@ class Call(Generic[T]):
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
+    seconds: float | None = None
+    """How long the answer may take; None = as long as other answers."""
 
 
 def answered(call: Call[T], status: int, content: bytes) -> T:
@@ -251,3 +254,19 @@ def list_offers(what: str) -> "Call[tuple[Offer, ...]]":
     from mcc.contracts.answers import Listing, Offer
 
     return Call("GET", f"/{what}", lambda body: Listing[Offer].model_validate(body).items)
+
+
+def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
+    """Not repeated: each check costs a call of every model."""
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.model_checks import MOST_NAMES, ModelCheck, longest
+    from mcc.contracts.shape import to_json
+
+    return Call(
+        "POST",
+        "/models/check",
+        lambda body: Listing[ModelCheck].model_validate(body).items,
+        body=to_json({"names": list(names)}),
+        repeatable=False,
+        seconds=longest(MOST_NAMES),
+    )

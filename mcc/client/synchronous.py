@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
+    from mcc.contracts.model_checks import ModelCheck
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.wire import Delta
@@ -47,7 +48,7 @@ class MCC:
         self.drones = Drones(self._connection)
         self.agents = Agents(self._connection, "agents")
         self.tools = Offers(self._connection, "tools")
-        self.models = Offers(self._connection, "models")
+        self.models = Models(self._connection, "models")
 
     def __enter__(self) -> "MCC":
         return self
@@ -68,6 +69,7 @@ class _Connection:
         import httpx
 
         self._url = service.url
+        self._seconds = timeout_seconds
         self.http = httpx.Client(
             base_url=service.url,
             headers={"Authorization": f"Bearer {service.token}"},
@@ -87,6 +89,7 @@ class _Connection:
                     params=call.query,
                     content=call.body,
                     headers=calls.headers(call),
+                    timeout=call.seconds or self._seconds,
                 )
             except httpx.HTTPError as error:
                 if last:
@@ -278,3 +281,9 @@ class Agents(Offers):
     def get(self, name: str) -> "Offer":
         """One agent with its prompt. Raises `NotFound`."""
         return self._connection.send(calls.agent(name))
+
+
+class Models(Offers):
+    def check(self, names: Sequence[str] = ()) -> "Sequence[ModelCheck]":
+        """What one small call to each of these models showed, to all where none is named; it costs a little."""
+        return self._connection.send(calls.check_models(names))

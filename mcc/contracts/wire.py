@@ -1,7 +1,10 @@
 """Names and messages on the wire: Celery's task, Redis' channels, hints and text deltas."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from mcc.contracts.model_checks import ModelsToCheck
 from mcc.contracts.shape import Closed, Text
 
 RUN_ORDER_TASK = "mcc.orders.run"
@@ -24,6 +27,14 @@ def order_channel(order_id: str) -> str:
 def control_channel(incarnation: str) -> str:
     """Wake-ups for one drone process: a control is waiting for an order that it runs."""
     return f"mcc:control:{incarnation}"
+
+
+def check_key(check_id: str) -> str:
+    """The list of rows that a drone found when it was asked to try models."""
+    return f"mcc:check:{check_id}"
+
+
+CheckId = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
 
 
 class Hint(Closed):
@@ -66,3 +77,10 @@ class Wake(Closed):
     type: Literal["wake"] = "wake"
     order_id: str
     control_seq: int
+
+
+class CheckModels(ModelsToCheck):
+    """To one drone, on its control channel: try these models, and put what each showed at the end of `check_key`."""
+
+    type: Literal["check_models"] = "check_models"
+    check_id: CheckId

@@ -111,7 +111,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "**Nothing here was tried against the real provider.** Each row follows the documentation that it names and"
     yield "is tested with streams in that form. Where no month stands, no page was read for it: the row was written"
-    yield "from what was known of that documentation. `mcc models` says which models can be asked here."
+    yield "from what was known of that documentation. `mcc models --check` tries yours, in one small call each."
     yield ""
     yield from table(("name", "form", "address", "key", "written after", "month"), map(_row, PROVIDERS))
     yield from ("## What differs in chat completions", "")

@@ -62,6 +62,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drone.cli": ("drone", "mcc.view", *FLOOR),
     "drone.local_run": ("drone", "mcc.view", *FLOOR),
+    "drone.local_models": ("drone", "mcc.view", *FLOOR),
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts. Of `mcc` every room is named."""
 

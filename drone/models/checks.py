@@ -1,0 +1,141 @@
+"""Trying models: one small call each, and what it shows."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+from drone.agent.journal import DeltaKind, GrowingCall
+from drone.agent.messages import ToolSpec, UserMessage
+from drone.agent.mishap import mishap
+from drone.agent.model import Ask, ModelError, Reply, context_tokens
+from drone.models.registry import Models, UnknownModel, Unusable
+from drone.models.remote import Endpoint, Remote
+from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
+from mcc.contracts.model_checks import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck
+from mcc.redaction import Redactor
+
+OUTPUT_TOKENS = 2_048
+"""Room for a tool call with some thinking before it."""
+
+READY = ToolSpec(
+    "report_ready",
+    "Says that you can be worked with.",
+    {
+        "type": "object",
+        "properties": {"ready": {"type": "boolean"}},
+        "required": ["ready"],
+        "additionalProperties": False,
+    },
+)
+SYSTEM = "This is a check whether you can be reached. Do what the message says and nothing more."
+QUESTION = "Call the tool report_ready once, with ready set to true."
+
+Tell = Callable[[ModelCheck], Awaitable[None]]
+
+
+class Notes:
+    """Keeps what a listener is told, as sentences."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
+        pass
+
+    async def retried(self, error: str, wait_seconds: float) -> None:
+        self.sentences.append(error)
+
+    async def fell_back(self, source: str, target: str, error: str) -> None:
+        self.sentences.append(error)
+
+    async def not_sent(self, what: str) -> None:
+        self.sentences.append(what)
+
+    async def go_ahead(self) -> None:
+        pass
+
+
+async def check_all(
+    models: Models, names: Iterable[str], redactor: Redactor, tell: Tell, seconds: float = CHECK_SECONDS
+) -> None:
+    """Try these models side by side, `CHECKS_AT_A_TIME` of them, and tell of each as soon as it is known."""
+    room = asyncio.Semaphore(CHECKS_AT_A_TIME)
+
+    async def one(name: str) -> None:
+        async with room:
+            await tell(redactor.model(await check(models, name, seconds)))
+
+    async with asyncio.TaskGroup() as group:
+        for name in dict.fromkeys(names):
+            group.create_task(one(name))
+
+
+async def check(
+    models: Models, name: str, seconds: float = CHECK_SECONDS, clock: Callable[[], float] = time.monotonic
+) -> ModelCheck:
+    """Ask the model once, without its own retries and fallbacks. An error is the row's `problem`."""
+    try:
+        model = models.alone(name)
+    except UnknownModel as error:
+        return ModelCheck(name=name, problem=str(error))
+    if isinstance(model, Unusable):
+        bare = ModelCheck(name=name, model=model.name, problem=model.problem)
+        return bare.model_copy(update={"key": "missing"}) if model.lacks_key else bare
+    if not isinstance(model, Remote):
+        note = "It answers inside the drone, so nothing was asked."
+        return ModelCheck(name=name, model=model.name, key="none", notes=(note,))
+    notes, began = Notes(), clock()
+    try:
+        reply = await model.ask(_question(seconds), notes)
+    except ModelError as error:
+        found = _refused(model.endpoint, error)
+    except Exception as error:  # one broken form must not keep the rows of the others from being told
+        found = {"problem": f"The model {model.name} broke: {mishap(error)}"}
+    else:
+        found = _answered(model.endpoint, reply, notes)
+    known = {"name": name, "model": model.name, "seconds": round(clock() - began, 3)}
+    return ModelCheck.model_validate({**known, **_window(model), **found, "notes": tuple(notes.sentences)})
+
+
+def _question(seconds: float) -> Ask:
+    return Ask(SYSTEM, (UserMessage(QUESTION),), (READY,), max_output_tokens=OUTPUT_TOKENS, seconds=seconds)
+
+
+def _refused(endpoint: Endpoint, error: ModelError) -> dict[str, object]:
+    key = "missing" if not endpoint.key else "refused"
+    return {"problem": str(error), "usage": error.usage, "key": key if error.status == 401 else "unknown"}
+
+
+def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, object]:
+    used, usage = any(call.name == READY.name for call in reply.tool_calls), reply.usage
+    cut = reply.finish_reason == "length" and not used
+    if cut:
+        notes.sentences.append(f"It used up {OUTPUT_TOKENS:,} tokens of output before it called the tool.")
+    elif not used:
+        notes.sentences.append("It did not call the tool that it was offered: agents of it would do no work.")
+    thought = any(isinstance(block, ThinkingBlock | RedactedBlock) for block in reply.blocks)
+    return {
+        "key": "accepted" if endpoint.key else "none",
+        "tools": None if cut else used,
+        "streaming": reply.streamed,
+        "thinking": thought or usage.reasoning_tokens > 0,
+        "caching": _caching(endpoint, reply),
+        "first_token_ms": reply.first_token_ms,
+        "usage": usage,
+    }
+
+
+def _caching(endpoint: Endpoint, reply: Reply) -> str | None:
+    """Providers keep no beginning as short as this one, so that mostly the price list alone can say."""
+    if reply.usage.cached_input_tokens or reply.usage.cache_write_tokens:
+        return "seen"
+    return "priced" if endpoint.price is not None and endpoint.price.cached is not None else None
+
+
+def _window(model: Remote) -> dict[str, object]:
+    endpoint, window = model.endpoint, context_tokens(model)
+    if window is None:
+        return {}
+    said = "configuration" if window == endpoint.context_tokens else "table"
+    told = window not in (endpoint.context_tokens, endpoint.known.context_tokens)
+    return {"context_tokens": window, "window_from": "server" if told else said}

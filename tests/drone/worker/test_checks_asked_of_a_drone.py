@@ -1,0 +1,213 @@
+"""Checks of models between service and drone: over a Redis of the test's own, and with a worker in its own process."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import redis
+
+from drone.worker.model_checks import BUSY, MOST_BYTES, ModelChecks
+from mcc.api.app import RedisAccess
+from mcc.client import MCC
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.model_checks import MOST_NAMES, ModelCheck
+from mcc.contracts.shape import to_json
+from mcc.contracts.wire import CheckModels, control_channel
+from mcc.dispatch.broker import DispatchUnavailable, connect_async, queue_keys
+from mcc.dispatch.checks import ModelCheckers
+from mcc.testing.served import TOKEN, Served
+from tests.drone.worker.real_redis import RealRedis
+from tests.drone.worker.test_celery_worker import Site
+
+KEY = "sk-very-secret-key-0123456789"
+
+
+@dataclass
+class TryingCrew:
+    """Says of each model that it works, once `may_go` is set; `began` is set before."""
+
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    may_go: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    async def check_models(self, names: Iterable[str], tell: object) -> None:
+        self.asked.append(tuple(names))
+        self.began.set()
+        await self.may_go.wait()
+        for name in self.asked[-1]:
+            await tell(ModelCheck(name=name, key="accepted"))  # type: ignore[operator]
+
+
+@asynccontextmanager
+async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterator[ModelChecks]:
+    """What the control listener of a drone does for its checks."""
+    checks, client = ModelChecks(crew, url, "d1"), connect_async(url)
+
+    async def listen() -> None:
+        async for message in pubsub.listen():
+            if message["type"] == "message":
+                checks.hear(message["data"])
+
+    async with client.pubsub() as pubsub:
+        await pubsub.subscribe(control_channel(incarnation))
+        await pubsub.get_message(timeout=5)
+        task = asyncio.create_task(listen())
+        yield checks
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await checks.close()
+    await client.aclose()
+
+
+async def test_a_drone_that_is_asked_answers_and_who_asks_meanwhile_is_told_to_wait(real_redis: RealRedis) -> None:
+    crew, checkers, incarnation = TryingCrew(), ModelCheckers(real_redis.url), fresh_id()
+    async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
+        first = asyncio.create_task(checkers.check(incarnation, ["fast", "slow"]))
+        await crew.began.wait()
+        (busy,) = await checkers.check(incarnation, ["fast"])
+        assert busy.problem == BUSY
+        crew.may_go.set()
+        assert [(row.name, row.drone, row.problem) for row in await first] == [
+            ("fast", "d1", None),
+            ("slow", "d1", None),
+        ]
+        assert [row.name for row in await checkers.check(incarnation, ["fast"])] == ["fast"]
+    await checkers.close()
+
+
+async def test_who_waits_for_a_drone_that_says_nothing_waits_for_a_bounded_time(real_redis: RealRedis) -> None:
+    crew, checkers, incarnation = TryingCrew(), ModelCheckers(real_redis.url), fresh_id()
+    async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
+        assert await checkers.check(incarnation, ["fast"], seconds=0.1) == []
+    await checkers.close()
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_drone_that_does_not_listen_is_no_drone_to_ask(real_redis: RealRedis, away: bool) -> None:
+    checkers = ModelCheckers("redis://127.0.0.1:1/0" if away else real_redis.url)
+    with pytest.raises(DispatchUnavailable, match="Redis"):
+        await checkers.check(fresh_id(), ["fast"])
+    await checkers.close()
+
+
+async def test_other_messages_ask_for_nothing() -> None:
+    crew = TryingCrew()
+    checks = ModelChecks(crew, "redis://127.0.0.1:1/0", "d1")
+    request = {"type": "check_models", "check_id": fresh_id(), "names": ["fast"]}
+    wrong = ({**request, "names": ["x"] * (MOST_NAMES + 1)}, {**request, "check_id": "x:y"}, {**request, "more": 1})
+    said = [json.dumps(one).encode() for one in wrong]
+    for data in (*said, b'{"type": "wake"}', b"check_models", to_json(request) + b" " * MOST_BYTES, None, "text"):
+        checks.hear(data)
+    await asyncio.sleep(0)
+    assert crew.asked == []
+    checks.hear(to_json(CheckModels(check_id=fresh_id(), names=("fast",))))
+    await asyncio.sleep(0)
+    assert crew.asked == [("fast",)]
+    await checks.close()
+
+
+class Completions(BaseHTTPRequestHandler):
+    """A server of chat completions that calls the tool it is offered, if the key is right."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.headers["authorization"] != f"Bearer {KEY}":
+            self._answer(401, "application/json", b'{"error": {"message": "no such key"}}')
+            return
+        (tool,) = body["tools"]
+        call = {"index": 0, "id": "c1", "function": {"name": tool["function"]["name"], "arguments": '{"ready":true}'}}
+        events = (
+            {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+            {"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}},
+        )
+        stream = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+        self._answer(200, "text/event-stream", stream + b"data: [DONE]\n\n")
+
+    def _answer(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def provider() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+CONFIGURATION = """
+[models.good]
+provider = "openai"
+model = "m"
+base_url = "{url}"
+api_key_env = "GOOD"
+context_tokens = 32000
+[models.good.price]
+input = 1.0
+output = 1.0
+[models.wrong]
+provider = "openai"
+model = "m"
+base_url = "{url}"
+api_key_env = "WRONG"
+[models.bare]
+provider = "openai"
+model = "m"
+base_url = "{url}"
+api_key_env = "NOBODY_SET_THIS"
+[defaults]
+model = "good"
+"""
+
+
+def test_a_service_without_keys_has_a_worker_try_its_models(tmp_path: Path, real_redis: RealRedis) -> None:
+    with redis.Redis.from_url(real_redis.url) as client, ExitStack() as stack:
+        client.flushall()
+        site = Site(tmp_path, real_redis, stack)
+        configuration = tmp_path / "mcc.toml"
+        configuration.write_text(CONFIGURATION.format(url=stack.enter_context(provider())))
+        keys = {"MCC_CONFIG": str(configuration), "GOOD": KEY, "WRONG": "sk-wrong-key-0123456789"}
+        site.drone("d1", sys.executable, "-m", "drone.cli", "work", **keys)
+        access = RedisAccess(checkers=ModelCheckers(real_redis.url))
+        served = stack.enter_context(Served(site.store, tmp_path, redis=access))
+        with MCC(served.url, token=TOKEN) as mcc:
+            found = {row.name: row for row in heard(mcc)}
+        assert client.exists(*queue_keys("default")) == 0, "nothing waits for a drone, or shows as a task"
+        assert not client.keys("mcc:check:*")
+    good, wrong, bare = found["good"], found["wrong"], found["bare"]
+    assert (good.problem, good.key, good.tools, good.streaming) == (None, "accepted", True, True)
+    assert (good.context_tokens, good.drone) == (32_000, "d1")
+    assert good.usage is not None and good.usage.cost_usd == pytest.approx(110 / 1_000_000)
+    assert wrong.key == "refused" and "Check the key in WRONG" in (wrong.problem or "")
+    assert bare.key == "missing" and "NOBODY_SET_THIS" in (bare.problem or "")
+    assert found["offline"].problem is None
+    assert KEY not in str(found) and KEY not in site.log("d1")
+
+
+def heard(mcc: MCC) -> Iterable[ModelCheck]:
+    """The rows; a worker that has only just registered may not listen yet."""
+    for _ in range(200):
+        found = mcc.models.check()
+        if not any("does not listen" in (row.problem or "") for row in found):
+            return found
+        threading.Event().wait(0.05)
+    raise AssertionError("the worker never listened")

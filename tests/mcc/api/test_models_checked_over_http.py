@@ -1,0 +1,105 @@
+"""Checks of models over HTTP: which drone is asked, and what is said where none is."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from mcc.api.app import NO_REDIS, RedisAccess, build_app
+from mcc.api.model_checks import assignments
+from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.model_checks import ModelCheck
+from mcc.dispatch.broker import DispatchUnavailable
+from mcc.settings import Settings
+from mcc.store.store import Store
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import TOKEN
+from tests.mcc.api.test_answers_as_described import check
+
+PATH = "/api/v1/models/check"
+
+
+class FakeCheckers:
+    """Drones that say of each model that it works; `silent` ones say nothing, `deaf` is what one that is away means."""
+
+    def __init__(self, silent: Sequence[str] = (), deaf: Sequence[str] = ()) -> None:
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self._silent = silent
+        self._deaf = deaf
+
+    async def check(self, incarnation: str, names: Sequence[str]) -> list[ModelCheck]:
+        self.asked.append((incarnation, tuple(names)))
+        if incarnation in self._deaf:
+            raise DispatchUnavailable("It does not listen.")
+        return [] if incarnation in self._silent else [ModelCheck(name=name, key="accepted") for name in names]
+
+
+@asynccontextmanager
+async def serving(settings: Settings, store: Store, redis: RedisAccess) -> AsyncIterator[httpx.AsyncClient]:
+    app = build_app(settings, store, token=TOKEN, redis=redis)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=app),
+        base_url="http://127.0.0.1:8420",
+        headers={"Authorization": f"Bearer {TOKEN}"},
+    ) as client:
+        yield client
+
+
+def access(checkers: Any) -> RedisAccess:
+    return RedisAccess(checkers=checkers)
+
+
+def drone(name: str, *models: Capability) -> Registration:
+    return Registration(
+        incarnation=name, name=name, pid=1, host="h", version="0", queues=("default",), slots=1, models=models
+    )
+
+
+def test_each_model_is_tried_by_the_first_drone_that_can_ask_it() -> None:
+    fast, broken = Capability(name="fast"), Capability(name="fast", problem="no key")
+    drones = [drone("a", broken, Capability(name="slow", problem="no key")), drone("b", fast)]
+    found = assignments(drones, ["fast", "slow", "openai/m"])
+    assert [(one.drone.name, one.names) for one in found] == [("b", ("fast",)), ("a", ("slow", "openai/m"))]
+
+
+async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
+    settings: Settings, store: Store, document: dict[str, Any]
+) -> None:
+    one = HandDrone(store, name="one", models=("offline", "fast"))
+    checkers = FakeCheckers()
+    async with serving(settings, store, access(checkers)) as api:
+        answer = await api.post(PATH)
+    check(document, answer, PATH)
+    assert [(row["name"], row["key"], row["problem"]) for row in answer.json()["items"]] == [
+        ("fast", "accepted", None),
+        ("offline", "accepted", None),
+    ]
+    assert checkers.asked == [(one.incarnation, ("offline", "fast"))]
+
+
+async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settings, store: Store) -> None:
+    silent, deaf = HandDrone(store, name="silent", models=("a",)), HandDrone(store, name="deaf", models=("b",))
+    checkers = FakeCheckers([silent.incarnation], [deaf.incarnation])
+    async with serving(settings, store, access(checkers)) as api:
+        rows = (await api.post(PATH, json={"names": ["a", "b"]})).json()["items"]
+    assert [(row["name"], row["drone"]) for row in rows] == [("a", "silent"), ("b", "deaf")]
+    assert "did not say" in rows[0]["problem"] and rows[1]["problem"] == "It does not listen."
+
+
+async def test_without_a_drone_or_redis_a_sentence_says_so(settings: Settings, store: Store) -> None:
+    async with serving(settings, store, access(FakeCheckers())) as api:
+        alone = await api.post(PATH)
+    assert alone.status_code == 503 and "only drones have the keys" in alone.json()["detail"]
+    HandDrone(store)
+    async with serving(settings, store, NO_REDIS) as api:
+        without = await api.post(PATH)
+    assert without.status_code == 503 and "no Redis" in without.json()["detail"]
+
+
+@pytest.mark.parametrize("names", [["x"] * 51, [""], ["x" * 201], "x"])
+async def test_a_request_for_too_much_is_refused(settings: Settings, store: Store, names: object) -> None:
+    HandDrone(store)
+    async with serving(settings, store, access(FakeCheckers())) as api:
+        assert (await api.post(PATH, json={"names": names})).status_code == 422
