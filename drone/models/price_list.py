@@ -6,6 +6,7 @@ from typing import Any
 
 from drone.models.known import listed_price
 from drone.models.prices import Price
+from mcc.configuration.providers import LISTED_AS
 
 FIELDS: Mapping[str, str] = {
     "input_mtok": "input",
@@ -16,9 +17,6 @@ FIELDS: Mapping[str, str] = {
 }
 """What genai-prices calls them, and what they are called here."""
 
-PROVIDERS: Mapping[str, str] = {"google": "gemini", "x-ai": "xai"}
-"""Names of genai-prices that are not ours."""
-
 
 def known_price(provider: str, model: str) -> Price | None:
     """Of this model at its provider's own address; None where no list has it."""
@@ -26,7 +24,7 @@ def known_price(provider: str, model: str) -> Price | None:
         from genai_prices import Usage, calc_price
     except ImportError:
         return _price(listed_price(provider, model))
-    theirs = {ours: name for name, ours in PROVIDERS.items()}.get(provider, provider)
+    theirs = LISTED_AS.get(provider, provider)
     try:
         found = calc_price(Usage(input_tokens=1), model_ref=model, provider_id=theirs).model_price
     except LookupError:

@@ -132,6 +132,9 @@ PROVIDERS = (
 )
 """In the order in which a default is looked for. A model of theirs is named `provider/model`."""
 
+LISTED_AS: Mapping[str, str] = {"gemini": "google", "xai": "x-ai"}
+"""Providers that lists of prices know by other names."""
+
 MAKERS: Mapping[str, str] = {
     "anthropic": "anthropic",
     "google": "gemini",

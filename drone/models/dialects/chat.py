@@ -14,6 +14,7 @@ from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Target, Wire
 
 _CAPS = ("max_tokens", "max_completion_tokens")
+_NONE = "none"
 _EFFORT = "reasoning_effort"
 _BESIDE_TOOLS = "reasoning beside tools"
 
@@ -55,11 +56,11 @@ class ChatCompletions:
         if field and field in words and field not in without and any(map(_thought, ask.messages)):
             return field
         options = self._options(ask, without)
-        if self._differences.no_effort:
-            if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
-                return _BESIDE_TOOLS
-            if (level := effort_refused(options.get(_EFFORT), words)) is not None:
-                return level
+        if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
+            # A gateway to such a model has its rule: what counts is who refuses, not whose address it is.
+            return _BESIDE_TOOLS
+        if self._differences.no_effort and (level := effort_refused(options.get(_EFFORT), words)) is not None:
+            return level
         for name in options:
             if name in words and name not in without and (name != _CAPS[0] or _CAPS[1] in words):
                 return name
@@ -100,10 +101,10 @@ class ChatCompletions:
     def _thinking(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
         """Where OpenAI answers, a level that was refused becomes the nearest; beside tools there may be none at all."""
         no_effort = self._differences.no_effort
+        if _BESIDE_TOOLS in without and ask.tools:
+            return {_EFFORT: no_effort or _NONE}
         if not no_effort:
             return self._levels.get(ask.thinking, NOTHING)
-        if _BESIDE_TOOLS in without and ask.tools:
-            return {_EFFORT: no_effort}
         level = effort(ask.thinking, without | self._not_taken)
         return NOTHING if level is None else {_EFFORT: level}
 

@@ -63,6 +63,7 @@ async def test_every_tool_is_declared_as_a_read_that_may_be_repeated(git: Git, t
         "git_diff": "diff_read",
         "git_show": "diff_read",
         "git_log": "git_read",
+        "git_blame": "git_read",
         "git_branches": "git_read",
         "git_ls_files": "git_read",
     }

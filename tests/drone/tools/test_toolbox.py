@@ -19,7 +19,8 @@ def toolbox(git: Git) -> Toolbox:
 def test_without_a_sandbox_git_is_registered_with_its_problem_and_not_offered(tmp_path: Path) -> None:
     off = toolbox(Git.found(None))
     problems = {one.name: one.problem for one in off.capabilities() if one.problem}
-    assert set(problems) == {"git_status", "git_diff", "git_show", "git_log", "git_branches", "git_ls_files"}
+    ours = {"git_status", "git_diff", "git_show", "git_log", "git_blame", "git_branches", "git_ls_files"}
+    assert set(problems) == ours
     assert all("bubblewrap (bwrap) is not installed" in problem for problem in problems.values() if problem)
     assert off.sandbox.startswith("off: bubblewrap")
     assert not any(spec.name.startswith("git_") for spec in off.tools(tmp_path).specs())

@@ -35,12 +35,13 @@ def server(bench: Any, *refusals: str) -> Any:
     return bench.Provider(*map(refusing, refusals), lambda _: bench.streamed(good))
 
 
+@pytest.mark.parametrize("base_url", ["https://api.openai.com/v1", "https://gateway.test/v1"])
 @pytest.mark.parametrize("thinking", ["inherit", "high"])
 async def test_tools_are_asked_for_without_reasoning_and_every_agent_s_record_says_so(
-    bench: Any, thinking: str
+    bench: Any, thinking: str, base_url: str
 ) -> None:
     provider = server(bench, NO_TOOLS)
-    asked, another = model(provider), bench.Ear()
+    asked, another = model(provider, base_url=base_url), bench.Ear()
     await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), bench.ear)
     assert provider.body["reasoning_effort"] == "none"
     assert "without reasoning beside tools" in bench.ear.retries[0][0]
