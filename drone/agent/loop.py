@@ -139,9 +139,7 @@ class Loop:
         await self._context.fit()
         reserved = await self._go_ahead()
         state, model = self._state, self._agent.model
-        call = ModelCall(
-            self._turn.journal, state.origin, state.rounds + 1, model.name, reserved, state.tries + 1, state.not_sent
-        )
+        call = ModelCall(self._turn.journal, state, model.name, reserved)
         try:
             self._say()
             reply = await ask(model, self._question, call)

@@ -2,16 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from drone.agent.journal import DeltaKind, GrowingCall, Journal
 from drone.agent.mishap import mishap
 from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedCall
+from drone.agent.record import RecordState
 from drone.agent.spending.budget import Reservation
 from drone.agent.transcript import NOT_SENT
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
-from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep
@@ -22,26 +22,17 @@ log = logging.getLogger("drone.agent")
 
 
 class ModelCall:
-    """Listens to one call of a model on behalf of a record. `told`: what its record says already was not sent."""
+    """Listens to the next call of a model on behalf of a run in this state."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        origin: Origin,
-        round_number: int,
-        model: str,
-        reserved: Reservation | None = None,
-        attempt: int = 1,
-        told: Collection[str] = (),
-    ) -> None:
+    def __init__(self, journal: Journal, state: RecordState, model: str, reserved: Reservation) -> None:
         self._journal = journal
-        self._origin = origin
-        self._round = round_number
+        self._origin = state.origin
+        self._round = state.rounds + 1
         self.model = model
-        self.attempt = attempt
-        self._reserved = reserved or Reservation()
+        self.attempt = state.tries + 1
+        self._reserved = reserved
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
-        self._told = set(told)
+        self._told = set(state.not_sent)
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
         place = (kind, None if call is None else call.index)
