@@ -255,7 +255,7 @@ class Loop:
             status=status,
             text=text or state.text,
             record_id=state.origin.record_id or "",
-            usage=state.usage,
+            usage=state.used,
             error=error,
             limit=limit,
             cause=cause,

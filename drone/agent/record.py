@@ -197,6 +197,11 @@ class RecordState:
     def is_under_way(self) -> bool:
         return self.started is not None and self.finished is None
 
+    @property
+    def used(self) -> Usage:
+        """What its model calls cost, and how many tools it called."""
+        return self.usage.plus(Usage(tool_calls=self.calls))
+
     def report(self) -> Report:
         """How it ended. Raises ValueError while it has not."""
         started, end = self.started, self.finished
@@ -206,7 +211,7 @@ class RecordState:
             status=end.status,
             text=end.answer or "",
             record_id=self.origin.record_id or "",
-            usage=self.usage,
+            usage=self.used,
             error=end.error,
             limit=end.limit,
             cause=None if end.cause is None else Cause(end.cause),

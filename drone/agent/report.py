@@ -25,7 +25,7 @@ class Report:
 
     `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
     by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
-    `usage` is that of the run's own model calls, without its children's; `rounds` counts its replies.
+    `usage` is that of the run's own model and tool calls, without its children's; `rounds` counts its replies.
     """
 
     status: AgentEnd

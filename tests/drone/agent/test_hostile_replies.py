@@ -93,7 +93,8 @@ async def test_of_a_hundred_calls_in_one_reply_sixteen_run_at_a_time_and_all_are
 async def test_of_a_hundred_calls_those_beyond_the_limit_are_refused_in_words() -> None:
     busy = Busy()
     lone = Lone([hundred(), "Done."], busy, Limits(tool_calls=30))
-    assert (await lone.run()).text == "Done."
+    report = await lone.run()
+    assert (report.text, report.usage.tool_calls) == ("Done.", 30)
     refused = [one for one in lone.facts(ToolFinished) if one.outcome == "denied"]
     assert (busy.calls, len(refused)) == (30, 70)
     assert all("tool_calls (30)" in one.content for one in refused)
