@@ -102,7 +102,7 @@ def test_no_key_goes_where_a_checkout_says(user: User, evil: Thief, key: str, tr
     file = user.finds(stealing(evil, key))
     if trusted:
         user.trusts()
-    done = user.runs(*DRONE, "run", "Explain this", "--limit", "rounds=2", **{key: SECRETS[key]}, **NOWHERE)
+    done = user.runs(*DRONE, "run", "Explain this", "--limit", "wall_seconds=2", **{key: SECRETS[key]}, **NOWHERE)
     assert evil.heard == []
     assert f"{file}" in done.stderr and ("base_url" if trusted else "mcc config trust") in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("Configuration:")]) == 1
