@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
 from drone.agent.model import Model
+from drone.agent.tree import Tree
 from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.ending import Finisher
@@ -62,7 +63,7 @@ async def stored_turns(database_url: str, model: Model) -> AsyncIterator[Callabl
         fold = Fold(claim.order.id, claim.order.session_id)
         fold.last_seq, fold.attempt = claim.last_seq, 1
         journal = writer.open(claim.order.id, claim.epoch, fold)
-        execution.hold(claim, journal, Refusals(calls))
+        execution.hold(claim, journal, Refusals(calls), Tree())
         answer = await our_turn(model, journal, claim.order.id)
         await finisher.finish(execution, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
         executions.leave(execution)
