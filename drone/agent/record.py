@@ -263,18 +263,9 @@ class RecordState:
                 self.gate.apply(known)
                 self._hear(known)
             case AgentStep():
-                self._use(known.usage)
-                if known.name == NOT_SENT:
-                    self.not_sent.add(known.message)
-                if known.name == NUDGE:
-                    self.nudge = None
-                    self._hear(known)
+                self._stepped(known)
             case BudgetWarned():
-                if known.landing:
-                    self.landing = known
-                if known.used is not None:
-                    self.warned[known.limit] = known.allowed
-                    self._hear(known)
+                self._warned(known)
             case ControlApplied():
                 self._steered(known)
             case TranscriptCompacted():
@@ -298,6 +289,21 @@ class RecordState:
                 pass
             case _:
                 assert_never(known)
+
+    def _stepped(self, step: AgentStep) -> None:
+        self._use(step.usage)
+        if step.name == NOT_SENT:
+            self.not_sent.add(step.message)
+        if step.name == NUDGE:
+            self.nudge = None
+            self._hear(step)
+
+    def _warned(self, warning: BudgetWarned) -> None:
+        if warning.landing:
+            self.landing = warning
+        if warning.used is not None:
+            self.warned[warning.limit] = warning.allowed
+            self._hear(warning)
 
     def _hear(self, fact: Fact) -> None:
         if (text := spoken(fact)) is not None:
