@@ -9,6 +9,10 @@ import orjson
 from drone.models.json_repair import repaired
 from mcc.contracts.shape import distinct, repeated_key, to_json
 
+MOST_REPAIRED = 256 * 1024
+"""Characters of arguments that are repaired where they only nearly are JSON. A model writes no more of them by mistake,
+and a server that sends megabytes of them would hold up the other orders of its drone."""
+
 MAX_DEPTH = 100
 """Arguments nested deeper stay text: no tool wants them, and what stores them later must not stumble."""
 
@@ -52,7 +56,7 @@ def arguments(text: str) -> Mapping[str, object] | str:
     value = _strict(plain)
     if isinstance(value, dict) and not _too_deep(plain):
         return value
-    if value is None and not repeated_key(plain):
+    if value is None and len(text) <= MOST_REPAIRED and not repeated_key(plain):
         near = repaired(text)
         value = _strict(near)
         if isinstance(value, dict) and not _too_deep(near):

@@ -14,7 +14,7 @@ from drone.agent.gates.report_gate import ReportGate
 from drone.agent.model import WantedCall
 from drone.agent.report import Report
 from drone.agent.toolset import Call
-from drone.models.json_text import arguments
+from drone.models.json_text import MOST_REPAIRED, arguments
 from drone.models.scripted import Line, call
 from drone.sandbox.paths import Workspace
 from drone.tools.files import list_files
@@ -176,3 +176,10 @@ async def test_the_tools_that_ship_do_not_take_true_for_line_1(tmp_path: Path) -
     ):
         failed, said = await told(tools, name, path="a" if name == "read_file" else ".", **given)
         assert failed and "integer, but it was true" in said
+
+
+@pytest.mark.parametrize(("characters", "repaired"), [(1_000, True), (MOST_REPAIRED + 1, False)])
+def test_only_arguments_that_a_model_could_have_meant_are_repaired(characters: int, repaired: bool) -> None:
+    """Repair looks at every character: megabytes of what is nearly JSON would hold up the other orders of a drone."""
+    nearly = '{"a": "' + "x" * (characters - 10) + '",}'
+    assert isinstance(arguments(nearly), dict) is repaired
