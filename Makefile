@@ -3,7 +3,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench chaos soak mutants system-deps lock clean
+.PHONY: help demo up test check bench chaos soak mutants try system-deps lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -37,6 +37,10 @@ soak: ## faults of all kinds at random, for hours (SOAK_HOURS=4)
 mutants: ## break the product on purpose; the tests must notice (ARGS=NAME)
 	@scripts/env dev
 	@.venv/bin/python -m tests.faults.mutants $(ARGS)
+
+try: ## thirty rounds with every fake provider, on this repository (ARGS=NAME)
+	@scripts/env dev
+	@.venv/bin/python -m tests.fake_provider.trial $(ARGS)
 
 system-deps: ## what the tests use beyond Python, by apt-get
 	@scripts/system-deps

@@ -24,7 +24,7 @@ from benchmarks.workload import (
 )
 from drone.agent.memory import MemoryJournal
 from drone.agent.model import Model
-from drone.worker.step import calm
+from mcc.store.resources import calm
 
 REPEATS = 5
 

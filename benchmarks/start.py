@@ -20,6 +20,8 @@ from mcc.settings import load
 
 ORDERS = 100
 WARM = 5
+ANSWER_SECONDS = 30
+"""The first task waits until the plain worker has started."""
 
 
 def main() -> None:
@@ -61,7 +63,7 @@ def _bare_celery(redis_url: str) -> list[float]:
         [*command, *quiet], env={**os.environ, URL_NAME: address}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        with redis.Redis.from_url(redis_url) as answers:
+        with redis.Redis.from_url(redis_url, socket_timeout=2 * ANSWER_SECONDS) as answers:
             return [_one_task(answers) for _ in range(ORDERS + WARM)][WARM:]
     finally:
         worker.terminate()
@@ -71,7 +73,7 @@ def _bare_celery(redis_url: str) -> list[float]:
 def _one_task(answers: "redis.Redis") -> float:
     sent = time.monotonic_ns()
     stamp.delay(sent)
-    answer = answers.blpop(PREFIX + REACHED, timeout=30)
+    answer = answers.blpop(PREFIX + REACHED, timeout=ANSWER_SECONDS)
     if answer is None:
         raise TimeoutError("the plain Celery worker did not answer")
     began, reached = json.loads(answer[1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.view.clean import clean, one_line
+from mcc.view.output import clean, one_line
 
 if TYPE_CHECKING:
     from drone.settings import Settings
@@ -40,7 +40,16 @@ def run(
     workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
     model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
+    thinking: Annotated[
+        str | None, typer.Option(help="How much the model thinks: off, minimal, low, medium, high, xhigh or max.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None,
+    max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None,
+    service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None,
     limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
+    verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
+    verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
+    max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The journal on stdout, one entry a line.")] = False,
 ) -> None:
     """Do one turn right here: no broker, no database, nothing kept.
@@ -50,8 +59,16 @@ def run(
     from drone.local_run import order_from, run_here
 
     directory = (workspace or Path()).resolve()
+    verify = {"rubric": verify_rubric, "agent": verify_agent, "max_revisions": max_revisions}
+    asked = {
+        "thinking": thinking,
+        "temperature": temperature,
+        "max_output_tokens": max_output_tokens,
+        "service_tier": service_tier,
+        "verify": {name: value for name, value in verify.items() if value is not None} or None,
+    }
     try:
-        order = order_from(prompt, directory, agent, model, limit or [])
+        order = order_from(prompt, directory, agent, model, limit or [], asked)
     except ValueError as error:
         _say(f"drone run: {error}")
         raise typer.Exit(USAGE) from error
@@ -70,7 +87,7 @@ def models(
 
     Example: drone models --check fast openai/gpt-6.1-terra
     """
-    from drone.local_models import check_here, list_here
+    from drone.local_run import check_here, list_here
 
     if names and not check:
         _say("drone models: names of models go with --check.")

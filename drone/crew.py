@@ -19,7 +19,7 @@ from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
-from drone.hiring import Hiring, Terms
+from drone.hiring import Hiring, ModelNames, Place, Terms
 from drone.models.redacted import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
@@ -37,10 +37,11 @@ from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import TOKENS, Limits
-from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
+from mcc.contracts.order import EarlierTurn, ModelSettings, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.scopes import place_of
+from mcc.redaction import Redactor
 
 if TYPE_CHECKING:
     from drone.models.checks import Tell
@@ -102,12 +103,13 @@ class Crew:
             known = await threads.claim(self._agents_in, workspace)
             models = RedactedModels(self._models, redactor)
             look = Look() if workspace is None else await self._toolbox.look(workspace, threads)
-            environment = redactor.text(_surroundings(workspace, look))
-            terms, aliases = Terms(order.result_schema, order.rules), tuple(self._settings.models)
-            hiring = Hiring(known, models, turn, terms, environment, aliases)
+            place, names = _place(workspace, look, redactor), names_in(self._settings)
+            terms = Terms(order.result_schema, order.rules, order.verify)
+            hiring = Hiring(known, models, turn, terms, place, names)
             await threads.gate(hiring.make_gates, order.agent)
             earlier = tuple(map(redactor.model, session))
-            master = hiring.master(order.agent, order.model, self._tools(workspace, turn.tree, look), earlier)
+            tools, asked = self._tools(workspace, turn.tree, look), ModelSettings.of(order)
+            master = hiring.master(order.agent, order.model, tools, earlier, asked)
         except CannotHire as error:
             return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
         prompt = redactor.text(order.prompt)
@@ -190,12 +192,20 @@ class Crew:
             raise CannotHire(str(error)) from error
 
 
-def _surroundings(workspace: Workspace | None, look: Look) -> str:
-    """What agents are told before their prompt; nothing where there is no workspace."""
+def _place(workspace: Workspace | None, look: Look, redactor: Redactor) -> Place:
     if workspace is None:
-        return ""
-    place = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
-    return f"{place}; paths are relative to it.\n{look.text}".rstrip()
+        return Place()
+    said = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
+    return Place(redactor.text(f"{said}; paths are relative to it.\n{look.text}".rstrip()), workspace.spellings)
+
+
+def names_in(settings: Settings) -> ModelNames:
+    """The models that the configuration names, for what, and what of each its own table says."""
+    own = {
+        alias: tuple(ModelSettings(thinking=one.thinking, temperature=one.temperature).given)
+        for alias, one in settings.models.items()
+    }
+    return ModelNames(tuple(own), settings.roles, own)
 
 
 def roots_of(settings: Settings) -> Roots:
@@ -207,15 +217,14 @@ def outcome_of(report: Report) -> Outcome:
     """What the master's report means for its order."""
     match report.cause:
         case None:
-            accepted = None if report.result is None else True
-            return Outcome(status=OrderStatus.SUCCEEDED, answer=report.text, result=report.result, accepted=accepted)
+            return _succeeded(report)
         case Cause.CANCELLED:
             return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
         case Cause.LIMIT if report.limit in BUDGET_LIMITS:
             reason = FailureReason.BUDGET_EXHAUSTED
         case Cause.LIMIT | Cause.NO_PROGRESS:
             reason = FailureReason.LIMIT_REACHED
-        case Cause.GATE:
+        case Cause.GATE | Cause.VERIFIER:
             reason = FailureReason.GATE_FAILED
         case Cause.MODEL:
             reason = FailureReason.MODEL_ERROR
@@ -227,4 +236,20 @@ def outcome_of(report: Report) -> Outcome:
             assert_never(report.cause)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
     # The best that was handed in: nothing accepted it, and a person may still want to read it.
-    return failed if report.result is None else failed.model_copy(update={"result": report.result, "accepted": False})
+    if report.result is None and report.cause is not Cause.VERIFIER:
+        return failed
+    return failed.model_copy(update={"result": report.result, "accepted": False})
+
+
+def _succeeded(report: Report) -> Outcome:
+    """What nobody judged although somebody was to stands, and people are told."""
+    checked = report.checked
+    unverified = checked is not None and checked.passed is None
+    judged = report.result is not None or (checked is not None and checked.passed is True)
+    return Outcome(
+        status=OrderStatus.SUCCEEDED,
+        answer=report.text,
+        result=report.result,
+        accepted=True if judged else None,
+        detail=f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else None,
+    )

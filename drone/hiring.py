@@ -1,8 +1,8 @@
 """Making the agents of one order, each with its model, its tools and its limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import READ_ARTIFACT
@@ -18,6 +18,9 @@ from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.toolset import ToolSet
 from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
+from drone.agent.verdict import VERDICT, VERDICT_RULES
+from drone.agent.verifier import Verifier
+from drone.models.known import not_thought
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import provision
@@ -26,9 +29,12 @@ from drone.tools.wrappers import Only, Timed
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, Rule
+from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
 from mcc.rules.errors import RuleError, SchemaError
+
+VERIFY = "verify"
+"""The agent that judges by a rubric."""
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
 
@@ -44,6 +50,7 @@ class Parent:
     tools: ToolSet
     delegation: frozenset[str] = frozenset(DELEGATION_TOOLS)
     spawns: frozenset[str] | None = None
+    model_settings: ModelSettings = field(default_factory=ModelSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,30 @@ class Terms:
 
     result_schema: object = None
     rules: tuple[Rule, ...] = ()
+    verify: Verification | None = None
 
-    def as_json(self, finish: str) -> dict[str, object]:
-        return {"finish": finish, "result_schema": self.result_schema, "rules": self.rules}
+    def as_json(self, finish: str, roots: Sequence[str]) -> dict[str, object]:
+        return {"finish": finish, "result_schema": self.result_schema, "rules": self.rules, "roots": roots}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an order works: what agents are told of it before their prompt, and how the path of it is spelled; both
+    empty without a workspace."""
+
+    environment: str = ""
+    roots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """`aliases`: models that an agent may choose from for its subagents. `roles`: agent to the model that it is asked
+    with where neither its order nor its file names one. `own_settings`: which settings
+    the own table of an alias says: for an agent that chose such a model they are nearer than its parent's."""
+
+    aliases: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    own_settings: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +93,8 @@ class Hiring:
     models: ModelSource
     turn: Turn
     terms: Terms = Terms()
-    environment: str = ""
-    """What agents are told of the order's surroundings before their prompt."""
-    aliases: tuple[str, ...] = ()
-    """Names of models that an agent may choose from for its subagents."""
+    place: Place = Place()
+    names: ModelNames = ModelNames()
 
     @property
     def limits(self) -> Limits:
@@ -82,25 +108,48 @@ class Hiring:
         for name, definition in self.definitions.agents.items():
             with suppress(CannotHire):
                 self._gate(definition, is_subagent=True)
+            if definition.verify is not None or self.terms.verify is not None:
+                self._gate(_judging(definition), is_subagent=True)
             with suppress(CannotHire):
                 if name == master:
                     self._gate(definition, is_subagent=False)
 
-    def master(self, name: str, model: str | None, tools: ToolSet, session: tuple[EarlierTurn, ...] = ()) -> Agent:
-        """The agent that answers for the order, after these turns of its session. Raises `CannotHire`."""
-        definition = self._definition(name)
-        asked = model if model not in (None, INHERIT) else _own_model(definition)
+    def master(
+        self,
+        name: str,
+        model: str | None,
+        tools: ToolSet,
+        session: tuple[EarlierTurn, ...] = (),
+        wanted: ModelSettings | None = None,
+    ) -> Agent:
+        """The agent that answers for the order, after these turns of its session. `wanted`: how the order says that its
+        model is asked. Raises `CannotHire`, also for a level of thinking that this model is known not to take.
+        """
+        definition, wanted = self._definition(name), wanted or ModelSettings()
+        asked = model if model not in (None, INHERIT) else self._own_model(definition)
         notes = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
         if session:
             notes.append(note_of(session))
-        return self._agent(definition, Parent(self._model(asked), tools), Wanted(name, 0, model=asked), notes, session)
+        parent = Parent(self._model(asked), tools, model_settings=wanted.over(ModelSettings.of(definition)))
+        if problem := not_thought(parent.model.name, wanted.thinking):
+            raise CannotHire(f"{parent.model.name} {problem}.")
+        return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
 
     def child(self, wanted: Wanted, parent: Parent) -> Agent:
         """An agent below `parent`, as it was asked for. Raises `CannotHire`."""
-        definition = self._definition(wanted.agent_type)
-        own = wanted.model if wanted.model not in (None, INHERIT) else _own_model(definition)
-        above = parent if own is None else replace(parent, model=self._model(own))
-        return self._agent(definition, above, replace(wanted, model=own or INHERIT))
+        return self._child(self._definition(wanted.agent_type), wanted, parent)
+
+    def _child(self, definition: AgentDefinition, wanted: Wanted, parent: Parent) -> Agent:
+        own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
+        nearer = () if own is None else self.names.own_settings.get(own, ())
+        asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
+        model = parent.model if own is None else self._model(own)
+        given = replace(parent, model=model, model_settings=asked)
+        return self._agent(definition, given, replace(wanted, model=own or INHERIT))
+
+    def _own_model(self, definition: AgentDefinition) -> str | None:
+        """What its file names, else the operator for its role; None: its parent's."""
+        return self.names.roles.get(definition.name) if definition.model == INHERIT else definition.model
 
     def _definition(self, name: str) -> AgentDefinition:
         try:
@@ -122,7 +171,8 @@ class Hiring:
         notes: Sequence[AgentStep] = (),
         session: Sequence[EarlierTurn] = (),
     ) -> Agent:
-        """The agent of this definition. `parent` has the model that the agent gets, `wanted` what was asked for."""
+        """The agent of this definition. `parent` has the model that it gets and how that is asked, `wanted` what was
+        asked for."""
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
@@ -131,10 +181,11 @@ class Hiring:
         share = Share.of(self.limits, definition.limits, wanted.depth)
         own: ToolSet = Timed(tools, share.tool_seconds)
         if delegation:
-            below = Parent(parent.model, tools, delegation, frozenset(team))
+            below = replace(parent, tools=tools, delegation=delegation, spawns=frozenset(team))
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
+        terms = self.terms if wanted.depth == 0 else Terms()
         return Agent(
             definition,
             model=parent.model,
@@ -143,23 +194,41 @@ class Hiring:
             gate=gate,
             hired=Hired(
                 requested_model=wanted.model,
-                owed=None if gate is None else (self.terms if wanted.depth == 0 else Terms()).as_json(gate.finish),
+                owed=None if gate is None else terms.as_json(gate.finish, self.place.roots),
+                model_settings=parent.model_settings,
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
                 notes=(*notes, *given.steps([spec.name for spec in specs])),
                 missing=given.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
                 environment=self._environment(share),
+                roots=self.place.roots,
+                verifier=self._verifier(definition, parent, wanted.depth),
             ),
         )
 
+    def _verifier(self, verified: AgentDefinition, parent: Parent, depth: int) -> Verifier | None:
+        """Who judges what this agent brings: an agent that reads only, of whatever the hirer of both may use.
+
+        Raises `CannotHire`.
+        """
+        terms = (self.terms.verify if depth == 0 else None) or verified.verify
+        if terms is None:
+            return None
+        definition = _judging(self._definition(terms.agent or VERIFY))
+        reads = Only(parent.tools, [spec.name for spec in parent.tools.specs() if spec.group.endswith("_read")])
+        # Who looks at nothing has no use for the surroundings.
+        place = self.place if definition.tools != () else Place(roots=self.place.roots)
+        above = replace(parent, tools=reads, delegation=frozenset())
+        agent = replace(self, place=place)._child(definition, Wanted(definition.name, depth + 1), above)
+        return Verifier(definition.name, agent.run, terms)
+
     def _environment(self, share: Share) -> str:
-        if not self.environment:
+        if not self.place.environment:
             return ""
         calls, tokens = f"{share.tool_calls:,} tool calls", f"{share.output_tokens:,} output tokens"
-        return (
-            f"Your limits: {share.rounds:,} rounds, {calls}, {tokens}, {share.wall_seconds:,.0f} s.\n{self.environment}"
-        )
+        limits = f"Your limits: {share.rounds:,} rounds, {calls}, {tokens}, {share.wall_seconds:,.0f} s."
+        return f"{limits}\n{self.place.environment}"
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
         return Delegation(
@@ -168,7 +237,7 @@ class Hiring:
             lambda child: self.child(child, parent),
             depth=depth,
             tools=parent.delegation,
-            models=self.aliases,
+            models=self.names.aliases,
         )
 
     def _gate(self, definition: AgentDefinition, *, is_subagent: bool) -> Gate | None:
@@ -191,8 +260,9 @@ class Hiring:
         return {name: self.definitions.known.description(name) for name in allowed if name in known}
 
 
-def _own_model(definition: AgentDefinition) -> str | None:
-    return None if definition.model == INHERIT else definition.model
+def _judging(definition: AgentDefinition) -> AgentDefinition:
+    """The same agent as a verifier, which hands in nothing but a verdict."""
+    return definition.model_copy(update={"result": VERDICT, "rules": VERDICT_RULES, "verify": None})
 
 
 def _for_reports(definition: AgentDefinition) -> tuple[str, ...]:

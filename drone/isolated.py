@@ -18,7 +18,7 @@ from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
-from drone.hiring import Hiring, Parent
+from drone.hiring import Hiring, Parent, Place
 from drone.library import Tool, toolset
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
@@ -184,9 +184,12 @@ class InProcessRunner:
         return tuple(results)
 
     async def _hired(self, fork: Fork, turn: Turn) -> Agent:
-        hiring = Hiring(self._overridden(fork), self._models, turn)
+        workspace = await turn.threads.tool(self._opened, fork.cwd)
+        roots = () if workspace is None else workspace.spellings
+        hiring = Hiring(self._overridden(fork), self._models, turn, place=Place(roots=roots))
         await turn.threads.gate(hiring.make_gates)
-        tools = Joined(await turn.threads.tool(self._workspace_tools, fork.cwd), self._artifacts, self._tools)
+        own = FunctionTools([]) if workspace is None else await turn.threads.tool(self._toolbox.tools, workspace)
+        tools = Joined(own, self._artifacts, self._tools)
         if fork.tools is not None:
             expand(fork.tools, [spec.name for spec in tools.specs()])
         wanted = Wanted(fork.agent_name, fork.depth + 1, model=fork.model)
@@ -208,14 +211,14 @@ class InProcessRunner:
         agents = {**known.usable, fork.agent_name: definition.model_copy(update=changes)}
         return replace(self._definitions, known=replace(known, usable=agents))
 
-    def _workspace_tools(self, cwd: str | Path | None) -> ToolSet:
-        """Those of the directory to work in; no tool without a workspace. Blocks. Raises `PathError`."""
+    def _opened(self, cwd: str | Path | None) -> Workspace | None:
+        """The directory to work in; None without a workspace. Blocks. Raises `PathError`."""
         if cwd is not None and self._workspace is None:
             raise PathDenied("This runner has no workspace, so that there is no directory to work in: leave cwd out.")
         if self._workspace is None:
-            return FunctionTools([])
+            return None
         workspace = Workspace(self._workspace)
-        return self._toolbox.tools(workspace if cwd is None else workspace.inner(str(cwd)))
+        return workspace if cwd is None else workspace.inner(str(cwd))
 
     @cached_property
     def _toolbox(self) -> Toolbox:

@@ -1,9 +1,9 @@
-"""`drone run`: one order in this process, shown on the terminal, without broker or database."""
+"""`drone run` and `drone models`: what is done in this process, without broker and database."""
 
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from drone.agent.journal import DeltaKind
 from drone.agent.memory import MemoryJournal
 from drone.crew import Crew
+from drone.models.registry import Models
 from drone.settings import Settings
+from mcc.contracts.answers import ModelCheck
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.mistakes import mistakes
@@ -23,7 +25,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
-from mcc.view.clean import clean, clean_json
+from mcc.view.output import clean, clean_json, print_checks, print_json, print_table
 
 
 class Watcher(Protocol):
@@ -115,10 +117,22 @@ class LiveTree(PlainLines):
         super().ended(outcome, journal)
 
 
-def order_from(prompt: str, workspace: Path, agent: str, model: str | None, limits: list[str]) -> WorkOrder:
-    """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`."""
+def order_from(
+    prompt: str,
+    workspace: Path,
+    agent: str,
+    model: str | None,
+    limits: list[str],
+    asked: Mapping[str, object] | None = None,
+) -> WorkOrder:
+    """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`.
+
+    `asked`: how the model is asked and who verifies it, by the names of the order's fields; None is left out.
+    """
+    settings = {name: value for name, value in (asked or {}).items() if value is not None}
+    order = {"prompt": prompt, "workspace": str(workspace), "agent": agent, "model": model, **settings}
     try:
-        new = NewOrder(prompt=prompt, workspace=str(workspace), agent=agent, model=model, limits=limits_of(limits))
+        new = NewOrder.model_validate({**order, "limits": limits_of(limits)})
     except ValidationError as error:
         raise ValueError(mistakes(error.errors())[0].sentence) from error
     return WorkOrder.model_validate(
@@ -154,3 +168,31 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
         )
         watch.ended(outcome, journal)
     return outcome.status is OrderStatus.SUCCEEDED
+
+
+def list_here(settings: Settings, as_json: bool) -> bool:
+    """Print them, and why one cannot be asked; True."""
+    found = Models(settings).capabilities()
+    if as_json:
+        print_json({"items": found})
+    else:
+        rows = [(one.name, one.problem or "ok", one.description) for one in found]
+        print_table(("NAME", "STATE", "DESCRIPTION"), rows, empty="")
+    return True
+
+
+async def check_here(settings: Settings, names: Iterable[str], *, as_json: bool) -> bool:
+    """Try these, all of them where none is named, and print what was found; whether all of them answered."""
+    found: list[ModelCheck] = []
+
+    async def tell(row: ModelCheck) -> None:
+        found.append(row)
+
+    crew = Crew.from_settings(settings)
+    try:
+        await crew.check_models(names, tell)
+    finally:
+        await crew.close()
+    rows = sorted(found, key=lambda one: one.name)
+    print_json({"items": rows}) if as_json else print_checks(rows)
+    return all(one.problem is None for one in rows)

@@ -1,29 +1,49 @@
 """Settings of a drone: the only reader of the environment and of mcc.toml in drones."""
 
 import os
+import shlex
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
-from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    SecretStr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from mcc.configuration.file import Configuration
 from mcc.configuration.places import config_home, own_files
-from mcc.configuration.providers import NAMES, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
+from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.settings import PREFIX, BadSettings, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
-from mcc.contracts.order import Name
+from mcc.contracts.order import ModelName, Name, Temperature, Thinking
 from mcc.contracts.shape import Closed
 from mcc.redaction import Redactor, WatchedSecrets
-from mcc.rules.errors import alike
+from mcc.redaction.secrets import looks_secret
+from mcc.rules.errors import alike, nearest
 
-NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "keys", "base_urls"})
+NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "keys", "base_urls"})
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
 
 ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
 """Setting to provider: `openai_base_url`, in the environment `OPENAI_BASE_URL`."""
 
+
+PROXY_ADDRESS = r"^https?://[^/@\s]+/?$"
+FROM_ENVIRONMENT = "environment"
+PROXY = rf"^{FROM_ENVIRONMENT}$|{PROXY_ADDRESS}"
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderText = Annotated[str, Field(pattern=r"^[\x20-\x7e]{1,8000}$")]
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -47,6 +67,16 @@ class Price(Closed):
         return given
 
 
+def words(value: Any) -> Any:
+    """A command as one text is split as a shell would, and never run by one."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise ValueError(f"cannot be read as a command: {error}") from error
+
+
 class ModelConfig(Closed):
     """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead.
 
@@ -54,9 +84,22 @@ class ModelConfig(Closed):
 
     `api`: the wire form, None = what the provider speaks at that address.
 
+    `images`: whether it takes pictures, None = as the table of models says, else not.
+
     `first_token_seconds`, `stall_seconds`: longest silence of a streamed reply, before its first token and after it.
     `retry_seconds`: for so long a busy or broken provider is asked again before the agent waits for it; None = 300, and
     10 where a fallback stands by.
+
+    `key_command`: a program with its arguments that prints the key, `key_seconds`: for how long each one is used,
+    None = until it is refused.
+
+    `call_seconds`: longest time of a whole call, whether its reply streams or not.
+
+    `thinking`, `temperature`: how it is asked by agents that neither order, file nor parent says anything else of.
+    `extra_body`, `extra_headers`: stand in every request, in place of what would have the same name there.
+
+    `allow_http`: `base_url` may be http at another machine. `proxy`: an address, or `environment` for what HTTPS_PROXY,
+    HTTP_PROXY and NO_PROXY say.
 
     `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
     """
@@ -66,13 +109,23 @@ class ModelConfig(Closed):
     base_url: str | None = None
     model: str = ""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    key_command: Annotated[tuple[str, ...], BeforeValidator(words)] = ()
+    key_seconds: Positive | None = None
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    images: bool | None = None
+    thinking: Thinking = "inherit"
+    temperature: Temperature | None = None
+    extra_body: Annotated[Mapping[str, JsonValue], WithJsonSchema({"type": "object"})] = {}
+    extra_headers: Mapping[HeaderName, HeaderText] = Field(default={}, repr=False)
     cache_ttl: Literal["5m", "1h"] = "5m"
     send_key_to_other_host: bool = False
+    allow_http: bool = False
+    proxy: Annotated[str, Field(pattern=PROXY)] | None = None
     stream: bool = True
     first_token_seconds: Positive = 300.0
     stall_seconds: Positive = 120.0
+    call_seconds: Positive | None = None
     retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     fallback: tuple[str, ...] = ()
     price: Price | None = None
@@ -93,6 +146,19 @@ class ModelConfig(Closed):
         if value is not None and not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/") if value else value
+
+    @field_validator("key_command")
+    @classmethod
+    def _a_program(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if words and (not words[0] or ("/" in words[0] and not words[0].startswith(("/", "~/")))):
+            raise ValueError("begins with the name of a program, or with its whole path")
+        return words
+
+    @model_validator(mode="after")
+    def _one_key(self) -> "ModelConfig":
+        if self.key_command and self.api_key_env:
+            raise ValueError("api_key_env and key_command both say where the key is: leave one of them out")
+        return self
 
     @model_validator(mode="after")
     def _names_a_model(self) -> "ModelConfig":
@@ -134,11 +200,12 @@ class Settings(SharedSettings):
     heartbeat: Annotated[int | None, Field(ge=0)] = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    egress_proxy: Annotated[str, Field(pattern=r"^https?://[^/@\s]+/?$")] | None = None
+    egress_proxy: Annotated[str, Field(pattern=PROXY_ADDRESS)] | None = None
 
     base_urls: Mapping[str, str] = {}
     models: Mapping[Name, ModelConfig] = {}
     defaults: Defaults = Defaults()
+    roles: Mapping[Name, ModelName] = {}
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
@@ -156,6 +223,15 @@ class Settings(SharedSettings):
         named = {provider: given[name] for name, provider in ADDRESS_SETTINGS.items() if given.get(name)}
         return others | {"base_urls": {**given.get("base_urls", {}), **named}}
 
+    @model_validator(mode="after")
+    def _roles_have_models(self) -> "Settings":
+        for role, name in self.roles.items():
+            prefix, slash, _ = name.partition("/")
+            if name not in self.models and name != OFFLINE and not (slash and prefix in NAMES):
+                known = (*self.models, OFFLINE)
+                raise ValueError(f"[roles] {role}: there is no model {name!r}{nearest(name, known)}")
+        return self
+
     @classmethod
     def in_environment(cls, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from super().in_environment(environ)
@@ -165,15 +241,15 @@ class Settings(SharedSettings):
 
     @classmethod
     def in_files(cls, files: Configuration) -> Mapping[str, Any]:
-        """The tables [mcc] (what is shared), [drone], [models.*] and [defaults]. Raises `BadSettings`."""
+        """The tables [mcc] (what is shared), [drone], [models.*], [defaults] and [roles]. Raises `BadSettings`."""
         own = files.table("drone")
         for name in NOT_IN_THE_ENVIRONMENT & own.keys():
             raise BadSettings(
-                f"{files.own}: {name} does not belong under [drone]; models and defaults are tables of their own, and "
-                "keys stay out of files: name an environment variable with api_key_env"
+                f"{files.own}: {name} does not belong under [drone]; models, defaults and roles are tables of their "
+                "own, and keys stay out of files: name an environment variable with api_key_env"
             )
         shared = {name: value for name, value in files.table("mcc").items() if name in SharedSettings.model_fields}
-        whole = {name: files.tables[name] for name in ("models", "defaults") if name in files.tables}
+        whole = {name: files.tables[name] for name in ("models", "defaults", "roles") if name in files.tables}
         return {**shared, **own, **whole}
 
     def key(self, name: str) -> str | None:
@@ -189,19 +265,36 @@ class Settings(SharedSettings):
         from_a_file = address == self.configuration.table("drone").get(setting)
         return address if address and not from_a_file else os.environ.get(variable) or None
 
+    def proxy_of(self, config: ModelConfig, base_url: str) -> str | None:
+        """The proxy through which the model is asked; empty for none, None where its table leaves that open."""
+        if config.proxy != FROM_ENVIRONMENT:
+            return config.proxy
+        scheme, host = urlsplit(base_url).scheme, urlsplit(base_url).netloc
+        there = getproxies_environment()
+        return "" if proxy_bypass(host) else there.get(scheme) or there.get("all")
+
     @property
     def redactor(self) -> Redactor:
         """Keeps out of every text what nobody may say. A token or login that is made later is known from then on; one
         that is replaced stays secret."""
+        return self._watching()
+
+    def learn(self, secret: str) -> None:
+        """Keep this out of every text as well, also for those who have a redactor already."""
+        self._watching.learn(secret)
+
+    @property
+    def _watching(self) -> WatchedSecrets:
         if self._watched is None:
             self._watched = WatchedSecrets(self.secret_files, self.secrets)
-        return self._watched()
+        return self._watched
 
     def secrets(self) -> frozenset[str]:
         """Keys, the operator's token, Flower's login, passwords in addresses, and what the environment has of them."""
         named = {*self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
         keys = (*map(self.key, named), *(value for name, value in os.environ.items() if name.endswith("_API_KEY")))
-        return self.secrets_here(os.environ, keys, (model.base_url for model in self.models.values()))
+        headers = (text for model in self.models.values() for text in secret_headers(model.extra_headers))
+        return self.secrets_here(os.environ, (*keys, *headers), (model.base_url for model in self.models.values()))
 
     def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
         """What this drone's user trusted of files that others wrote."""
@@ -212,6 +305,14 @@ class Settings(SharedSettings):
         files = (self.configuration.own, self.configuration.trusted, self.token_file)
         named = (absolute(file) for file in files if file)
         return (*super().private_places(environ), *named, *own_files(self.database_url, self.redis_url))
+
+
+def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """The values of those that carry a key by their name."""
+    for name, text in headers.items():
+        if looks_secret(name) or name.lower() in ("authorization", "proxy-authorization", "cookie"):
+            scheme, _, key = text.partition(" ")
+            yield key if key and scheme.isalnum() else text
 
 
 def load(**given: Any) -> Settings:

@@ -29,6 +29,7 @@ class Settings(SharedSettings):
 
     `allowed_hosts` are names (without port) under which the API may be called besides loopback and `host`;
     `workspace_roots` the directories under which orders may name a workspace, besides those that drones offer.
+    `flower_port` is where `mcc up` puts Flower, or on the next free one.
     """
 
     other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url")
@@ -38,6 +39,7 @@ class Settings(SharedSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
     allowed_hosts: Names = ()
     max_queued_orders: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    flower_port: Annotated[int, Field(ge=0, le=65_535)] = 5555
 
     @field_validator("database_url")
     @classmethod

@@ -9,11 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mcc.rules.errors import RuleError
+from mcc.rules.errors import MAX_STEPS, Fault, RuleError
 from mcc.rules.expression import expression
-from mcc.rules.faults import MAX_STEPS, Fault
-from mcc.rules.kinds import KINDS, Uint, key_of
-from mcc.rules.shape import ANYTHING
+from mcc.rules.kinds import ANYTHING, KINDS, Uint, key_of
 from mcc.rules.times import duration, timestamp
 
 VERSION = "0.6.1"

@@ -1,8 +1,10 @@
 """Artifacts: texts too long for a transcript, kept whole and read piece by piece."""
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
 from drone.agent.journal import Journal
+from mcc.contracts.blocks import ImageBlock
 
 READ_ARTIFACT = "read_artifact"
 """The tool that reads them."""
@@ -19,6 +21,7 @@ LEAST = 2_000
 MOST_KEPT = 16_000_000
 """Characters that are kept of one text."""
 
+SHORTEST_PREVIEW = 300
 PREVIEW_HEAD = 4_000
 PREVIEW_TAIL = 1_000
 HANDLE = 16
@@ -57,6 +60,10 @@ class Artifacts:
         self.know(digest)
         return digest
 
+    async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
+        """Keep a picture's bytes; `block` with the digest that the journal names. Raises `JournalError`."""
+        return block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
+
     def know(self, digest: str) -> None:
         """From now on the agents of this turn may read the text that is kept under this digest."""
         self._digests[handle_of(digest)] = digest
@@ -85,7 +92,9 @@ def where_whole(digest: str, readable: bool) -> str:
 
 
 def preview(text: str, most: int, where: str, total: int) -> str:
-    """Beginning and end of a text that had `total` characters, in at most `most` (300 or more)."""
+    """Beginning and end of a text that had `total` characters, in at most `most`; in fewer than 300 only where it is."""
+    if most < SHORTEST_PREVIEW:
+        return f"[… {total:,} characters were here; {where} …]"
     room = most - len(_gap(total, total, where))
     head, tail = min(PREVIEW_HEAD, room * 4 // 5), min(PREVIEW_TAIL, room // 5)
     return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"

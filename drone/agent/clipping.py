@@ -1,20 +1,27 @@
 """Clipping: which tool results of a conversation are shortened when it is larger than its model's context."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from drone.agent.artifacts import preview, where_whole
 from drone.agent.estimate import CHARACTERS_PER_TOKEN
 from drone.agent.messages import Message, ToolResult, ToolResults
+from drone.agent.pictures import seen, without_pictures
 from mcc.contracts.journal import Clipped
 
 KEPT = (2_000, 400)
 """Characters that are left of a result: at first, and when all were cut down to that."""
+
+NAMED = 120
+"""Characters that say where an older result can be read, of which nothing is shown any more."""
 
 FILLED = 0.8
 """The part of a context up to which a conversation is cut down, so that it is not cut again in every round."""
 
 OF_UNKNOWN = 0.4
 """The part of a conversation that is cut away when nobody says how much its model takes in."""
+
+_TOO_LARGE = "it did not fit into the conversation any more"
 
 AT_LEAST = 0.2
 """The same when the conversation seemed to fit, and its model said that it does not."""
@@ -33,13 +40,15 @@ def to_clip(
 ) -> Iterator[tuple[ToolResult, int]]:
     """Results to cut, each with the characters that are left of it, until so many characters are gone or all are short.
 
-    The newest results come first, of one reply the longest. `known`: what was cut before.
+    The newest results come first, of one reply the longest. When all are short, the oldest are only named, but never
+    those of the last reply. `known`: what was cut before.
     """
     left = characters
     chosen: dict[str, tuple[ToolResult, int]] = {}
     sizes: dict[str, int] = {}
-    for kept in KEPT:
-        for result in _newest_first(messages):
+    newest = list(_newest_first(messages))
+    for kept, results in (*((kept, newest) for kept in KEPT), (NAMED, list(_older(messages)))):
+        for result in results:
             size = sizes.get(result.call_id, _size(result, known))
             if left <= 0:
                 break
@@ -51,7 +60,7 @@ def to_clip(
 
 def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
     before = known.get(result.call_id)
-    return len(result.content) if before is None else before.kept
+    return len(result.content) + seen(result.pictures) if before is None else before.kept
 
 
 def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
@@ -60,17 +69,25 @@ def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
             yield from sorted(message.results, key=lambda result: -len(result.content))
 
 
+def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in [message for message in messages if isinstance(message, ToolResults)][:-1]:
+        yield from (result for result in message.results if len(result.content) > 2 * NAMED)
+
+
 def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
     """The messages with these results cut; `readable`: their model can read artifacts."""
     for message in messages:
         if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
-            yield ToolResults(tuple(_cut(result, clips.get(result.call_id), readable) for result in message.results))
+            results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
+            yield ToolResults(tuple(results), message.notices)
         else:
             yield message
 
 
 def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult:
-    if clip is None or len(result.content) <= clip.kept:
+    if clip is None:
         return result
-    content = preview(result.content, clip.kept, where_whole(clip.artifact, readable), clip.characters)
-    return ToolResult(result.call_id, result.name, content, result.is_error)
+    if clip.characters > clip.kept < len(result.content):
+        content = preview(result.content, clip.kept, where_whole(clip.artifact, readable), clip.characters)
+        result = replace(result, content=content)
+    return without_pictures(result, _TOO_LARGE) if result.pictures else result

@@ -5,6 +5,7 @@ from drone.agent.clipping import to_clip, to_cut
 from drone.agent.estimate import CHARACTERS_PER_TOKEN
 from drone.agent.messages import ToolResult
 from drone.agent.model import ContextOverflow, Model, ModelError, context_tokens
+from drone.agent.pictures import seen
 from drone.agent.record import RecordState
 from drone.agent.turn import Turn
 from mcc.contracts.fence import unfenced
@@ -66,7 +67,7 @@ class Context:
         clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
         if not clipped:
             return False
-        cut = sum(len(result.content) - one.kept for result, one in clipped)
+        cut = sum(len(result.content) + seen(result.pictures) - one.kept for result, one in clipped)
         size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
         results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
         fact = TranscriptCompacted(
@@ -84,4 +85,5 @@ class Context:
         if before is not None:
             return before.model_copy(update={"kept": kept})
         artifact = await self._turn.artifacts.kept(unfenced(result.content))
-        return Clipped(call_id=result.call_id, kept=kept, characters=len(result.content), artifact=artifact)
+        characters = len(result.content)  # of a result with pictures they may be fewer than are left: the pictures go
+        return Clipped(call_id=result.call_id, kept=min(kept, characters), characters=characters, artifact=artifact)

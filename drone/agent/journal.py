@@ -19,6 +19,21 @@ class GrowingCall:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of text on its way, from character `offset` on of what this try at a round's reply says of its kind.
+
+    `call`: the one whose arguments the text of a `tool_call.delta` is of.
+    """
+
+    kind: DeltaKind
+    round: int
+    attempt: int
+    offset: int
+    text: str
+    call: GrowingCall | None = None
+
+
 class Journal(Protocol):
     """Where a turn's history goes. `write` returns once the facts are committed, in this order."""
 
@@ -37,18 +52,8 @@ class Journal(Protocol):
         `under`: only those of that record and of what hangs below it.
         """
 
-    def delta(
-        self,
-        origin: Origin,
-        kind: DeltaKind,
-        round_number: int,
-        attempt: int,
-        offset: int,
-        text: str,
-        call: GrowingCall | None = None,
-    ) -> None:
-        """Tell viewers of text on its way; may be lost. `call`: the one whose arguments the text of a `tool_call.delta`
-        is of."""
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        """Tell viewers of text on its way; may be lost."""
 
     async def cleared(self) -> None:
         """Return when effects may be caused on the strength of what is written here; asked right before each one.

@@ -1,5 +1,7 @@
 """The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
 
+from dataclasses import replace
+
 from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.gates.gate import Finish, Verdict
@@ -13,15 +15,13 @@ from drone.agent.spending.allowance import Allowance
 from drone.agent.spending.budget import Reservation, Share
 from drone.agent.tool_calls import ToolCalls
 from drone.agent.turn import Task, Turn, leave_alone, rest, unhindered
+from drone.agent.verifier import Verifying, refusal
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
 """How a run ended whose accepted result has this status."""
-
-OWN_CLOCK_SECONDS = 1.0
-"""The clock of an agent ends a call that outlives it, so that its limit is named: the call's own comes later."""
 
 
 class Loop:
@@ -46,9 +46,13 @@ class Loop:
         self._agent_control = agent_control
         self._system = setup.system if setup else agent.system
         gate, limits = agent.gate, turn.budget.limits
+        finish = gate.finish if gate else None
         share = Share.of(limits, agent.definition.limits, task.depth)
-        self.allowance = Allowance(turn.budget, share, state, finish=gate.finish if gate else None)
+        self.allowance = Allowance(turn.budget, share, state, finish=finish)
         self._finish = Finish(gate, state) if gate else None
+        self._asked = state.started.model_settings if state.started else None
+        verifier = agent.hired.verifier
+        self._verifying = Verifying(verifier, turn, self.allowance, finish) if verifier else None
         self._context = Context(agent.model, turn, state)
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
@@ -75,8 +79,9 @@ class Loop:
                 await self._write(finish.not_handed_in())
             elif (accepted := self._to_judge_again()) is not None:
                 await self._judge_again(accepted)
-            elif (report := await self._result()) is not None:
-                return report
+            elif (brought := await self._result()) is not None:
+                if (report := await self._verified(brought)) is not None:
+                    return report
             elif state.stopped is not None and not self._is_spoken_to:
                 raise state.stopped.kind(state.stopped.said)
             else:
@@ -92,6 +97,11 @@ class Loop:
     def _is_spoken_to(self) -> bool:
         """Whether somebody has written to an agent that has just answered: it reads that first."""
         return self._state.answer is not None and bool(self._agent_control.mail)
+
+    @property
+    def _is_written_to(self) -> bool:
+        """Whether somebody wrote to the agent while its verifier judged: it reads that before it ends."""
+        return self._verifying is not None and bool(self._agent_control.mail)
 
     def _to_judge_again(self) -> ToolCall | None:
         """The call whose result was accepted under an earlier drone, unless somebody wrote to the agent meanwhile."""
@@ -115,7 +125,7 @@ class Loop:
         state = self._state
         if self._finish is not None:
             accepted = state.gate.accepted
-            verdict = None if accepted is None else self._finish.verdict(accepted)
+            verdict = None if accepted is None or self._is_written_to else self._finish.verdict(accepted)
             return None if verdict is None else self._accepted(verdict)
         if state.answer is None:
             return None
@@ -124,9 +134,25 @@ class Loop:
             return None
         return self.report(RecordStatus.COMPLETED)
 
+    async def _verified(self, brought: Report) -> Report | None:
+        """The report, once its verifier has had its say; None: the state says how it goes on."""
+        if self._verifying is None:
+            return brought
+        checked = self._state.judged.checked
+        if checked is None:
+            await self._write()
+            await self._write(await self._verifying.verdict(brought))
+            return None
+        if checked.passed is False:
+            return replace(brought, status=RecordStatus.FAILED, error=refusal(checked), cause=Cause.VERIFIER)
+        return brought
+
     async def unaccepted(self) -> Verdict | None:
-        """What an agent whose gate has failed handed in, the best of it; None when it was nothing."""
-        return await self._tool_calls.best()
+        """The best of what an agent brought that was not accepted; None when it was nothing."""
+        if (best := await self._tool_calls.best()) is not None:
+            return best
+        words = self._state.judged.sent_back
+        return Verdict(text=words) if words and not self._state.landed else None
 
     def _accepted(self, verdict: Verdict) -> Report:
         result = verdict.result
@@ -136,6 +162,8 @@ class Loop:
 
     async def _ask(self) -> None:
         """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
+        if self._verifying is not None:
+            await self._verifying.let_go()
         await self._context.fit()
         reserved = await self._go_ahead()
         state, model = self._state, self._agent.model
@@ -145,19 +173,20 @@ class Loop:
             reply = await ask(model, self._question, call)
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
             return
-        except (AskLater, ContextOverflow) as error:
-            self._fail(error)
-            refusal = error
         except ModelError as error:
             self._fail(error)
-            if state.landing is not None:
-                raise LimitReached(state.landing.limit, state.landing.allowed) from error
-            raise
+            if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
+                if state.landing is not None:
+                    raise LimitReached(state.landing.limit, state.landing.allowed) from error
+                raise
+            refusal = error
         finally:
             self.allowance.settle(reserved)
-        if isinstance(refusal, ContextOverflow):
+        if self.allowance.must_land:  # the call was cut so that a last one has its time
+            self._note(call.put_off(str(refusal), 0.0))
+        elif isinstance(refusal, ContextOverflow):
             await self._context.shorten(refusal)
-        else:
+        elif isinstance(refusal, AskLater):
             await self._wait_out(refusal, call)
 
     def _fail(self, error: ModelError) -> None:
@@ -214,16 +243,17 @@ class Loop:
             self._note(warning)
 
     def _question(self) -> Ask:
-        definition = self._agent.definition
+        asked = self._agent.model_settings if self._asked is None else self._asked
         return Ask(
             system=self._system,
             messages=self._state.transcript.messages,
             tools=self._tool_calls.specs(),
-            max_output_tokens=self.allowance.output_cap(definition.max_output_tokens),
-            temperature=definition.temperature,
-            thinking=definition.thinking,
+            max_output_tokens=self.allowance.output_cap(asked.max_output_tokens),
+            temperature=asked.temperature,
+            thinking=asked.thinking,
+            service_tier=asked.service_tier,
             cache_key=self._state.origin.record_id or "",
-            seconds=self.allowance.seconds_left() + OWN_CLOCK_SECONDS,
+            seconds=self.allowance.seconds_for_call(),
             call_seconds=self.allowance.share.model_call_seconds,
             waited_seconds=self._state.waited_seconds,
         )
@@ -264,4 +294,5 @@ class Loop:
             title=self._task.title,
             rounds=state.rounds,
             model=self._agent.model.name,
+            checked=state.judged.checked,
         )

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
-from drone.agent.journal import DeltaKind, GrowingCall
+from drone.agent.journal import DeltaKind, TextDelta
 from drone.agent.threads import in_thread
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact
@@ -64,18 +64,9 @@ class MemoryJournal:
             self._take(draft)
         return drafts
 
-    def delta(
-        self,
-        origin: Origin,
-        kind: DeltaKind,
-        round_number: int,
-        attempt: int,
-        offset: int,
-        text: str,
-        call: GrowingCall | None = None,
-    ) -> None:
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self._hear is not None:
-            self._hear(origin, kind, text)
+            self._hear(origin, delta.kind, delta.text)
 
     def tell(self, fact: Fact) -> None:
         """An entry of the order itself."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from mcc.contracts.blocks import AnyBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
+from mcc.contracts.blocks import AnyBlock, ImageBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +47,49 @@ class AssistantMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image of a tool's result. `data`: its bytes as base64, only in a question that is asked, else empty."""
+
+    image: ImageBlock
+    data: str = field(default="", repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"data:{self.image.media_type};base64,{self.data}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     call_id: str
     name: str
     content: str
     is_error: bool
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResults:
-    """The results of one reply's calls, in the order of the calls.
+    """The results of one reply's calls, in the order of the calls, and what the model is told at the end of them.
 
     Adapters send `ToolResult.call_id` (ours) to the provider as the call's id, and the same id in the reply's calls:
     provider ids repeat or are missing, ours never.
     """
 
     results: tuple[ToolResult, ...]
+    notices: tuple[str, ...] = ()
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     def noting(self, text: str) -> "ToolResults":
-        """The same results, with a notice at the end of the last one: some models take none after them."""
+        """The same results with one more notice."""
+        return ToolResults(self.results, (*self.notices, text))
+
+    @property
+    def told(self) -> tuple[ToolResult, ...]:
+        """The results as models are told them: with the notices at the end of the last one."""
+        if not self.notices:
+            return self.results
         *before, last = self.results
-        return ToolResults((*before, replace(last, content=f"{last.content}\n\n{text}")))
+        return (*before, replace(last, content="\n\n".join((last.content, *self.notices))))
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolResults

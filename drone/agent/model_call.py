@@ -3,11 +3,13 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import count
 
-from drone.agent.journal import DeltaKind, GrowingCall, Journal
+from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
 from drone.agent.mishap import mishap
 from drone.agent.model import Ask, Model, ModelError, Reply, ReplyBlock, WantedCall
+from drone.agent.pictures import with_bytes
 from drone.agent.record import RecordState
 from drone.agent.spending.budget import Reservation
 from drone.agent.transcript import NOT_SENT
@@ -38,7 +40,7 @@ class ModelCall:
         place = (kind, None if call is None else call.index)
         offset = self._offsets.get(place, 0)
         self._offsets[place] = offset + len(text)
-        self._journal.delta(self._origin, kind, self._round, self.attempt, offset, text, call)
+        self._journal.delta(self._origin, TextDelta(kind, self._round, self.attempt, offset, text, call))
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         await self._again(self.put_off(error, wait_seconds))
@@ -78,6 +80,10 @@ class ModelCall:
         self._offsets.clear()
         await self.begin(why)
 
+    async def loaded(self, asked: Ask) -> Ask:
+        """The question with the bytes of its pictures. Raises `JournalError`."""
+        return replace(asked, messages=await with_bytes(asked.messages, self._journal.kept))
+
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
         """The entry of a whole reply; its calls get their ids here."""
         return ModelReplied(
@@ -112,7 +118,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     """Commit that the call starts, then ask; the entry to write. Raises `ModelError`, `JournalError`."""
     await call.begin()
     await call.go_ahead()
-    asked = question()
+    asked = await call.loaded(question())
     asked_at = time.monotonic()
     try:
         reply = await model.ask(asked, call)

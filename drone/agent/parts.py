@@ -12,10 +12,11 @@ from drone.agent.setup import kept_setup
 from drone.agent.spending.budget import Share
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, title_of
+from drone.agent.verifier import Verifier
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
-from mcc.contracts.order import EarlierTurn
+from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import JsonAny, digest
 
@@ -40,7 +41,8 @@ class Hired:
     begins with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `missing`
     is what it was to have and has not; `owed` is what its gate was made of, as JSON. `session` are turns that
     went before, which its model is shown as the beginning of the conversation. `origin` says whose definition it is.
-    `environment` is what its first message says before the prompt.
+    `model_settings` None: those of its definition. `verifier` judges what it brings.
+    `environment` is what its first message says before the prompt, `roots` are the spellings of its workspace's path.
     """
 
     requested_model: str | None = None
@@ -48,9 +50,12 @@ class Hired:
     tools_requested: tuple[str, ...] | None = None
     missing: tuple[str, ...] = ()
     owed: JsonAny = None
+    model_settings: ModelSettings | None = None
     session: tuple[EarlierTurn, ...] = ()
     origin: DefinitionOrigin = _HANDED_OVER
     environment: str = ""
+    roots: tuple[str, ...] = ()
+    verifier: Verifier | None = None
 
 
 class AgentParts:
@@ -79,6 +84,7 @@ class AgentParts:
         self.hired = hired = hired or Hired()
         self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
         _refuse_twins([spec.name for spec in self.specs])
+        self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
 
     @cached_property
@@ -116,7 +122,9 @@ class AgentParts:
             # A conversation that goes on has been told its surroundings before.
             environment="" if task.continues else self.hired.environment,
             model=self._choice,
+            model_settings=self.model_settings,
             tools=tuple(spec.name for spec in self.specs),
+            finish_tools=tuple(spec.name for spec in self.gate.specs()) if self.gate else (),
             tools_requested=self.hired.tools_requested,
             limits=LimitChoice(requested=own, effective=Share.of(turn_limits, own, task.depth).as_limits()),
             definition_digest=self.definition_digest,

@@ -81,7 +81,8 @@ class Progress:
             nudges.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
         if reply is not None and reply.finish_reason == "length" and (cut := _cut_off(reply)):
             nudges.append(cut)
-        return AgentStep(name=NUDGE, message="\n".join(dict.fromkeys(nudges))) if nudges else None
+        said = "\n".join(dict.fromkeys(nudges))
+        return AgentStep(name=NUDGE, message=said, in_results=True) if nudges else None
 
     def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
         """The call, counted on from the round before when it was the same there."""

@@ -1,35 +1,24 @@
-"""What `read_file` shows of a file: a head and numbered lines, written here and found again in a journal."""
+"""What tools show of files: `read_file` a head and numbered lines, written here; found again in a journal."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from mcc.rules.patterns import Pattern
+from mcc.contracts.fence import unfenced
+from mcc.rules.patterns import Found, Pattern
+from mcc.rules.reads import Passage
 
 READ_FILE = "read_file"
 
 _HEAD = Pattern(r'^(?P<path>"[^\n]*"|[^"\n][^\n]*), lines (?P<first>\d+)-(?P<last>\d+)(?: of [\d,]+)?, [\d,]+ bytes')
 _CUT = " [cut: "
+_BARE = Pattern(r"^[^\n]* · lines (?P<first>\d+)-\d+")
+"""The head of a reading by an earlier version: the lines below it have no numbers."""
 
+_NO_LINES = Pattern(r"^[^\n]*, (?:empty \(0 bytes\)|image/\w+, \d+ x \d+ pixels, [\d,]+ bytes)\n?$")
+"""A whole result about a file that has no lines."""
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """Some lines of a file as they were shown, the first of them with number `first`; `path` as the tool spelled it."""
-
-    path: str
-    first: int
-    lines: tuple[str, ...]
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.lines) - 1
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-    def holds(self, line: int) -> bool:
-        return self.first <= line <= self.last
+_HIT = Pattern(r"^(?P<line>\d+)[:-](?P<text>.*)$", across=True)
+_HUNK = Pattern(r"^@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@")
 
 
 def numbered(number: int, line: str) -> str:
@@ -73,3 +62,82 @@ def _plain(path: str) -> str:
         return str(json.loads(path))
     except ValueError:
         return path
+
+
+def shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """What of files a call of this tool showed, in its result as it was journaled; nothing for tools that read none."""
+    found = READERS.get(tool)
+    return iter(()) if found is None else found(arguments, unfenced(content))
+
+
+def _read(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    found = list(passages(content))
+    return iter(found) if found else _bare(arguments, content)
+
+
+def _bare(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """The text of a file without numbers before its lines."""
+    path, first = arguments.get("path"), arguments.get("start_line")
+    if not isinstance(path, str) or not path or _NO_LINES.match(content):
+        return
+    head, _, text = content.partition("\n")
+    if (known := _BARE.match(head)) is not None:
+        yield Passage(path, int(known["first"]), tuple(text.split("\n")))
+    else:
+        yield Passage(path, first if isinstance(first, int) else 1, tuple(content.split("\n")))
+
+
+def _searched(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    path = ""
+    for line in content.split("\n")[1:]:
+        if (found := _HIT.match(line)) is not None:
+            yield Passage(path, int(found["line"]), (found["text"].strip("…"),))
+        elif line != "--":
+            path = _plain(line)
+
+
+def _shown_by_git(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """Of each part of a patch the file as it is and as it was, and the patch itself; else a file as it was."""
+    lines = content.split("\n")
+    if any(map(_HUNK.match, lines)):
+        yield from _patched(iter(lines))
+    elif isinstance(path := arguments.get("path"), str) and "ref" in arguments and lines[1:]:
+        yield Passage(path, 1, tuple(lines[1:]))
+
+
+def _patched(lines: Iterator[str]) -> Iterator[Passage]:
+    path = ""
+    for line in lines:
+        if line.startswith(("--- ", "+++ ")) and line[4:] != "/dev/null":
+            path = _plain(line[4:].rstrip("\t"))[2:]
+        elif (hunk := _HUNK.match(line)) is not None:
+            yield from _hunk(path, hunk, lines)
+
+
+def _hunk(path: str, head: Found, lines: Iterator[str]) -> Iterator[Passage]:
+    """The lines of one part, as many as its head says: what stands in them looks like a head too."""
+    left = {"-": int(head["olds"] or 1), "+": int(head["news"] or 1)}
+    sides: dict[str, list[str]] = {"-": [], "+": []}
+    whole: list[str] = []
+    while any(count > 0 for count in left.values()) and (line := next(lines, None)) is not None:
+        sign, text = line[:1], line[1:]
+        if sign == "\\":
+            continue
+        whole.append(text)
+        for side in (sign,) if sign in left else left:
+            sides[side].append(text)
+            left[side] -= 1
+    yield Passage(path, int(head["new"]), tuple(sides["+"]))
+    yield Passage(path, int(head["old"]), tuple(sides["-"]))
+    yield Passage(path, 0, tuple(whole))
+
+
+Reader = Callable[[Mapping[str, object], str], Iterator[Passage]]
+
+READERS: Mapping[str, Reader] = {
+    READ_FILE: _read,
+    "search_text": _searched,
+    "git_diff": _shown_by_git,
+    "git_show": _shown_by_git,
+}
+"""How to find what a tool showed, by its name."""

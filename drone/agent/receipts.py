@@ -2,10 +2,11 @@
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec
+from drone.agent.reads import READERS
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.journal import Outcome, ToolFinished
 
@@ -15,7 +16,8 @@ class Receipt:
     """One finished call.
 
     `paths` are what its arguments `path` or `paths` name, without `./` and the like; `path` is the first of them, None
-    when there is none.
+    when there is none. `content` is what a tool that shows files brought; `artifact` names the whole of it where it is
+    only a part.
     """
 
     call_id: str
@@ -24,6 +26,8 @@ class Receipt:
     ok: bool
     outcome: str
     paths: tuple[str, ...] = ()
+    content: str = field(default="", compare=False, repr=False)
+    artifact: str | None = field(default=None, compare=False)
 
     @property
     def path(self) -> str | None:
@@ -41,6 +45,8 @@ class Receipt:
             ok=not done.is_error,
             outcome=done.outcome.value,
             paths=tuple(posixpath.normpath(path) for path in named if isinstance(path, str) and path),
+            content=done.content if call.name in READERS and not done.is_error else "",
+            artifact=done.artifact,
         )
 
 

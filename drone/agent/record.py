@@ -1,25 +1,25 @@
 """The state of one agent's run: what its journal entries say, one applied after the other."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.ends import Ends
 from drone.agent.estimate import Estimate
-from drone.agent.messages import AssistantMessage, ToolResult, ToolResults
+from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
 from drone.agent.progress import Progress
 from drone.agent.receipts import Receipt
-from drone.agent.report import Cause, Report, Stopped
+from drone.agent.report import Cause, Halt, Report, Stopped
 from drone.agent.transcript import (
     NOT_SENT,
     NUDGE,
     REPLY,
     TRY_FIRST,
-    VALIDATE,
     Transcript,
     spoken,
 )
+from drone.agent.verdict import Judged
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
@@ -42,6 +42,7 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
     TranscriptCompacted,
+    VerifyChecked,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -54,7 +55,6 @@ from mcc.contracts.order_facts import (
     OrderWaiting,
 )
 from mcc.contracts.usage import Usage
-from mcc.definitions.rights import TOOL_GROUPS
 
 
 @dataclass(slots=True)
@@ -92,12 +92,14 @@ class GateState:
     broken: str = ""
     _fewest: int = 0
     _refused: bool = False
+    _only_asked: bool = False
 
     def fails_again(self, faults: Iterable[str]) -> bool:
         return not self.faults.isdisjoint(faults)
 
     def apply(self, checked: GateChecked) -> None:
-        if checked.tool == VALIDATE:
+        self._only_asked = checked.check_only
+        if checked.check_only:
             return
         self.tried, self.errors = checked.attempt, checked.errors
         self.only_replied = checked.tool == REPLY
@@ -107,8 +109,14 @@ class GateState:
         self.sent_to_try = self.sent_to_try or TRY_FIRST in checked.errors
         self.accepted = None
 
-    def refused(self, call: ToolCall) -> None:
-        """The last check was of this call."""
+    def sent_back(self) -> None:
+        """What was accepted is to be made better, with all attempts anew; it stays the best until that is done."""
+        self.best, self._fewest, self.tried = self.accepted or self.best, 0, 0
+
+    def ended(self, call: ToolCall, done: ToolFinished) -> None:
+        """A call that the gate answers has ended: the last check was of this one."""
+        if not done.is_error and not self._only_asked:
+            self.accepted = call
         if self._refused and (self.best is None or len(self.errors) <= self._fewest):
             self.best, self._fewest = call, len(self.errors)
         self._refused = False
@@ -127,14 +135,6 @@ class Restraints:
             self.tools_removed |= {*asked.tools_removed}
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """Why a run may not go on: the kind of error that its loop raises, and the sentence."""
-
-    kind: type[Stopped]
-    said: str
-
-
 @dataclass(slots=True)
 class RecordState:
     """What the journal says of one agent's run. Only `apply` changes it, so that the state of a run that goes on
@@ -147,8 +147,9 @@ class RecordState:
     told. `calls` counts tool calls that were not denied. `usage` is that of its own model calls, `spent` that part of
     it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
     `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
-    is left; `landed`: that has come. `denied`: a call of the last reply was not let through. `window`: the tokens that
-    its model takes in, as far as that was learnt.
+    is left; `landed`: that has come. `judged` is what its verifier says, `told` what people said to it beside its
+    task. `denied`: a call of the last reply was not let through. `window`: the tokens that its model takes in, as far
+    as that was learnt.
     """
 
     origin: Origin
@@ -171,6 +172,8 @@ class RecordState:
     spent: Usage = Usage()
     estimate: Estimate = field(default_factory=Estimate)
     gate: GateState = field(default_factory=GateState)
+    judged: Judged = field(default_factory=Judged)
+    told: list[str] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     nudge: AgentStep | None = None
     ends: Ends = field(default_factory=Ends)
@@ -220,6 +223,7 @@ class RecordState:
             title=started.title,
             rounds=self.rounds,
             model=started.model.effective,
+            checked=self.judged.checked,
         )
 
     def tokens_of_question(self) -> int:
@@ -233,7 +237,7 @@ class RecordState:
         self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
         self.gate = GateState(sent_to_try=self.gate.sent_to_try, accepted=self.gate.accepted)
         self.stopped = None
-        self.landing, self.landed = None, False
+        self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
         """Take the next entry in. Every kind is named here, also those that change nothing."""
@@ -241,7 +245,7 @@ class RecordState:
         match known:
             case AgentStarted():
                 self.started, self.task = known, known.prompt
-                self.finish_tools = finish_tools(known.tools)
+                self.finish_tools = frozenset(known.finish_tools)
                 self.transcript.readable = READ_ARTIFACT in known.tools
             case AgentFinished():
                 self.finished, self.asked = known, None
@@ -262,6 +266,8 @@ class RecordState:
             case GateChecked():
                 self.gate.apply(known)
                 self._hear(known)
+            case VerifyChecked():
+                self._verified(known)
             case AgentStep():
                 self._stepped(known)
             case BudgetWarned():
@@ -305,14 +311,22 @@ class RecordState:
             self.warned[warning.limit] = warning.allowed
             self._hear(warning)
 
+    def _verified(self, checked: VerifyChecked) -> None:
+        self.judged.apply(checked, self.text)
+        if checked.message:
+            self.gate.sent_back()
+            self.ends.spoken_to()
+            self._hear(checked)
+
     def _hear(self, fact: Fact) -> None:
         if (text := spoken(fact)) is not None:
             self._goes_on()
-            self.transcript.hear(text)
+            in_results = isinstance(fact, AgentStep | BudgetWarned) and fact.in_results
+            self.transcript.hear(text, in_results=in_results)
 
     def _goes_on(self) -> None:
         """The run was not over with what it had."""
-        self.answer, self.gate.accepted = None, None
+        self.answer, self.gate.accepted, self.judged.checked = None, None, None
 
     def _use(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -339,10 +353,8 @@ class RecordState:
             self.receipts.append(Receipt.of(call, done))
             self.child_ids.extend(done.subagent_ids)
             self.calls += done.outcome is not Outcome.DENIED
-        elif call.name != VALIDATE and done.is_error:
-            self.gate.refused(call)
-        elif call.name != VALIDATE:
-            self.gate.accepted = call
+        else:
+            self.gate.ended(call, done)
         if self.open.is_done:
             self._acted(self.open)
 
@@ -352,7 +364,10 @@ class RecordState:
         calls = whole.reply.tool_calls
         done = [whole.finished[call.call_id] for call in calls]
         self.denied = any(one.outcome is Outcome.DENIED for one in done)
-        results = (ToolResult(one.call_id, one.name, one.content, one.is_error) for one in done)
+        results = (
+            ToolResult(one.call_id, one.name, one.content, one.is_error, tuple(map(Picture, one.images)))
+            for one in done
+        )
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
         self._judge(lambda: self.progress.saw(watched, whole.reply))
@@ -372,11 +387,7 @@ class RecordState:
             self.ends.spoken_to()
         if asked.mode == SteerMode.REDIRECT:
             self.ends.spoken_to()
-            self.task = asked.message
+            self.task, self.told = asked.message, []
+        else:
+            self.told.append(asked.message)
         self._hear(asked)
-
-
-def finish_tools(tools: Collection[str]) -> frozenset[str]:
-    """The gate's own tools among these: an agent with a gate has `validate`, and one that hands its result in."""
-    own = frozenset(TOOL_GROUPS["finish"]).intersection(tools)
-    return own if VALIDATE in own and len(own) > 1 else frozenset()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from drone.agent.journal import DeltaKind, GrowingCall, Journal
+from drone.agent.journal import Journal, TextDelta
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd
@@ -33,17 +33,8 @@ class RedactedJournal:
     async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
         return await self.journal.close(status, self._redactor.text(error), under)
 
-    def delta(
-        self,
-        origin: Origin,
-        kind: DeltaKind,
-        round_number: int,
-        attempt: int,
-        offset: int,
-        text: str,
-        call: GrowingCall | None = None,
-    ) -> None:
-        self.journal.delta(origin, kind, round_number, attempt, offset, text, call)
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        self.journal.delta(origin, delta)
 
     async def cleared(self) -> None:
         await self.journal.cleared()

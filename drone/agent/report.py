@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mcc.contracts.journal import VerifyChecked
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.usage import Usage
 
@@ -17,6 +18,7 @@ class Cause(StrEnum):
     CANCELLED = "cancelled"
     BROKE = "broke"
     REFUSED = "refused"
+    VERIFIER = "verifier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Report:
 
     `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
     by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
+    `checked` is its verifier's verdict on that, None where nobody was to give one.
     `usage` is that of the run's own model and tool calls, without its children's; `rounds` counts its replies.
     """
 
@@ -40,6 +43,7 @@ class Report:
     title: str = ""
     rounds: int = 0
     model: str = ""
+    checked: VerifyChecked | None = None
 
     @property
     def completed(self) -> bool:
@@ -94,3 +98,11 @@ class NoAnswer(Stopped):
 class Ended(Stopped):
     status = RecordStatus.CANCELLED
     cause = Cause.CANCELLED
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a run may not go on: the kind of error that its loop raises, and the sentence."""
+
+    kind: type[Stopped]
+    said: str

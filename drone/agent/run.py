@@ -70,7 +70,8 @@ class Run:
             except Stopped as stopped:
                 report = await self._stopped(loop, stopped)
             except ModelError as error:
-                report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL)
+                kept = await self._kept(loop, self._state.judged.revisions > 0)
+                report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
             await self._turn.router.settled()
             await self._journal.write(self._origin, *_ending(report))
             return report
@@ -134,10 +135,15 @@ class Run:
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
             await self._journal.close(stopped.status, str(stopped), under=self._task.record_id)
-        kept = stopped.cause is Cause.GATE or (stopped.cause is Cause.LIMIT and limit != "wall_seconds")
-        unaccepted = await loop.unaccepted() if kept else None
-        text, result = ("", None) if unaccepted is None else (unaccepted.text, unaccepted.result)
-        return loop.report(stopped.status, str(stopped), stopped.cause, limit, text, result)
+        brought = stopped.cause in (Cause.GATE, Cause.LIMIT) or self._state.judged.revisions > 0
+        ended = stopped.cause is Cause.CANCELLED or limit == "wall_seconds"
+        kept = await self._kept(loop, brought and not ended)
+        return loop.report(stopped.status, str(stopped), stopped.cause, limit, *kept)
+
+    async def _kept(self, loop: Loop, brought: bool) -> tuple[str, object]:
+        """Words and result of the best that was `brought`, though it was not accepted."""
+        best = await loop.unaccepted() if brought else None
+        return ("", None) if best is None else (best.text, best.result)
 
 
 def _ending(report: Report) -> tuple[AgentFinished, ...]:

@@ -50,12 +50,16 @@ def kept_setup(
 
 @dataclass(slots=True)
 class SetUp:
-    """What a run began with: system prompt, tools, earlier turns. `withheld`: tools that came with a later version."""
+    """What a run began with: system prompt, tools, earlier turns, spellings of its workspace's path.
+
+    `withheld`: tools that came with a later version.
+    """
 
     system: str
     specs: tuple[ToolSpec, ...]
     session: tuple[EarlierTurn, ...] = ()
     withheld: frozenset[str] = field(default=frozenset())
+    roots: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, text: str, there: Sequence[ToolSpec]) -> "SetUp":
@@ -73,7 +77,9 @@ class SetUp:
             session = tuple(EarlierTurn.model_validate(turn) for turn in kept.get("session", ()))
         except (KeyError, TypeError) as error:
             raise ValueError(f"the set-up lacks {error}") from error
-        return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs})
+        gate = kept.get("gate")
+        roots = tuple(map(str, gate.get("roots", ()))) if isinstance(gate, Mapping) else ()
+        return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs}, roots)
 
     def now(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools of the next round: those from the beginning, and what the tool set has added since."""

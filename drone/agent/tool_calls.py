@@ -9,7 +9,8 @@ from functools import partial
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
 from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
-from drone.agent.gates.gate import Evidence, Finish, Verdict
+from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.mishap import mishap_of_tool, no_object
 from drone.agent.parts import AgentParts
@@ -58,6 +59,7 @@ class ToolCalls:
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
         self._setup: SetUp | None = None
         self._earlier: tuple[Receipt, ...] = ()
+        self._roots = agent.hired.roots
         self._together = TOGETHER
         self._told: dict[str, int] = {}
 
@@ -87,6 +89,7 @@ class ToolCalls:
     def set_up(self, setup: SetUp) -> None:
         """The run was begun elsewhere, with these tools."""
         self._setup = setup
+        self._roots = setup.roots or self._roots
         self._specs = {spec.name: spec for spec in setup.specs}
 
     def may(self, spec: ToolSpec) -> bool:
@@ -198,14 +201,12 @@ class ToolCalls:
         except BaseException as error:
             output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
             await self._close_given_up()
-        return _finished(call, self._marked(call, output), started)
+        return _finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
-    def _marked(self, call: ToolCall, output: Output) -> Output:
-        """The output with what strangers may have written within a fence; it says so itself, else its tool does."""
-        spec = self._specs.get(call.name)
-        untrusted = spec is None or spec.untrusted if output.untrusted is None else output.untrusted
-        content = fenced(output.content, call.call_id) if untrusted else output.content
-        return replace(output, content=content, untrusted=untrusted)
+    def _is_untrusted(self, name: str, output: Output) -> bool:
+        """Whether strangers may have written it; the output says so itself, else its tool does."""
+        spec = self._specs.get(name)
+        return spec is None or spec.untrusted if output.untrusted is None else output.untrusted
 
     async def _close_given_up(self) -> None:
         """A tool that does not wait for its agent any longer leaves no end of it behind."""
@@ -276,21 +277,24 @@ class ToolCalls:
         """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""
         assert self._finish is not None
         started = time.monotonic()
-        if self._agent_control.mail and call.name != VALIDATE:
-            return (_finished(call, _error(_READ_FIRST), started),)
+        if self._agent_control.mail and not self._finish.only_checks(call):
+            return (_finished(call, _error(_READ_FIRST), started, untrusted=False),)
         checked, output = await self._finish.call(call, self._evidence())
-        done = _finished(call, output, started)
+        done = _finished(call, output, started, untrusted=False)
         return (done,) if checked is None else (checked, done)
 
     def _evidence(self) -> Evidence:
-        state = self._state
+        state, tree = self._state, self._turn.tree
         return Evidence(
             task=state.task,
-            receipts=(*self._earlier, *state.receipts),
-            children=tuple(self._turn.tree.reports_of(state.child_ids)),
+            receipts=(*map(tree.receipt, self._earlier), *state.receipts),
+            children=tuple(tree.reports_of(state.child_ids)),
             usage=state.spent,
             reading=reading(self.specs()),
             threads=self._turn.threads,
+            below=tuple(tree.receipts_of(state.child_ids)),
+            roots=self._roots,
+            kept=self._turn.journal.kept,
         )
 
 
@@ -307,15 +311,17 @@ def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
     return Output(said, is_error=True, outcome=outcome, untrusted=False)
 
 
-def _finished(call: ToolCall, output: Output, started: float) -> ToolFinished:
+def _finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
+    """The end of a call; what strangers may have written stands within a fence."""
     return ToolFinished(
         call_id=call.call_id,
         name=call.name,
-        content=output.content,
+        content=fenced(output.content, call.call_id) if untrusted else output.content,
         is_error=output.is_error,
         outcome=output.outcome,
         seconds=round(time.monotonic() - started, 6),
         subagent_ids=output.subagent_ids,
         artifact=output.artifact,
-        untrusted=bool(output.untrusted),
+        untrusted=untrusted,
+        images=output.images,
     )

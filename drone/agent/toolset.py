@@ -7,6 +7,7 @@ from typing import Protocol
 from drone.agent.messages import ToolSpec
 from drone.agent.report import Report
 from drone.agent.turn import Turn
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 
@@ -31,7 +32,7 @@ class Output:
 
     `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
     whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
-    it, None = as its tool says of all that it brings.
+    it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`).
     """
 
     content: str
@@ -41,6 +42,7 @@ class Output:
     children: tuple[Report, ...] = ()
     artifact: str | None = None
     untrusted: bool | None = None
+    images: tuple[ImageBlock, ...] = ()
 
 
 class ToolSet(Protocol):

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from drone.agent.clipping import with_clipped
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
+from drone.agent.pictures import seen
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked
+from mcc.contracts.fence import noticed
+from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked, VerifyChecked
 from mcc.contracts.order import EarlierTurn
 
 NUDGE = "nudge"
@@ -15,6 +17,9 @@ NOT_SENT = "not_sent"
 """The step that tells what of a question its model was not told."""
 
 VALIDATE = "validate"
+
+WOULD_BE = "would be accepted"
+"""What an agent is told of a result that it had checked and did not hand in."""
 """The tool of a gate that checks a result and ends nothing."""
 
 REPLY = "reply"
@@ -67,6 +72,15 @@ class Transcript:
 
     def clip(self, clipped: Iterable[Clipped]) -> None:
         """Show only beginning and end of these tool results, wherever they stand."""
+        clipped = list(clipped)
+        shorter = {clip.call_id for clip in clipped}
+        self.characters_said -= sum(
+            seen(result.pictures)
+            for message in self.messages
+            if isinstance(message, ToolResults)
+            for result in message.results
+            if result.call_id in shorter
+        )
         for clip in clipped:
             before = self.clips.get(clip.call_id)
             self.characters_said -= (clip.characters if before is None else before.kept) - clip.kept
@@ -74,9 +88,16 @@ class Transcript:
         self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
         self.said = list(with_clipped(self.said, self.clips, self.readable))
 
-    def hear(self, text: str | None) -> None:
-        """What a journal entry says to the model, as a message of its own."""
-        if text is not None:
+    def hear(self, text: str, *, in_results: bool = False) -> None:
+        """What a journal entry says to the model, as a message of its own.
+
+        `in_results`: at the end of the tool results before it, where there are any: every provider takes it there.
+        """
+        if in_results and self.said and isinstance(last := self.said[-1], ToolResults) and last.results:
+            self.characters_said -= length(last)
+            self.said.pop()
+            self.add(last.noting(noticed(text)))
+        else:
             self.add(UserMessage(text))
 
     def let_go(self) -> None:
@@ -87,8 +108,8 @@ class Transcript:
 def length(message: Message) -> int:
     """Characters of a message."""
     match message:
-        case ToolResults(results):
-            return sum(len(result.content) for result in results)
+        case ToolResults():
+            return sum(len(result.content) + seen(result.pictures) for result in message.told)
         case AssistantMessage():
             return len(message.text) + len(message.thinking)
         case _:
@@ -109,6 +130,8 @@ def spoken(fact: Fact) -> str | None:
             return text
         case GateChecked(tool=tool, ok=False, errors=errors) if tool == REPLY:
             return "\n".join(errors)
+        case VerifyChecked(message=text) if text:
+            return text
         case _:
             return None
 

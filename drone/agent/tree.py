@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from drone.agent.journal import DeltaKind, GrowingCall, Journal
+from drone.agent.journal import Journal, TextDelta
 from drone.agent.messages import Message, UserMessage
 from drone.agent.opening import opened
+from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
 from mcc.contracts.entry import Draft, Entry, Origin
@@ -122,7 +123,8 @@ class Tree:
     def _count(self, record: RecordState, fact: Fact) -> None:
         match fact:
             case AgentStarted():
-                self.spawned += record.origin.parent_id is not None and fact.continues is None
+                # A verifier is below the agent that it judges, and no tool call has hired it.
+                self.spawned += fact.call_id is not None and fact.continues is None
             case ModelStarted() if record.asked is not None:
                 self._charge_lost(record.asked)
             case ModelReplied(usage=usage):
@@ -190,6 +192,16 @@ class Tree:
         """How those of these agents ended that have."""
         records = (self.records.get(record_id) for record_id in record_ids)
         return [record.report() for record in records if record is not None and record.finished is not None]
+
+    def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
+        """What the tools of these agents did, once for each agent."""
+        records = (self.records.get(record_id) for record_id in dict.fromkeys(record_ids))
+        return (receipt for record in records if record is not None for receipt in record.receipts)
+
+    def receipt(self, recalled: Receipt) -> Receipt:
+        """What the journal says of a call that a conversation recalls, where it is of this turn."""
+        records = self.records.values()
+        return next((one for record in records for one in record.receipts if one.call_id == recalled.call_id), recalled)
 
     @property
     def reports(self) -> list[Report]:
@@ -274,14 +286,5 @@ class TreeJournal:
     async def cleared(self) -> None:
         await self.journal.cleared()
 
-    def delta(
-        self,
-        origin: Origin,
-        kind: DeltaKind,
-        round_number: int,
-        attempt: int,
-        offset: int,
-        text: str,
-        call: GrowingCall | None = None,
-    ) -> None:
-        self.journal.delta(origin, kind, round_number, attempt, offset, text, call)
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        self.journal.delta(origin, delta)

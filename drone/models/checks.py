@@ -10,12 +10,13 @@ from drone.agent.mishap import mishap
 from drone.agent.model import Ask, ModelError, Reply, context_tokens
 from drone.models.registry import Models, UnknownModel, Unusable
 from drone.models.remote import Endpoint, Remote
+from mcc.contracts.answers import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
-from mcc.contracts.model_checks import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck
 from mcc.redaction import Redactor
 
 OUTPUT_TOKENS = 2_048
-"""Room for a tool call with some thinking before it."""
+THINKING_TOKENS = 16_384
+"""Room for a tool call with some thinking before it, or with as much as a model is configured to think."""
 
 READY = ToolSpec(
     "report_ready",
@@ -86,7 +87,7 @@ async def check(
         return ModelCheck(name=name, model=model.name, key="none", notes=(note,))
     notes, began = Notes(), clock()
     try:
-        reply = await model.ask(_question(seconds), notes)
+        reply = await model.ask(_question(model.endpoint, seconds), notes)
     except ModelError as error:
         found = _refused(model.endpoint, error)
     except Exception as error:  # one broken form must not keep the rows of the others from being told
@@ -97,12 +98,18 @@ async def check(
     return ModelCheck.model_validate({**known, **_window(model), **found, "notes": tuple(notes.sentences)})
 
 
-def _question(seconds: float) -> Ask:
-    return Ask(SYSTEM, (UserMessage(QUESTION),), (READY,), max_output_tokens=OUTPUT_TOKENS, seconds=seconds)
+def _question(endpoint: Endpoint, seconds: float) -> Ask:
+    return endpoint.completed(
+        Ask(SYSTEM, (UserMessage(QUESTION),), (READY,), max_output_tokens=_room(endpoint), seconds=seconds)
+    )
+
+
+def _room(endpoint: Endpoint) -> int:
+    return OUTPUT_TOKENS if endpoint.thinking in ("inherit", "off") else THINKING_TOKENS
 
 
 def _refused(endpoint: Endpoint, error: ModelError) -> dict[str, object]:
-    key = "missing" if not endpoint.key else "refused"
+    key = "refused" if endpoint.has_key else "missing"
     return {"problem": str(error), "usage": error.usage, "key": key if error.status == 401 else "unknown"}
 
 
@@ -110,12 +117,12 @@ def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, objec
     used, usage = any(call.name == READY.name for call in reply.tool_calls), reply.usage
     cut = reply.finish_reason == "length" and not used
     if cut:
-        notes.sentences.append(f"It used up {OUTPUT_TOKENS:,} tokens of output before it called the tool.")
+        notes.sentences.append(f"It used up {_room(endpoint):,} tokens of output before it called the tool.")
     elif not used:
         notes.sentences.append("It did not call the tool that it was offered: agents of it would do no work.")
     thought = any(isinstance(block, ThinkingBlock | RedactedBlock) for block in reply.blocks)
     return {
-        "key": "accepted" if endpoint.key else "none",
+        "key": "accepted" if endpoint.has_key else "none",
         "tools": None if cut else used,
         "streaming": reply.streamed,
         "thinking": thought or usage.reasoning_tokens > 0,

@@ -130,17 +130,18 @@ class Collected:
                 listener.delta("tool_call.delta", text, GrowingCall(index, call.name))
 
     def reply(
-        self, tools: Iterable[str], price: Price | None, request_bytes: int, first_token_ms: float | None
+        self, tools: Iterable[str], usage: Usage, first_token_ms: float | None, context_tokens: int | None
     ) -> Reply:
         """The whole reply. `tools`: names as the agent knows them."""
         blocks = tuple(self._blocks(own_names(tools) if self.calls else {}))
         return Reply(
             blocks=blocks,
             finish_reason=self._finish(blocks),
-            usage=self.spent.usage(price, request_bytes, self.characters),
+            usage=usage,
             first_token_ms=first_token_ms,
             model=self.name,
             request_id=self.request_id,
+            context_tokens=context_tokens,
             streamed=self.streamed,
         )
 

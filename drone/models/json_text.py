@@ -73,7 +73,7 @@ def _unwrapped(text: str) -> str:
 
 def _strict(text: str) -> object:
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct)
+        return _STRICT.decode(text)
     except (ValueError, RecursionError):
         return None
 
@@ -87,6 +87,9 @@ def _finite(digits: str) -> float:
     if math.isinf(value):
         raise ValueError("the number is too large")
     return value
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct)
 
 
 def _too_deep(text: str) -> bool:

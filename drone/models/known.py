@@ -52,6 +52,16 @@ def known_model(provider: str, model: str) -> KnownModel:
     return KnownModel(**told | {"thinking": tuple(told.get("thinking", ()))}) if told else UNKNOWN
 
 
+def not_thought(name: str, level: str) -> str | None:
+    """What the model of this name (`provider/model`) does not take, and what it does; None where it takes this level,
+    or nothing is known of it."""
+    provider, _, model = name.partition("/")
+    taken = known_model(provider, model).thinking
+    if level == "inherit" or not taken or level in taken:
+        return None
+    return f"does not take thinking {level}; it takes {', '.join(taken)}"
+
+
 def listed_price(provider: str, model: str) -> Mapping[str, Any] | None:
     """US dollars per million tokens as this provider's own row has them; None where there is none."""
     row = _row(provider, model.lower())

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from drone.agent.model import Reply
+from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
 
 PER = 1_000_000
@@ -100,13 +101,15 @@ class Spent:
         cost = self.cost_usd
         if not cost and price is not None:
             cost = price.cost(tokens)
-        return Usage(
+        return unchecked(
+            Usage,
             input_tokens=taken,
             cached_input_tokens=cached,
             cache_write_tokens=written,
             output_tokens=given,
             reasoning_tokens=min(self.reasoning, given),
             model_calls=1,
+            tool_calls=0,
             cost_usd=cost,
         )
 

@@ -66,8 +66,8 @@ def host_of(base_url: str) -> str:
     return parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"
 
 
-def problem_with(base_url: str) -> str | None:
-    """Why models at this address cannot be asked; None when they can."""
+def problem_with(base_url: str, *, allow_http: bool = False) -> str | None:
+    """Why models at this address cannot be asked; None when they can. `allow_http`: also at another machine."""
     if not base_url:
         return "every user of its provider has an address of their own: name it as base_url in [models.ALIAS]"
     parts = _split(base_url)
@@ -77,8 +77,11 @@ def problem_with(base_url: str) -> str | None:
         return "its base_url holds a user name or password; name the variable of the key in api_key_env instead"
     if (parts.query and not _API_VERSION.fullmatch(parts.query)) or parts.fragment:
         return "its base_url must end with the path, without # and, but for ?api-version=…, without ?"
-    if parts.scheme == "http" and not is_on_this_machine(parts.hostname):
-        return f"its base_url is http and {parts.hostname} is not this machine; use https"
+    if parts.scheme == "http" and not allow_http and not is_on_this_machine(parts.hostname):
+        return (
+            f"its base_url is http and {parts.hostname} is not this machine; use https, or write allow_http = true "
+            "into its table [models.…] of your own mcc.toml"
+        )
     return None
 
 

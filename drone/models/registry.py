@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from drone.agent.model import (
     Reply,
 )
 from drone.models.fallback import Fallback
-from drone.models.known import known_model
+from drone.models.key_command import KeyCommand
+from drone.models.known import known_model, not_thought
 from drone.models.loop_guard import LoopGuard
 from drone.models.paused import Unpaused
 from drone.models.price_list import known_price
@@ -54,6 +55,7 @@ class Models:
         self._settings = settings
         self._wire = wire
         self._made: dict[str, Model] = {}
+        self._keys: dict[tuple[object, ...], KeyCommand] = {}
 
     def get(self, name: str) -> Model:
         """The model called `name` (alias, `provider/model`, or `offline`). Raises `UnknownModel`."""
@@ -145,10 +147,12 @@ class Models:
         said otherwise in so many words."""
         base_url = config.base_url or known.base_url
         its_own = config.base_url is None or known.is_at(config.base_url)
-        key_name = config.api_key_env or (self._key_name_of(known) if its_own else "")
+        key_name = config.api_key_env or (self._key_name_of(known) if its_own and not config.key_command else "")
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
         effective = f"{known.name}/{config.model}"
-        problem = problem_with(base_url)
+        problem = problem_with(base_url, allow_http=config.allow_http)
+        if problem is None and (not_taken := not_thought(effective, config.thinking)):
+            problem = f"it {not_taken}"
         lacks_key = problem is None and not key and bool(key_name) and _wants_key(config, base_url)
         if lacks_key:
             problem = f"it needs a key: set the environment variable {key_name}"
@@ -177,23 +181,41 @@ class Models:
         from drone.models.dialects.forms import formats
         from drone.models.remote import Endpoint, Remote, Timeouts
 
+        row = known_model(known.name, config.model)
         endpoint = Endpoint(
             name=f"{known.name}/{config.model}",
             provider=provider_at(known.name, base_url),
             model=config.model,
             base_url=base_url,
             key=key,
-            key_name=key_name,
+            key_name=key_name or ("key_command" if config.key_command else ""),
+            key_command=self._key_command(config),
             stream=config.stream,
             max_output_tokens=config.max_output_tokens,
             cache_ttl=config.cache_ttl,
             context_tokens=config.context_tokens,
-            known=known_model(known.name, config.model),
+            known=row if config.images is None else replace(row, images=config.images),
             price=price,
-            timeouts=Timeouts(config.first_token_seconds, config.stall_seconds),
+            thinking=config.thinking,
+            temperature=config.temperature,
+            extra_body=config.extra_body,
+            extra_headers=config.extra_headers,
+            allow_http=config.allow_http,
+            proxy=self._settings.proxy_of(config, base_url),
+            timeouts=Timeouts(config.first_token_seconds, config.stall_seconds, config.call_seconds),
         )
         form = formats[config.api or form_at(known.name, base_url)](endpoint)
-        return LoopGuard(Remote(endpoint, form, self._road()))
+        return LoopGuard(Remote(endpoint, form, self._road(), asks_window=True))
+
+    def _key_command(self, config: ModelConfig) -> KeyCommand | None:
+        """One for all models that have the same: they share its key."""
+        if not config.key_command:
+            return None
+        same = (config.key_command, config.key_seconds)
+        if same not in self._keys:
+            argv, seconds = same
+            self._keys[same] = KeyCommand(argv, self._settings.learn, key_seconds=seconds)
+        return self._keys[same]
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]

@@ -3,31 +3,38 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from types import TracebackType
 from typing import Literal, Protocol
 
-from drone.agent.messages import AssistantMessage, Message
+from pydantic import SecretStr
+
 from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.models.body import body_of
 from drone.models.collected import Collected
 from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
 from drone.models.failures import parsed, refused
+from drone.models.key_command import KeyCommand
 from drone.models.known import UNKNOWN, KnownModel
+from drone.models.left_out import as_seen, left_behind, refused_pictures
 from drone.models.prices import Bill, Price
 from drone.models.providers import problem_with
+from drone.models.server_window import ELSEWHERE, QUESTIONS, Question, ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
 from drone.models.windows import window_in
-from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
+from mcc.configuration.providers import OPENAI
+from mcc.contracts.order import Thinking
 
 FIRST_TOKEN_SECONDS = 300.0
 STALL_SECONDS = 120.0
 
 LAST_BYTES_SECONDS = 1.0
 """Once the reply is whole its answer should end soon; a connection that does not is cut."""
+
+KEY_REFUSED = (401, 403)
+"""Statuses with which providers answer a key that lives no longer; Amazon's say 403."""
 
 TOO_LARGE = (400, 413, 422)
 """Statuses of refusals that may tell the size of the context."""
@@ -43,10 +50,12 @@ MAX_REQUEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Longest silences of a provider that streams, in seconds: before the first token, and after it."""
+    """Longest silences of a provider that streams, in seconds: before the first token, and after it. `call_seconds`: of
+    a whole call, None = as long as the agent that asks has."""
 
     first_token_seconds: float = FIRST_TOKEN_SECONDS
     stall_seconds: float = STALL_SECONDS
+    call_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,11 @@ class Endpoint:
     `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
     a `base_url` that no key may be sent to.
 
+    `key_command` prints the key where there is no other.
+
+    `thinking` and `temperature` stand in for what an ask leaves open. `allow_http`: `base_url` may be http at another
+    machine. `proxy`: through which it is asked; empty for none, None = that of the wire.
+
     `extra_body`: written last into every request, in place of what would stand there by the same name; `extra_headers`
     in the same way. `cache_ttl`: how long a provider that lets one choose keeps the beginning of a prompt.
     """
@@ -69,11 +83,16 @@ class Endpoint:
     base_url: str
     key: str = field(default="", repr=False)
     key_name: str = ""
+    key_command: KeyCommand | None = field(default=None, repr=False)
     provider: str = ""
     stream: bool = True
     max_output_tokens: int | None = None
     context_tokens: int | None = None
     known: KnownModel = UNKNOWN
+    thinking: Thinking = "inherit"
+    temperature: float | None = None
+    allow_http: bool = False
+    proxy: str | None = None
     price: Price | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -81,8 +100,20 @@ class Endpoint:
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
-        if problem := problem_with(self.base_url):
+        if problem := problem_with(self.base_url, allow_http=self.allow_http):
             raise ValueError(f"The model {self.name} cannot be used: {problem}.")
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.key) or self.key_command is not None
+
+    def completed(self, ask: Ask) -> Ask:
+        """The ask, with this model's own word where it says none."""
+        thinking = self.thinking if ask.thinking == "inherit" else ask.thinking
+        temperature = self.temperature if ask.temperature is None else ask.temperature
+        if (thinking, temperature) == (ask.thinking, ask.temperature):
+            return ask
+        return replace(ask, thinking=thinking, temperature=temperature)
 
 
 class Silence:
@@ -158,7 +189,10 @@ class Format(Protocol):
 
 
 class Remote:
-    """A model over the network. Parameters that its provider refuses once are not sent again."""
+    """A model over the network. Parameters that its provider refuses once are not sent again.
+
+    `asks_window`: a server of open weights is asked for the size of its context beside its first call.
+    """
 
     def __init__(
         self,
@@ -166,6 +200,7 @@ class Remote:
         form: Format,
         wire: Wire,
         *,
+        asks_window: bool = False,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -174,9 +209,16 @@ class Remote:
         self._wire = wire
         self._clock = clock
         self._wall = wall
-        self._target = form.target(endpoint.key).with_headers(endpoint.extra_headers)
+        self._ask_with(endpoint.key)
         self._without: frozenset[str] = frozenset()
         self._told_window: int | None = None
+        questions = _questions(endpoint) if asks_window else ()
+        self._server = ServerWindow(questions, endpoint.base_url, endpoint.model, wire)
+
+    def _ask_with(self, key: str) -> None:
+        """Ask with this key from now on."""
+        endpoint, self._key = self._endpoint, SecretStr(key)
+        self._target = self._format.target(key).with_headers(endpoint.extra_headers).through(endpoint.proxy)
 
     @property
     def name(self) -> str:
@@ -189,12 +231,15 @@ class Remote:
 
     @property
     def context_tokens(self) -> int | None:
-        """What the server told when a request was too large; else what its user says, else the table of models."""
-        return self._told_window or self._endpoint.context_tokens or self._endpoint.known.context_tokens
+        """What the server told when a request was too large; else what its user says, else the smaller one of what the
+        table of models and the server say."""
+        listed = min(filter(None, (self._endpoint.known.context_tokens, self._server.tokens)), default=None)
+        return self._told_window or self._endpoint.context_tokens or listed
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        bill = Bill()
+        bill, ask = Bill(), self._endpoint.completed(ask)
         seconds = ask.seconds if self._endpoint.stream else min(ask.seconds, ask.call_seconds)
+        seconds = min(seconds, self._endpoint.timeouts.call_seconds or math.inf)
         try:
             async with asyncio.timeout(seconds):
                 return await self._asked(ask, listener, bill)
@@ -208,14 +253,25 @@ class Remote:
     async def _asked(self, ask: Ask, listener: Listener, bill: Bill) -> Reply:
         for what in left_behind(ask.messages, self.name):
             await listener.not_sent(what)
+        renewed, pictured = False, ask
         while True:
-            without = self._without
+            without, keys = self._without, self._endpoint.key_command
+            if keys is not None and (key := await keys.key()) != self._key.get_secret_value():
+                self._ask_with(key)
+            ask, unseen = as_seen(pictured, self._endpoint.name, bool(self._endpoint.known.images), without)
+            if unseen:
+                await listener.not_sent(unseen)
             for what in self._format.not_sent(ask, without):
                 await listener.not_sent(what)
             try:
                 return await self._once(ask, listener, without, bill)
             except ModelError as error:
-                parameter = self._format.refuses(ask, without, str(error)) if error.status in (400, 422) else None
+                if keys is not None and error.status in KEY_REFUSED and not renewed:
+                    keys.refused(key)
+                    renewed = True
+                    await listener.retried(f"{error} Asking again with a new key.", 0.0)
+                    continue
+                parameter = self._refused(ask, without, error) if error.status in (400, 422) else None
                 if parameter is None:
                     if error.status in TOO_LARGE:
                         self._told_window = window_in(str(error)) or self._told_window
@@ -223,16 +279,22 @@ class Remote:
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
+    def _refused(self, ask: Ask, without: frozenset[str], error: ModelError) -> str | None:
+        """What of the request its provider complains about, and what can be left out."""
+        pictures = refused_pictures(ask, self.name, str(error))
+        return pictures or self._format.refuses(ask, without, str(error))
+
     async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
         body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
         asked_at = self._clock()
         try:
-            async with Silence(self.name, self._endpoint) as silence:
+            async with self._server.learning(self._target) as begun, Silence(self.name, self._endpoint) as silence:
                 answer = await self._wire.post(self._target, body, silence.longest)
                 try:
                     if answer.status != 200:
                         raise await self._refusal(answer)
                     incoming.collected.request_id = _request_id(answer)
+                    begun()
                     first_at = await self._read(answer, incoming, listener, silence)
                 finally:
                     await answer.close()
@@ -249,14 +311,14 @@ class Remote:
             raise ModelError(f"{self.name} ended its reply in the middle.", retryable=True)
         first_ms = None if first_seconds is None else round(first_seconds * 1000, 3)
         tools = [tool.name for tool in ask.tools] if collected.calls else ()
-        reply = collected.reply(tools, self._endpoint.price, request_bytes, first_ms)
-        return replace(reply, context_tokens=self.context_tokens)
+        usage = collected.spent.usage(self._endpoint.price, request_bytes, collected.characters)
+        return collected.reply(tools, usage, first_ms, self.context_tokens)
 
     async def _read(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
         """Take the whole answer in; when its first token came, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
-            page = (await _at_most(answer, MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
+            page = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
             raise refused(self.name, answer.status, answer.headers, page, now=self._wall())
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
             return await self._events(answer, incoming, listener, silence)
@@ -301,49 +363,31 @@ class Remote:
 
     async def _whole(self, answer: Answer, limit: int) -> bytes:
         """The body. Raises `ModelError` when it is larger than `limit` bytes."""
-        body = await _at_most(answer, limit)
+        body = await answer.at_most(limit)
         if len(body) > limit:
             raise ModelError(f"{self.name} sent an answer of more than {limit >> 10} KB; it was cut off.")
         return body
 
     async def _refusal(self, answer: Answer) -> ModelError:
         try:
-            body = (await _at_most(answer, MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
+            body = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
         except ModelError:
             body = b""
-        key, key_name = self._endpoint.key, self._endpoint.key_name
-        return refused(self.name, answer.status, answer.headers, body, now=self._wall(), key=key, key_name=key_name)
+        at, key, key_name = self._wall(), self._key.get_secret_value(), self._endpoint.key_name
+        return refused(self.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
 
 
-def left_behind(messages: Sequence[Message], name: str) -> Iterator[str]:
-    """Sentences for people: of which other models' replies the model `name` is told only the words and the calls."""
-    others = {one.model: None for one in messages if isinstance(one, AssistantMessage) and one.model not in ("", name)}
-    for other in others:
-        replies = (one for one in messages if isinstance(one, AssistantMessage) and one.model == other)
-        if any(map(_is_sealed, chain.from_iterable(reply.blocks for reply in replies))):
-            yield f"{name} is not told the thinking in earlier replies that only {other} can read."
-
-
-def _is_sealed(block: AnyBlock) -> bool:
-    match block:
-        case ThinkingBlock(signature=signature, extra=extra):
-            return bool(signature or extra)
-        case RedactedBlock() | OpaqueBlock():
-            return True
-    return False
+def _questions(endpoint: Endpoint) -> tuple[Question, ...]:
+    """Whom to ask for the size of the context; nobody where its user says it, or where it is known of a service."""
+    if endpoint.context_tokens is not None:
+        return ()
+    own = QUESTIONS.get(endpoint.provider)
+    if own is not None:
+        return own
+    elsewhere = endpoint.provider == OPENAI.name and not OPENAI.is_at(endpoint.base_url)
+    return ELSEWHERE if elsewhere and endpoint.known.context_tokens is None else ()
 
 
 def _request_id(answer: Answer) -> str:
     said = (answer.headers.get(name, "") for name in REQUEST_ID_HEADERS)
     return next(filter(None, said), "")[:MAX_REQUEST_ID]
-
-
-async def _at_most(answer: Answer, limit: int) -> bytes:
-    """The body, or the beginning of it that passes `limit`."""
-    pieces, size = [], 0
-    async for piece in answer:
-        pieces.append(piece)
-        size += len(piece)
-        if size > limit:
-            break
-    return b"".join(pieces)

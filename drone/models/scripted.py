@@ -141,7 +141,7 @@ def _usage(ask: Ask, line: Line) -> Usage:
 
 def _size(message: UserMessage | AssistantMessage | ToolResults) -> int:
     if isinstance(message, ToolResults):
-        return sum(len(result.content) for result in message.results)
+        return sum(len(result.content) for result in message.told)
     return len(message.text)
 
 

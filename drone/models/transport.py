@@ -8,7 +8,7 @@ import math
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import aiohttp
@@ -34,11 +34,15 @@ class Unreachable(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model's requests go: who is asked (for sentences), the address and the headers, made once."""
+    """Where a model's requests go: who is asked (for sentences), the address and the headers, made once.
+
+    `proxy`: through which; empty for none, None = the one of the wire.
+    """
 
     name: str
     url: httpx.URL
     headers: httpx.Headers = field(repr=False)
+    proxy: str | None = field(default=None, repr=False)
 
     @classmethod
     def at(cls, name: str, url: str, headers: Mapping[str, str]) -> "Target":
@@ -50,7 +54,10 @@ class Target:
         """The same with these, in place of those of the same names."""
         own = self.headers.copy()
         own.update(headers)
-        return Target(self.name, self.url, own)
+        return replace(self, headers=own)
+
+    def through(self, proxy: str | None) -> "Target":
+        return replace(self, proxy=proxy)
 
 
 class Answer:
@@ -75,6 +82,16 @@ class Answer:
         except _NOT_HERE as error:
             raise _told(self._name, error) from error
         return piece if self._unpack is None else self._unpack(piece)
+
+    async def at_most(self, limit: int) -> bytes:
+        """The body, or the beginning of it that passes `limit`. Raises `ModelError`."""
+        pieces, size = [], 0
+        async for piece in self:
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                break
+        return b"".join(pieces)
 
     async def close(self) -> None:
         """Give the connection back, or cut it when the body was not read to its end."""
@@ -112,14 +129,15 @@ class Wire:
     """One session for a whole process: all models share it. `transport` is for tests; it stays the caller's.
 
     `proxy` is the address of an HTTP proxy that every https request goes through, by CONNECT, so that it sees the
-    provider's host and neither key nor text. Servers on this machine are asked directly.
+    provider's host and neither key nor text. Servers on this machine, and http, are asked directly. A target with a
+    proxy of its own is asked through that, whatever its address.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, proxy: str | None = None) -> None:
         self._given = transport
-        self._proxy = httpx.Proxy(proxy) if proxy else None
-        self._own: AiohttpTransport | None = None
-        self._through: AiohttpTransport | None = None
+        self._proxy = proxy or ""
+        self._session: aiohttp.ClientSession | None = None
+        self._roads: dict[str, AiohttpTransport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, target: Target, body: bytes | LongBody, read_seconds: float) -> Answer:
@@ -129,30 +147,46 @@ class Wire:
         Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along. The body
         is handed over as a stream that is read already: httpx takes ten times as long to make a request from `content`.
         """
-        silence = read_seconds if math.isfinite(read_seconds) else None
-        limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": silence, "write": silence}
-        request = _request(target, body, {"timeout": limits})
+        return await self._answer(target, _request(target, body, _limits(read_seconds)))
+
+    async def get(self, target: Target, read_seconds: float) -> Answer:
+        """What stands there, in the same way as `post`."""
+        request = httpx.Request("GET", target.url, headers=target.headers, extensions=_limits(read_seconds))
+        return await self._answer(target, request)
+
+    async def _answer(self, target: Target, request: httpx.Request) -> Answer:
         try:
-            response = await self._transport(target.url).handle_async_request(request)
+            response = await self._transport(target).handle_async_request(request)
         except _NOT_HERE as error:
             raise _told(target.name, error) from error
         return Answer(target.name, response)
 
     async def aclose(self) -> None:
-        own, self._own, self._through = self._own, None, None
-        if own is not None:
-            await own.aclose()
+        session, self._session, self._roads = self._session, None, {}
+        if session is not None:
+            await session.close()
 
-    def _transport(self, url: httpx.URL) -> httpx.AsyncBaseTransport:
+    def _transport(self, target: Target) -> httpx.AsyncBaseTransport:
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
-        if self._own is None or self._through is None or loop is not self._loop:
-            self._loop = loop
-            session, unused = _session(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._own = AiohttpTransport(verify=unused, client=session)
-            self._through = AiohttpTransport(verify=unused, client=session, proxy=self._proxy)
-        return self._own if url.scheme == "http" or is_on_this_machine(url.host) else self._through
+        if self._session is None or loop is not self._loop:
+            self._loop, self._session, self._roads = loop, _session(), {}
+        proxy = self._proxy_of(target)
+        if proxy not in self._roads:
+            unused, through = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), httpx.Proxy(proxy) if proxy else None
+            self._roads[proxy] = AiohttpTransport(verify=unused, client=self._session, proxy=through)
+        return self._roads[proxy]
+
+    def _proxy_of(self, target: Target) -> str:
+        if target.proxy is not None:
+            return target.proxy
+        return "" if target.url.scheme == "http" or is_on_this_machine(target.url.host) else self._proxy
+
+
+def _limits(read_seconds: float) -> dict[str, Any]:
+    silence = read_seconds if math.isfinite(read_seconds) else None
+    return {"timeout": {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": silence, "write": silence}}
 
 
 def _request(target: Target, body: bytes | LongBody, extensions: dict[str, Any]) -> httpx.Request:
@@ -180,9 +214,7 @@ def _told(name: str, error: Exception) -> ModelError:
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL):
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
-        return ModelError(
-            f"{name} could not be reached: the egress proxy answered {cause.status}; allow its host there."
-        )
+        return ModelError(f"{name} could not be reached: the proxy answered {cause.status}; allow its host there.")
     return Unreachable(f"{name} {_happened(error, cause)}.", retryable=True)
 
 
@@ -191,7 +223,7 @@ def _happened(error: Exception, cause: BaseException) -> str:
         case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
             return f"could not be reached within {CONNECT_SECONDS:g} seconds"
         case aiohttp.ClientProxyConnectionError():
-            return "could not be reached: the egress proxy does not answer"
+            return "could not be reached: the proxy does not answer"
         case aiohttp.ClientConnectorDNSError():
             return "could not be reached: its host name is not known"
         case aiohttp.ClientConnectorError() | httpx.ConnectError():

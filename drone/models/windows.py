@@ -14,6 +14,7 @@ _TOLD = (
     Pattern(r"(\d{3,9}) maximum context length", ignore_case=True),
     Pattern(r"maximum number of (?:input )?tokens allowed \((\d{3,9})\)", ignore_case=True),
     Pattern(r"context window (?:of|is|limit of) (\d{3,9})", ignore_case=True),
+    Pattern(r"context length of (?:only )?(\d{3,9})", ignore_case=True),
     Pattern(r'"n_ctx": ?(\d{3,9})'),
 )
 _GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
@@ -24,6 +25,10 @@ def window_in(words: str) -> int | None:
     plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
     for told in _TOLD:
         if found := told.search(plain):
-            tokens = int(found[1])
-            return tokens if LEAST_TOKENS <= tokens <= MOST_TOKENS else None
+            return believed(int(found[1]))
     return None
+
+
+def believed(tokens: int | None) -> int | None:
+    """A figure that can be the size of a context; None when it can not."""
+    return tokens if tokens is not None and LEAST_TOKENS <= tokens <= MOST_TOKENS else None

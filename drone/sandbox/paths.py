@@ -75,7 +75,7 @@ class Workspace:
             raise PathError(f"The workspace {shown(str(root))} is not a directory that can be opened.") from error
         weakref.finalize(self, os.close, self.fd)
         self.root = Path(root) if fd is not None else Path(os.path.realpath(root))
-        self._spellings = (Path(os.path.abspath(root if also is None else also)), self.root)
+        self.spellings = (os.path.abspath(root if also is None else also), str(self.root))
         self.private = private
         self._guarded = private.perhaps_in(self.fd)
         self.by_components = by_components or self._guarded or not works(self.fd)
@@ -95,7 +95,7 @@ class Workspace:
             raise PathDenied(f"{shown(path)} is longer than a path may be ({_PATH_BYTES:,} bytes).")
         if not encoded.startswith(b"/"):
             return encoded or b"."
-        for root in self._spellings:
+        for root in self.spellings:
             inside = _beneath(encoded, os.fsencode(root))
             if inside is not None:
                 return inside

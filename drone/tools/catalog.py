@@ -22,10 +22,12 @@ from drone.tools.files import find_files, list_files
 from drone.tools.first_look import Look, first_look
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
+from drone.tools.outline import outline
 from drone.tools.reading import read_file
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
+from drone.tools.symbols import problem as outline_problem
 from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability
@@ -49,7 +51,7 @@ class ArtifactTools(FunctionTools):
         super().__init__([read_artifact])
 
 
-@tool(group="workspace_read", idempotent=True, effects="read")
+@tool(idempotent=True, effects="read")
 async def read_artifact(
     context: ToolContext,
     id: Text,
@@ -58,7 +60,7 @@ async def read_artifact(
 ) -> str:
     """Read a piece of a text that was too long to be told at once.
 
-    The first line says which characters follow and where the next piece starts; 100,000 at most.
+    The first line says where the next piece starts; 60,000 characters at most.
 
     Args:
         id: The handle that stands where the text was cut.
@@ -87,6 +89,8 @@ class Toolbox:
     ripgrep: Ripgrep | None
     git: Git
     skills: tuple[Path, ...]
+    outline_problem: str | None = None
+    """Why there is no tool `outline`."""
 
     @classmethod
     def found(cls, prompts_dir: Path | str | None = None) -> "Toolbox":
@@ -94,19 +98,21 @@ class Toolbox:
         own = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*own, shipped_prompts()))
         sandbox = Bubblewrap.found()
-        return cls(Ripgrep.found(custody=sandbox.custody if sandbox else None), Git.found(sandbox), skills)
+        ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
+        return cls(ripgrep, Git.found(sandbox), skills, outline_problem())
 
     def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
-        Without a workspace there are skills alone; where git cannot be used, its tools are left out. `detected` is what
-        a resumed order already knows.
+        Without a workspace there are skills alone; git's tools and `outline` are left out where they cannot be used.
+        `detected` is what a resumed order already knows.
         """
         if workspace is None:
             return FunctionTools(self._skills)
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
-        tools = FunctionTools((*self._files, *git, *self._skills, *self._rules), workspace=opened)
+        outlines = () if self.outline_problem else self._outline
+        tools = FunctionTools((*self._files, *outlines, *git, *self._skills, *self._rules), workspace=opened)
         return EnvironmentGate(tools, detected or Detected())
 
     async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
@@ -115,8 +121,9 @@ class Toolbox:
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""
-        there = _capabilities((*self._files, *self._skills, *self._rules))
-        return (*there, *_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
+        there = (*_capabilities(self._files), *_capabilities(self._outline, self.outline_problem))
+        shipped = (*there, *_capabilities((*self._skills, *self._rules)))
+        return (*shipped, *_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
 
     @property
     def custody(self) -> Custody | None:
@@ -136,6 +143,10 @@ class Toolbox:
         tools = _made(detection_tool(self.git.problem), list_files, find_files, read_file, search_tool(self.ripgrep))
         order = [*TOOL_GROUPS["environment_read"], *TOOL_GROUPS["workspace_read"]]
         return tuple(sorted(tools, key=lambda tool: order.index(tool.spec.name)))
+
+    @cached_property
+    def _outline(self) -> _Made:
+        return _made(outline)
 
     @cached_property
     def _git(self) -> _Made:

@@ -68,7 +68,7 @@ class Head:
 def detection_tool(git_problem: str | None) -> Detect:
     """`environment_detect` of a machine on which git cannot be used for this reason, or can (None)."""
 
-    @tool(group="environment_read", idempotent=True, seconds=60, effects="read")
+    @tool(idempotent=True, seconds=60, effects="read")
     def environment_detect(context: ToolContext) -> str:
         """Learn what kind of project the workspace holds, in more detail than your first message says.
 

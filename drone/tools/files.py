@@ -28,7 +28,7 @@ LineNumber = Annotated[int, Field(ge=1)]
 Limit = Annotated[int, Field(ge=1, le=MOST_LISTED)]
 
 
-@tool(group="workspace_read", idempotent=True, seconds=60, effects="read")
+@tool(idempotent=True, seconds=60, effects="read")
 def list_files(
     context: ToolContext,
     path: Text = ".",
@@ -37,11 +37,11 @@ def list_files(
 ) -> str:
     """Show what is in a directory of the workspace.
 
-    The first line counts, then comes one path per line; directories end in a slash. Where there are too many, deeper
-    ones are folded: `src/mod0/ (50 files)`. What .gitignore names is left out.
+    One path per line; directories end in a slash, and are folded where there are too many: `src/mod0/ (50 files)`.
+    What .gitignore names is left out.
 
     Args:
-        path: The directory, relative to the workspace.
+        path: The directory.
         depth: Levels to go down.
         limit: Lines at most.
     """
@@ -52,13 +52,13 @@ def list_files(
     return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in walk.notes)])
 
 
-@tool(group="workspace_read", idempotent=True, seconds=60, effects="read")
+@tool(idempotent=True, seconds=60, effects="read")
 def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Limit = LISTED) -> str:
     """Find files of the workspace by their name, with a glob.
 
     Without a slash it is looked for in every directory (`*.py`), with one held against the whole path
-    (`src/**/*.{ts,tsx}`); case counts. One path per line; where there are too many, directories are folded:
-    `src/mod0/ (50 files)`. What .gitignore names is left out.
+    (`src/**/*.{ts,tsx}`); case counts. Where there are too many, directories are folded: `src/mod0/ (50 files)`. What
+    .gitignore names is left out.
 
     Args:
         pattern: The glob.

@@ -48,7 +48,7 @@ class GitTools:
         reading_changes = (self.git_status, self.git_diff, self.git_show)
         return (*reading_changes, self.git_log, self.git_blame, self.git_branches, self.git_ls_files)
 
-    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_status(self, context: ToolContext) -> str:
         """Show what is changed in the workspace's git repository: branch, what is staged, changed, not tracked."""
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
@@ -58,14 +58,13 @@ class GitTools:
         )
         return _lines(text, "Name a path in git_diff, or list_files, to see the rest.")
 
-    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_diff(
         self, context: ToolContext, path: Text | None = None, ref: Text | None = None, staged: bool = False
     ) -> str:
-        """Show changes: which files with how many lines, then the lines, where they are not too many.
+        """Show changes: which files with how many lines, then the lines. Of a large change only its files come.
 
-        Without a ref: what is changed and not staged; untracked files are not part of it. Of a large change only its
-        files come; name one as path then.
+        Without a ref: what is changed and not staged; untracked files are not part of it.
 
         Args:
             path: Only this file or directory.
@@ -79,7 +78,7 @@ class GitTools:
         about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
         return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
 
-    @tool(group="diff_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_show(self, context: ToolContext, ref: Text, path: Text | None = None) -> str:
         """Show one commit with its message and its patch or, with a path, that file as it was then.
 
@@ -96,7 +95,7 @@ class GitTools:
             return await _as_it_was(checkout, commit, narrowed[-1] if narrowed else "")
         return _patch(await checkout.output("show", *_PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
 
-    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_log(
         self,
         context: ToolContext,
@@ -105,7 +104,7 @@ class GitTools:
         since: Day | None = None,
         until: Day | None = None,
     ) -> str:
-        """List the commits that led to the current one, newest first: id, date, author, subject, branches and tags.
+        """List commits, newest first: id, date, author, subject, branches and tags.
 
         Args:
             path: Only commits that changed this file or directory.
@@ -127,7 +126,7 @@ class GitTools:
         more = ["[There are older ones; raise limit to see them.]"] if len(lines) > limit else []
         return "\n".join([*lines[:limit], *more])
 
-    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_blame(
         self, context: ToolContext, path: Text, start_line: LineNumber = 1, end_line: LineNumber | None = None
     ) -> str:
@@ -147,7 +146,7 @@ class GitTools:
         text = await checkout.text("blame", *asked, *pathspec(checkout.workspace, path))
         return "\n".join(map(_short, text.splitlines()))
 
-    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_branches(self, context: ToolContext) -> str:
         """List local and remote branches, the one changed last first; the current one has a star."""
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
@@ -156,7 +155,7 @@ class GitTools:
         lines = "\n".join([await _standing(checkout), *map(_short, text.splitlines())])
         return _lines(lines, "These were changed longest ago.")
 
-    @tool(group="git_read", idempotent=True, seconds=_TIMEOUT, effects="read")
+    @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_ls_files(self, context: ToolContext, path: Text | None = None) -> str:
         """List the files that git tracks, one path per line.
 

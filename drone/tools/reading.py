@@ -1,21 +1,30 @@
 """Reading files: numbered lines of texts and notebooks, several in one call, no more than a model can use."""
 
+import base64
 import codecs
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Annotated, BinaryIO
 
 from pydantic import Field
 
 from drone.agent.reads import cut_mark, head, numbered
+from drone.agent.toolset import Output
+from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.tools import pdf
 from drone.tools.display_text import cut, pictured, written
 from drone.tools.files import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
 from drone.tools.notebook import cells_of, is_notebook
-from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.tools.picture import LARGEST as LARGEST_PICTURE
+from drone.tools.picture import BadPicture, is_picture, measured
+from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.walk import read_up_to
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.shape import Text
 
 LINES = 500
@@ -33,21 +42,22 @@ MOST_FILES = 10
 _SCAN_BYTES = 256_000_000
 _PIECE = 65_536
 _SNIFFED = 8_192
+_PDF = b"%PDF-"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-@tool(group="workspace_read", idempotent=True, seconds=60, effects="read")
-def read_file(
+@tool(idempotent=True, seconds=60, effects="read")
+async def read_file(
     context: ToolContext,
     path: Text | None = None,
     paths: Annotated[list[Text], Field(min_length=1, max_length=MOST_FILES)] | None = None,
     start_line: LineNumber | None = None,
     end_line: LineNumber | None = None,
-) -> str:
-    """Read a text file of the workspace, some lines of it, or several files at once.
+) -> Output:
+    """Read a text file, notebook, PDF or picture of the workspace, some lines of it, or several files at once.
 
-    The head says which lines follow and where to go on; each line comes as number, tab, text, cut after 1,000
-    characters. Without end_line at most 500 lines of a file, 40,000 characters in all. Notebooks come as cells.
+    The head says where to go on; lines come as number, tab, text, cut after 1,000 characters. Without end_line at most
+    500 lines, 40,000 characters in all.
 
     Args:
         path: The file, relative to the workspace.
@@ -60,14 +70,41 @@ def read_file(
         raise ToolFailed("Give either path or paths.")
     if start_line and end_line and end_line < start_line:
         raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
-    left = CHARACTERS if end_line is None else MOST_CHARACTERS
+    wanted = _Wanted(start_line, end_line, CHARACTERS if end_line is None else MOST_CHARACTERS)
+    seen: list[_Seen] = []
+    try:
+        text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, seen)
+    finally:
+        context.stop.set()
+    if context.artifacts is None:
+        return Output(text)
+    return Output(text, images=tuple([await context.artifacts.image(one.data, one.block) for one in seen]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A picture that was read; `block` does not name its artifact yet."""
+
+    data: bytes
+    block: ImageBlock
+
+
+def _read_all(
+    workspace: Workspace,
+    path: str | None,
+    paths: Sequence[str] | None,
+    wanted: "_Wanted",
+    stop: Event,
+    seen: list[_Seen],
+) -> str:
     if path is not None:
-        return _read(workspace, path, _Wanted(start_line, end_line, left), context.stop)
+        return _read(workspace, path, wanted, stop, seen)
     told: list[str] = []
+    left = wanted.characters
     for place, one in enumerate(paths or ()):
-        wanted = _Wanted(start_line, end_line, left // (len(paths or ()) - place))
+        share = replace(wanted, characters=left // (len(paths or ()) - place))
         try:
-            text = _read(workspace, one, wanted, context.stop)
+            text = _read(workspace, one, share, stop, seen)
         except (ToolFailed, PathError) as error:
             text = f"{written(one)}: {error}\n"
         told.append(text)
@@ -75,13 +112,35 @@ def read_file(
     return "\n".join(told)
 
 
-def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event) -> str:
+def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, seen: list[_Seen]) -> str:
     try:
         file = workspace.open_file(path)
     except PathMissing as missing:
         raise with_nearest(workspace, missing, path) from missing
     with file:
+        if (picture := _picture(path, file.fileno())) is not None:
+            seen.append(picture)
+            block = picture.block
+            size = f"{block.width} x {block.height} pixels, {len(picture.data):,} bytes"
+            return f"{written(path)}, {block.media_type}, {size}\n"
         return _Reading(path, file, wanted, stop).text()
+
+
+def _picture(path: str, fd: int) -> _Seen | None:
+    """The file, if it is a picture. Raises `ToolFailed` for one that no model can be shown."""
+    start = os.pread(fd, 16, 0)
+    try:
+        if not is_picture(start):
+            return None
+        data = read_up_to(fd, LARGEST_PICTURE + 1)
+        if len(data) > LARGEST_PICTURE:
+            raise BadPicture(f"has more than {LARGEST_PICTURE:,} bytes, and no smaller one of it can be made")
+        found = measured(data)
+    except BadPicture as error:
+        raise ToolFailed(f"{written(path)} is a picture that cannot be shown: it {error}.") from error
+    name = path.rpartition("/")[2]
+    block = ImageBlock(artifact="", media_type=found.media_type, name=name, width=found.width, height=found.height)
+    return _Seen(data, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +178,7 @@ class _Reading:
         size = self.file.seek(0, io.SEEK_END)
         self.file.seek(0)
         ranged = self.wanted.start_line is not None or self.wanted.end_line is not None
-        if size > MAX_WHOLE_BYTES and not ranged:
+        if size > MAX_WHOLE_BYTES and (not ranged or os.pread(self.file.fileno(), len(_PDF), 0) == _PDF):
             raise ToolFailed(
                 f"{written(self.path)} has {size:,} bytes, more than is read whole ({MAX_WHOLE_BYTES:,}); "
                 "find the place with search_text or read some lines with start_line and end_line."
@@ -128,32 +187,37 @@ class _Reading:
         if size <= MAX_WHOLE_BYTES:
             data = self._plain(read_up_to(self.file.fileno(), MAX_WHOLE_BYTES))
             total, source = data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), io.BytesIO(data)
-        self._refuse_binary(source, size)
+        start = source.read(_SNIFFED)
+        source.seek(0)
+        refuse_binary(start, written(self.path), size)
         if not size:
             return f"{written(self.path)}, empty (0 bytes)\n"
         return self._shown(source, size, total)
 
     def _plain(self, data: bytes) -> bytes:
         """The text as UTF-8 without a byte order mark, notebooks as their cells."""
-        if (wide := _UTF16.get(data[:2])) is not None:
-            data = data[2:].decode(wide, "replace").encode("utf-8", "replace")
+        data, is_wide = as_utf8(data)
+        if is_wide:
             self.notes.append("UTF-16")
-        elif data.startswith(codecs.BOM_UTF8):
-            data = data[3:]
+        if data.startswith(_PDF):
+            return self._pages(data)
         if is_notebook(self.path) and data.strip():
             told, cells = cells_of(data.decode("utf-8", "replace"), written(self.path), self.stop)
             self.notes.append(f"a notebook of {cells} cells, whose lines are counted as shown here")
             return told.encode("utf-8", "replace")
         return data
 
-    def _refuse_binary(self, source: BinaryIO, size: int) -> None:
-        start = source.read(_SNIFFED)
-        source.seek(0)
-        if b"\0" in start:
-            raise ToolFailed(
-                f"{written(self.path)} is binary ({size:,} bytes, a NUL at byte {start.index(0):,}) "
-                "and cannot be shown as text."
-            )
+    def _pages(self, data: bytes) -> bytes:
+        shown = written(self.path)
+        if problem := pdf.problem():
+            raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
+        try:
+            with closing(Aside(pdf.reading, self.stop)) as aside:
+                told, pages = aside.ask(base64.b64encode(data).decode(), pdf.SECONDS)
+        except (CutOff, ValueError) as error:
+            raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error
+        self.notes.append(f"the text of a PDF of {pages} pages, whose lines are counted as shown here")
+        return str(told).encode("utf-8", "replace")
 
     def _shown(self, source: BinaryIO, size: int, total: int | None) -> str:
         first = number = self.wanted.first
@@ -226,6 +290,19 @@ class _Reading:
             many = "" if self._controls == 1 else "s"
             notes.append(f"{self._controls:,} control character{many} shown as pictures")
         return notes
+
+
+def as_utf8(data: bytes) -> tuple[bytes, bool]:
+    """A text as UTF-8 without a byte order mark, and whether it was UTF-16."""
+    if (wide := _UTF16.get(data[:2])) is not None:
+        return data[2:].decode(wide, "replace").encode("utf-8", "replace"), True
+    return data.removeprefix(codecs.BOM_UTF8), False
+
+
+def refuse_binary(data: bytes, shown: str, size: int) -> None:
+    """Raises `ToolFailed` for a file of `size` bytes whose beginning is no text."""
+    if (at := data.find(0, 0, _SNIFFED)) >= 0:
+        raise ToolFailed(f"{shown} is binary ({size:,} bytes, a NUL at byte {at:,}) and cannot be shown as text.")
 
 
 def _has_stray_bytes(text: str) -> bool:

@@ -12,8 +12,16 @@ from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
 from mcc.contracts.shape import Text
-from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, Parts, decoded, split, suggestion
-from mcc.definitions.yaml12 import YamlProblem, parse
+from mcc.definitions.front_matter import (
+    FILE_BYTES,
+    DefinitionError,
+    Parts,
+    YamlProblem,
+    decoded,
+    parse,
+    split,
+    suggestion,
+)
 from mcc.rules.errors import alike
 from mcc.rules.patterns import Pattern
 
@@ -57,16 +65,16 @@ class SkillTools:
     def tools(self) -> tuple[Callable[..., object], ...]:
         return (self.skills_list, self.skills_read)
 
-    @tool(group="rules_skills_read", idempotent=True, seconds=30, effects="read")
+    @tool(idempotent=True, seconds=30, effects="read")
     def skills_list(self, context: ToolContext) -> Output:
-        """List the skills that can be read: short guides on how to do a kind of work well, one line each."""
+        """List the skills that can be read: short guides to a kind of work, one line each."""
         skills = self._skills(context.workspace)
         if not skills:
             return Output("There are no skills here.", untrusted=False)
         lines = [f"{len(skills)} skills; read one with skills_read.", *(skill.line for skill in skills.values())]
         return Output("\n".join(lines), untrusted=any(skill.own for skill in skills.values()))
 
-    @tool(group="rules_skills_read", idempotent=True, seconds=30, effects="read")
+    @tool(idempotent=True, seconds=30, effects="read")
     def skills_read(self, context: ToolContext, name: Text) -> Output:
         """Read one skill, as skills_list names it.
 
@@ -150,9 +158,9 @@ def _parsed(parts: Parts, path: str, name: str, *, own: bool) -> Skill:
     return Skill(name, cut(" ".join(plain(front["description"]).split()), 500), plain(parts.prompt), own)
 
 
-@tool(group="rules_skills_read", idempotent=True, seconds=30, effects="read")
+@tool(idempotent=True, seconds=30, effects="read")
 def rules_list(context: ToolContext) -> str:
-    """List the files in which this workspace says how to work in it (AGENTS.md, CONTRIBUTING.md and the like)."""
+    """List the files in which this workspace says how to work in it (AGENTS.md, CONTRIBUTING.md)."""
     workspace = workspace_of(context)
     lines = [f"- {written(name)}: {_heading(workspace, name)}" for name in _rule_names(workspace)]
     if not lines:
@@ -161,7 +169,7 @@ def rules_list(context: ToolContext) -> str:
     return "\n".join([f"{len(lines)} {many} with rules of this workspace; read one with rules_read.", *lines])
 
 
-@tool(group="rules_skills_read", idempotent=True, seconds=30, effects="read")
+@tool(idempotent=True, seconds=30, effects="read")
 def rules_read(context: ToolContext, name: Text) -> str:
     """Read one file with rules of the workspace, as rules_list names it.
 

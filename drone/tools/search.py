@@ -35,7 +35,7 @@ Shape = Literal["lines", "files", "count"]
 def search_tool(ripgrep: Ripgrep | None) -> Searcher:
     """`search_text`, with this ripgrep to narrow down where to look; without one every file is read."""
 
-    @tool(group="workspace_read", idempotent=True, seconds=90, effects="read")
+    @tool(idempotent=True, seconds=90, effects="read")
     def search_text(
         context: ToolContext,
         pattern: Text,
@@ -49,8 +49,8 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
     ) -> str:
         """Search the text of the workspace's files for a regular expression, line by line.
 
-        Each file with a match, and below it `line:text`; lines around as `line-text`, `--` between places that do not
-        touch. What .gitignore names and binary files are left out. Ask for files first where much may match.
+        Each file with a match, below it `line:text`; lines around as `line-text`. What .gitignore names and binary
+        files are left out. Ask for files first where much may match.
 
         Args:
             pattern: RE2 syntax, for example `def \\w+_id\\(`; it sees one line.
@@ -190,7 +190,9 @@ class Search:
             places.append((number, start, match))
         self.matching_files += bool(places)
         if places:
-            self._show(path, _written_lines(data, places, self.asked.context_lines))
+            # A name that begins with a number would look like a line of the file before it.
+            name = f"./{path}" if path[:1].isdecimal() else path
+            self._show(name, _written_lines(data, places, self.asked.context_lines))
 
     def _count(self, path: str, data: bytes) -> None:
         """The file itself, where anything in it matches."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any, Literal, TypeVar, overload
@@ -18,7 +19,7 @@ from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, de
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
-from mcc.definitions.rights import TOOL_GROUPS
+from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import alike
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -26,6 +27,7 @@ Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
 """The most that a call may do to the world outside the turn."""
 
 _DECLARED = "__tool__"
+_MADE = "__function_tool__"
 _SAID = 2_000
 
 
@@ -99,9 +101,10 @@ def tool(
     """Declare a function, sync or async, as a tool; it stays callable as it was.
 
     Its name, signature and docstring are what the model sees (see `FunctionTools`). `group`: one of the tool groups;
-    `idempotent`: running it twice does no harm; `seconds`: its time limit, None = the turn's. `untrusted`: whether text
-    in what it brings, errors included, may come from anybody else than you, such as a file, a page or a program: models
-    are shown it within a fence, as material. False is for tools that answer in words and figures of your own alone.
+    without it, the one that lists a tool of this name. `idempotent`: running it twice does no harm; `seconds`: its time
+    limit, None = the turn's. `untrusted`: whether text in what it brings, errors included, may come from anybody else
+    than you, such as a file, a page or a program: models are shown it within a fence, as material. False is for tools
+    that answer in words and figures of your own alone.
     """
     if group and group not in TOOL_GROUPS:
         near = alike(group, TOOL_GROUPS, n=1)
@@ -130,15 +133,27 @@ class FunctionTool:
         texts = described(function)
         self._function = function
         self._arguments = Arguments(function, texts.arguments, ToolContext)
+        name = self.declaration.name or function.__name__
         self.spec = ToolSpec(
-            name=self.declaration.name or function.__name__,
+            name=name,
             description=texts.description,
             parameters=self._arguments.schema,
-            group=self.declaration.group,
+            group=self.declaration.group or group_of(name),
             idempotent=self.declaration.idempotent,
             seconds=self.declaration.seconds,
             untrusted=self.declaration.untrusted,
         )
+
+    @classmethod
+    def of(cls, function: Callable[..., object]) -> "FunctionTool":
+        """The tool that a function is, made once: its schema takes some 0.7 ms of CPU."""
+        known = getattr(function, _MADE, None)
+        if isinstance(known, cls) and known._function is function and known.declaration == declaration_of(function):
+            return known
+        made = cls(function)
+        with suppress(AttributeError):  # a bound method keeps nothing
+            setattr(function, _MADE, made)
+        return made
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
         """What the function answers, without commands to a terminal: it goes to the model, the record, and people."""
@@ -208,15 +223,12 @@ def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 
 class FunctionTools:
-    """A tool set of functions; `workspace` is handed to those that ask for a `ToolContext`.
-
-    A function becomes a `FunctionTool` here, which takes some 0.7 ms of CPU; for many sets, make it once and pass it.
-    """
+    """A tool set of functions; `workspace` is handed to those that ask for a `ToolContext`."""
 
     def __init__(
         self, functions: Iterable[Callable[..., object] | FunctionTool], *, workspace: Workspace | None = None
     ) -> None:
-        tools = [one if isinstance(one, FunctionTool) else FunctionTool(one) for one in functions]
+        tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
         _refuse_twins(tool.spec.name for tool in tools)
         self._tools = {tool.spec.name: tool for tool in tools}
         self._specs = tuple(tool.spec for tool in tools)

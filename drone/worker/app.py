@@ -17,7 +17,7 @@ from drone.worker.redis_transport import Messaging
 from drone.worker.step import DroneStep
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
+from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK, worker_name
 from mcc.dispatch.broker import celery_settings
 from mcc.logs import log_crashes, set_up_logs
 from mcc.redaction import Redactor
@@ -119,7 +119,7 @@ class DroneApp(Celery):  # type: ignore[misc]
         self.add_defaults(self._configuration)
         self.steps["worker"].add(DroneStep)
         self.task(run_order, base=OrderTask, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
-        self.task(land_canary, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0)
+        self.task(land_canary, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0, send_events=False)
 
     @cached_property
     def settings(self) -> Settings:
@@ -154,7 +154,12 @@ class TaskBroke(Exception):
 
 
 class OrderTask(Task):  # type: ignore[misc]
-    """The base of `run_order`: a task that fails because it names no order counts as a refused message."""
+    """The base of `run_order`: a task that fails because it names no order counts as a refused message.
+
+    Celery's own events would tell how the message fared; the order tells its own (`TaskEvents`).
+    """
+
+    send_events = False
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         if kwargs or not isinstance(args, list | tuple) or len(args) != 1 or not may_name_an_order(args[0]):
@@ -191,7 +196,7 @@ def work(settings: Settings, hire: "Callable[[Settings], Crew]" = hired) -> int:
     set_up_logging(settings.log_level, lambda: settings.redactor)
     log_crashes(logging.getLogger("drone"))
     worker = DroneApp(lambda: settings, hire).Worker(
-        hostname=f"{settings.name}@drone",
+        hostname=worker_name(settings.name),
         loglevel=settings.log_level.upper(),
         queues=",".join(settings.queues),
         quiet=True,

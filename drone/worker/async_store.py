@@ -4,11 +4,12 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import structlog
 
+from mcc.contracts.entry import Entry
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Offload, Store
 
@@ -47,6 +48,13 @@ class AsyncStore:
                 pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 failures += 1
+
+    async def entries(self, order_id: str, *, after: int) -> Sequence[Entry]:
+        """Those after this number, to be told to others; none while the database is away, which nobody waits for."""
+        try:
+            return list(await self.once(lambda store: store.journal.read(order_id, after=after)))
+        except StoreUnavailable:
+            return ()
 
     def close(self) -> None:
         self._offload.close()

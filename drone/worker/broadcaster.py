@@ -1,11 +1,15 @@
 """Publishing to viewers: hints at once, text gathered for a moment, nothing kept while Redis is away."""
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable
 
 import structlog
 
+from mcc.contracts.entry import Entry
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Delta, Hint
-from mcc.dispatch.publisher import AsyncPublisher, Message
+from mcc.dispatch.publisher import AsyncPublisher, Message, moved
 
 log = structlog.get_logger("drone.broadcaster")
 
@@ -14,12 +18,17 @@ MOST_CHARACTERS = 1_000_000
 """The most text that waits to be published. More is dropped: the journal has the whole reply in the end."""
 
 
+MOST_ENTRIES = 1_000
+"""The most entries that wait to be published. The oldest are dropped: they are in the journal."""
+
+
 class Broadcaster:
     """Collects hints and text of all orders and publishes them in pipelines, one pipeline at a time."""
 
     def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
         self._publisher = publisher
         self._gather_seconds = gather_seconds
+        self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
         self._deltas: dict[tuple[str, str, str, int, int, int | None], list[Delta]] = {}
         self._characters = 0
@@ -33,6 +42,18 @@ class Broadcaster:
             hint = hint.model_copy(update={"status": older.status})
         self._hints[hint.order_id] = hint
         self._urgent.set()
+
+    def entries(self, entries: Iterable[Entry]) -> None:
+        """Publish these, which were committed, soon."""
+        for entry in entries:
+            self._entries.append(entry)
+        self._urgent.set()
+
+    def moved(self, order: WorkOrder, entries: Iterable[Entry], why: str = "") -> None:
+        """This drone has brought the order to its status, with these entries; `why` it gave it back, if it did."""
+        self.entries(entries)
+        self.hint(moved(order))
+        self._publisher.tell(order, why)
 
     def delta(self, delta: Delta) -> None:
         """Publish within `gather_seconds`, joined with the text before it of the same attempt at a reply."""
@@ -54,12 +75,14 @@ class Broadcaster:
                 log.exception("hints could not be published")
 
     async def flush(self) -> None:
-        """Publish what waits: text first, so that no viewer sees it after the entry that ends it."""
+        """Publish what waits: text first, so that nobody sees it after the entry that ends it, and hints last."""
         self._urgent.clear()
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
         messages: list[Message] = [joined for pieces in self._deltas.values() for joined in joined_up(pieces)]
+        messages.extend(self._entries)
+        self._entries.clear()
         messages.extend(self._hints.values())
         self._deltas, self._hints, self._characters = {}, {}, 0
         if messages:

@@ -12,8 +12,7 @@ from drone.worker.keeper import Keeper
 from drone.worker.workspaces import Plan, Workspaces
 from mcc.contracts.drones import DroneCounters
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.status import OrderStatus
-from mcc.contracts.wire import Hint
+from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.values import Claim
 
@@ -127,7 +126,7 @@ class Claiming:
         )
         claimed = await self._claimed(execution, claim)
         if claimed is not None:
-            self._hint(execution.order_id, claimed.last_seq, OrderStatus.RUNNING)
+            self._broadcaster.moved(claimed.order, [claimed.entry] if claimed.entry else ())
         return claimed
 
     def entered(self, claim: Claim, execution: Execution) -> AbstractAsyncContextManager[None]:
@@ -166,8 +165,7 @@ class Claiming:
             return claimed
         seq = await workspaces.lay_aside(claimed, plan, drone=self._claimant.name)
         if seq is not None:
-            self._hint(execution.order_id, seq, OrderStatus.WAITING)
+            laid_aside = {"status": OrderStatus.WAITING, "reason": WaitingReason.WORKSPACE, "detail": plan.waits}
+            entries = await self._store.entries(claimed.order.id, after=claimed.last_seq - 1)
+            self._broadcaster.moved(claimed.order.model_copy(update={**laid_aside, "last_seq": seq}), entries)
         return None
-
-    def _hint(self, order_id: str, seq: int, status: OrderStatus) -> None:
-        self._broadcaster.hint(Hint(order_id=order_id, seq=seq, status=status.value))

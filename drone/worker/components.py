@@ -1,7 +1,7 @@
 """What a drone replaces in Celery's worker: the thread pool, the consumer, and the mailbox of remote commands."""
 
-import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,6 +14,7 @@ from celery.worker.control import Panel
 
 from drone.worker.drone import Drone
 from drone.worker.redis_transport import LOGGED_CHARACTERS
+from mcc.contracts.wire import CANARY_TASK
 
 log = structlog.get_logger("drone.components")
 
@@ -28,14 +29,12 @@ OBEYED = frozenset(
         "query_task",
         "registered",
         "reserved",
-        "revoke",
         "revoked",
         "scheduled",
         "stats",
-        "terminate",
     }
 )
-"""What `mcc doctor` and Flower ask, what makes Flower see anything, and its *Terminate*, which cancels an order.
+"""What `mcc doctor` and Flower ask, and what makes Flower see anything.
 
 Whoever can publish in Redis can send any of Celery's commands. The others change what a worker does: the queues that it
 reads, its pace, its size, whether it runs at all. Those are settings, and the end of a drone is a signal.
@@ -44,7 +43,29 @@ reads, its pace, its size, whether it runs at all. Those are settings, and the e
 
 def handlers() -> Mapping[str, Callable[..., Any]]:
     """Celery's remote commands, those that a drone does not obey answered with a sentence."""
-    return {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
+    told = {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
+    return {**told, "revoke": revoke, "stats": partial(_without_canaries, Panel.data["stats"])}
+
+
+def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> Mapping[str, str]:
+    """Flower's *Terminate* cancels an order that is at work here, however it was claimed: the task has its id.
+
+    *Revoke* alone would make workers drop the order's messages, for hours, and not end it.
+    """
+    if not terminate:
+        refused: Mapping[str, str] = _refusal("revoke")(state)
+        return refused
+    drone: Drone | None = state.app.drone
+    for order_id in task_id if isinstance(task_id, list) else [task_id]:
+        if drone is not None and isinstance(order_id, str):
+            drone.cancel(order_id, "celery")
+    return {"ok": "what is at work here is cancelled"}
+
+
+def _without_canaries(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
+    """A drone's messages to itself are nobody's tasks."""
+    told = stats(state, **more)
+    return {**told, "total": {name: count for name, count in told["total"].items() if name != CANARY_TASK}}
 
 
 def _refusal(name: str) -> Callable[..., Any]:
@@ -91,10 +112,7 @@ class Consumer(CelerysConsumer):  # type: ignore[misc]
 
 
 class TaskPool(ThreadsPool):  # type: ignore[misc]
-    """Celery knows each task by its thread, and Flower's terminate cancels the order that the thread waits for.
-
-    The threads only wait: the work is done on one event loop (docs/decisions/02).
-    """
+    """Its threads only wait: the work is done on one event loop (docs/decisions/02)."""
 
     def on_apply(
         self,
@@ -105,9 +123,7 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
         accept_callback: Callable[..., Any] | None = None,
         **_: Any,
     ) -> ApplyResult:
-        started = self.executor.submit(
-            apply_target, self._counted(target), args, kwargs, callback, accept_callback, getpid=threading.get_ident
-        )
+        started = self.executor.submit(apply_target, self._counted(target), args, kwargs, callback, accept_callback)
         return ApplyResult(started)
 
     def _counted(self, target: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,10 +138,6 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
                 raise
 
         return run
-
-    def terminate_job(self, pid: int, signal: int | None = None) -> None:
-        if (drone := self._drone()) is not None:
-            drone.cancel(pid, "celery")
 
     def on_stop(self) -> None:
         if (drone := self._drone()) is not None:

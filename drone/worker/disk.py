@@ -11,7 +11,7 @@ from drone.worker.async_store import AsyncStore
 from drone.worker.executions import Execution, Executions
 from mcc.contracts.status import WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.free_space import Reserve
+from mcc.store.resources import Reserve
 from mcc.store.store import Offload
 from mcc.store.values import Waiting
 

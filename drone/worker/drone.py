@@ -18,7 +18,7 @@ from drone.worker.claiming import Claimant, Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop
-from drone.worker.workshop import Exits, Workshop
+from drone.worker.workshop import Exits, Workshop, monitored
 from mcc import __version__
 from mcc.contracts.drones import Capability, Registration
 from mcc.dispatch.nudge import Nudger
@@ -63,8 +63,7 @@ class Drone:
         self._slots = Slots(settings.slots)
         self._counting = Counting()
         self._nudger = Nudger(settings.redis_url, settings.queues)
-        self._publisher = Publisher(settings.redis_url)
-        self._orders_by_thread: dict[int, str] = {}
+        self._publisher = Publisher(settings.redis_url, monitored(settings))
         self._asked = False
         self._asks: SimpleQueue[None] = SimpleQueue()
         self._stop_worker: Callable[[], None] = lambda: None
@@ -113,20 +112,16 @@ class Drone:
         """Do this order if a slot is free and it can be claimed; returns when it is done, gone, or handed back."""
         if self._asked or not self._slots.take():
             return
-        thread = threading.get_ident()
-        self._orders_by_thread[thread] = order_id
         try:
             done = self._await(self._loop.submit(self._workshop.serve(order_id)))
             if not done and not self._asked:
                 self._count_if_unknown(order_id)
         finally:
-            self._orders_by_thread.pop(thread, None)
             self._slots.release()
 
-    def cancel(self, thread: int, principal: str) -> None:
-        """Ask to cancel the order that this thread waits for; a drone that drains hands it back instead."""
-        order_id = self._orders_by_thread.get(thread)
-        if order_id is not None and not self._asked:
+    def cancel(self, order_id: str, principal: str) -> None:
+        """Ask to cancel this order if it is at work here; a drone that drains hands it back instead."""
+        if not self._asked:
             self._loop.submit(self._workshop.ask_to_cancel(order_id, "terminated as a Celery task", principal))
 
     def watch_over(self) -> int:

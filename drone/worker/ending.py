@@ -1,5 +1,6 @@
 """How an order leaves its drone: it ends with an outcome, or waits without a drone."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,13 +11,13 @@ from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from mcc.contracts.control import Control
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.contracts.wire import Hint
 from mcc.store.errors import BadEntry, ControlsPending, Fenced
 from mcc.store.transitions import applied_draft, order_draft
 from mcc.store.values import Claim, Ending, Parking
@@ -87,7 +88,7 @@ class Finisher:
                 refused_before = True
                 outcome = unstorable(problem)
             else:
-                self._hint(order_id, seq, ending.outcome.status)
+                self._broadcaster.moved(as_ended(claim.order, ending.outcome, seq), entries_of(ending))
                 log.info("order finished", order_id=order_id, status=ending.outcome.status.value, seq=seq)
                 if self._suspects is not None:
                     self._suspects.forget(order_id)
@@ -107,7 +108,7 @@ class Finisher:
         except Exception:
             log.exception("an order stays with this drone until its lease ends", order_id=execution.order_id)
             return False
-        self._hint(execution.order_id, seq, ending.outcome.status)
+        self._broadcaster.moved(as_ended(claim.order, ending.outcome, seq), entries_of(ending))
         return True
 
     async def park(self, execution: Execution) -> None:
@@ -132,9 +133,11 @@ class Finisher:
         except Fenced as problem:
             log.warning("another drone holds the order", order_id=execution.order_id, problem=str(problem))
         except ControlsPending:
-            await self._hand_back(execution.order_id, claim.epoch, claim.order.drone or "")
+            await self._hand_back(claim)
         else:
-            self._hint(execution.order_id, seq, OrderStatus.WAITING)
+            parked = {"status": OrderStatus.WAITING, "reason": block.reason, "detail": block.message, "last_seq": seq}
+            entries = await self._store.entries(execution.order_id, after=seq - 1)
+            self._broadcaster.moved(claim.order.model_copy(update=parked), entries)
             log.info("order waits", order_id=execution.order_id, reason=block.reason.value, until=block.until)
 
     async def _store_end(self, ending: Ending) -> int:
@@ -143,15 +146,15 @@ class Finisher:
     async def _refuse(self, control_id: str) -> None:
         await self._store.patiently(lambda store: store.controls.refuse(control_id, TOO_LATE))
 
-    async def _hand_back(self, order_id: str, epoch: int, drone: str) -> None:
-        held = [(order_id, epoch)]
+    async def _hand_back(self, claim: Claim) -> None:
+        order_id, drone = claim.order.id, claim.order.drone or ""
+        held = [(order_id, claim.epoch)]
         await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=ASKED_MEANWHILE))
         reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
-        self._hint(order_id, reached.seq, reached.status)
+        left = claim.order.model_copy(update={"status": reached.status, "last_seq": reached.seq})
+        entries = await self._store.entries(order_id, after=claim.last_seq)
+        self._broadcaster.moved(left, entries[-1:], ASKED_MEANWHILE)
         log.info("order handed back", order_id=order_id, why=ASKED_MEANWHILE)
-
-    def _hint(self, order_id: str, seq: int, status: OrderStatus) -> None:
-        self._broadcaster.hint(Hint(order_id=order_id, seq=seq, status=status.value))
 
     async def _bare_ending(self, execution: Execution, claim: Claim, problem: Exception) -> Ending:
         order_id = execution.order_id
@@ -199,6 +202,18 @@ def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) 
         outcome=outcome.model_copy(update={"usage": fold.spent}),
         record=fold.record(),
     )
+
+
+def entries_of(ending: Ending) -> Sequence[Entry]:
+    """The entries that an ending has written."""
+    numbered = enumerate(ending.drafts, start=ending.last_seq + 1)
+    return [draft.numbered(ending.order_id, number) for number, draft in numbered]
+
+
+def as_ended(order: WorkOrder, outcome: Outcome, seq: int) -> WorkOrder:
+    """The order with this outcome, for those who are told of its end."""
+    ended = {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail, "usage": outcome.usage}
+    return order.model_copy(update={**ended, "finished_at": now(), "last_seq": seq})
 
 
 def cancelled(control: Control | None) -> Outcome:

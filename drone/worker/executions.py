@@ -230,11 +230,11 @@ class Executions:
         self._redactor = redactor
         self._times = times
         self._executions: dict[str, Execution] = {}
-        self._closed = False
+        self.closed = False
         self.left = 0
         """How many have left so far."""
         self._changed = asyncio.Event()
-        self._handed_back: list[tuple[str, int]] = []
+        self._handed_back: list[Claim] = []
 
     def __iter__(self) -> Iterator[Execution]:
         return iter(list(self._executions.values()))
@@ -244,14 +244,14 @@ class Executions:
 
     def enter(self, order_id: str) -> Execution | None:
         """A new execution; None when this drone works on the order already, or takes no more."""
-        if self._closed or order_id in self._executions:
+        if self.closed or order_id in self._executions:
             return None
         execution = self._executions[order_id] = Execution(order_id, self._redactor(), self._times)
         return execution
 
     def leave(self, execution: Execution) -> None:
         if execution.stop is Stop.HAND_BACK and execution.held is not None:
-            self._handed_back.append((execution.order_id, execution.held[0].epoch))
+            self._handed_back.append(execution.held[0])
         del self._executions[execution.order_id]
         self.left += 1
         self._changed.set()
@@ -264,7 +264,7 @@ class Executions:
         return {one.order_id: one.seen for one in self if one.held is not None and one.stop is None}
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until no execution is left, at most `seconds`; whether that came true."""
@@ -277,7 +277,6 @@ class Executions:
             return False
         return True
 
-    def to_hand_back(self) -> list[tuple[str, int]]:
-        """Order and epoch of all that this drone still holds, or stopped to hand back."""
-        still = [(one.order_id, one.held[0].epoch) for one in self if one.held is not None]
-        return [*self._handed_back, *still]
+    def to_hand_back(self) -> list[Claim]:
+        """All that this drone still holds, or stopped to hand back."""
+        return [*self._handed_back, *(one.held[0] for one in self if one.held is not None)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from drone.agent.journal import DeltaKind, Fenced, GrowingCall, Unwritable
+from drone.agent.journal import Fenced, TextDelta, Unwritable
 from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
@@ -75,34 +75,25 @@ class OrderJournal:
         await self.append(drafts)
         return drafts
 
-    def delta(
-        self,
-        origin: Origin,
-        kind: DeltaKind,
-        round_number: int,
-        attempt: int,
-        offset: int,
-        text: str,
-        call: GrowingCall | None = None,
-    ) -> None:
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self.sealed or origin.record_id is None:
             return
         self._writer.delta(
             Delta.model_construct(
                 type="delta",
-                kind=kind,
+                kind=delta.kind,
                 order_id=self.order_id,
                 epoch=self.epoch,
                 record_id=origin.record_id,
                 parent_id=origin.parent_id,
                 agent=origin.agent,
                 depth=origin.depth,
-                round=round_number,
-                attempt=attempt,
-                offset=offset,
-                text=text,
-                index=None if call is None else call.index,
-                name="" if call is None else call.name,
+                round=delta.round,
+                attempt=delta.attempt,
+                offset=delta.offset,
+                text=delta.text,
+                index=delta.call.index if delta.call else None,
+                name=delta.call.name if delta.call else "",
             )
         )
 
@@ -268,6 +259,7 @@ class Writer:
     def _publish(self, batches: Mapping[str, Batch], appended: Appended) -> None:
         for order_id, batch in batches.items():
             if order_id not in appended.fenced and order_id not in appended.culprits:
+                self._broadcaster.entries(batch.entries)
                 self._broadcaster.hint(Hint(order_id=order_id, seq=batch.entries[-1].seq))
 
 

@@ -15,7 +15,7 @@ from drone.worker.executions import Execution, Executions
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.heap import MEGABYTE, give_back, resident_bytes
+from mcc.store.resources import MEGABYTE, give_back, resident_bytes
 
 log = structlog.get_logger("drone.memory")
 

@@ -7,7 +7,7 @@ import structlog
 from pydantic import ValidationError
 
 from drone.crew import Crew
-from mcc.contracts.model_checks import ModelCheck
+from mcc.contracts.answers import ModelCheck
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, check_key
 from mcc.dispatch.broker import FOREIGN, connect_async

@@ -1,6 +1,5 @@
 """The step of Celery's worker that starts a drone, calms the garbage collector, and ends the drone in order."""
 
-import gc
 import math
 import os
 import signal
@@ -17,7 +16,8 @@ from celery.worker import state
 
 from drone.settings import Settings
 from mcc.contracts.ids import fresh_id
-from mcc.store.heap import settle
+from mcc.contracts.wire import worker_name
+from mcc.store.resources import calm, settle
 
 if TYPE_CHECKING:
     from drone.crew import Crew
@@ -40,6 +40,11 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
     """Starts after the pool and before the consumer, so that a drone polls even when there never was a Redis."""
 
     requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, worker: Any, **more: Any) -> None:
+        """Before there is a consumer: Celery and Flower know the worker by its drone's name, however it was started."""
+        worker.hostname = worker_name(worker.app.settings.name)
+        super().__init__(worker, **more)
 
     def start(self, worker: Any) -> None:
         from drone.worker.drone import CannotStart
@@ -134,14 +139,3 @@ def see_off(drone: "Drone", most_seconds: float) -> None:
     threading.Event().wait(min(GONE_SECONDS, max(0.0, over - time.monotonic())))
     log.warning("the worker did not end in time")
     os._exit(int(state.should_stop or 0))
-
-
-YOUNG = 20_000
-"""Allocations between two rounds over the young objects; Python's own 700 made 200 turns at once cost half again."""
-
-
-def calm() -> None:
-    """Collect in fewer, larger rounds, and leave what is there at the start of the process out of them."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG, 20, 100)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -28,25 +28,35 @@ from drone.worker.runner import Runner
 from drone.worker.workspaces import Site, Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
+from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
-from mcc.contracts.wire import Hint
+from mcc.contracts.wire import DroneBeat, worker_name
 from mcc.dispatch.broker import DispatchError
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
+from mcc.dispatch.task_events import TaskEvents
 from mcc.store.errors import Refused, StoreUnavailable
-from mcc.store.free_space import Reserve
-from mcc.store.heap import allowed_bytes
+from mcc.store.resources import Reserve, allowed_bytes
 from mcc.store.store import Offload, Store
+from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.workshop")
 
 NEXT_TURNS = 50
+BEAT_SECONDS = 2.0
 
 FROZEN_LEASES = 2
 """A process that has shown no sign of life for so many leases is killed."""
 
 BACKSTOP_SECONDS = 1.4
 """So long after its orders should have been handed back, a process that was told to end and did not is killed."""
+
+
+def monitored(settings: Settings) -> TaskEvents:
+    """How this drone tells Celery's monitors of orders; they know it by the name of its worker."""
+    return TaskEvents(
+        settings.redis_url, worker_name(settings.name), lambda: settings.redactor, titles=settings.flower_titles
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,10 @@ class Workshop:
         self._slots = claimant.slots
         self._nudger = nudger
         self._exits = exits
-        lease = claimant.lease
+        lease = self._lease = claimant.lease
         self._store = AsyncStore(store)
         self._nudges = Offload(1, "nudges")
-        self._publisher = AsyncPublisher(settings.redis_url)
+        self._publisher = AsyncPublisher(settings.redis_url, monitored(settings))
         times = ExecutionTimes(park_after_seconds=settings.park_after_seconds)
         self._executions = Executions(lambda: settings.redactor, times)
         self._broadcaster = Broadcaster(self._publisher)
@@ -132,6 +142,7 @@ class Workshop:
             group.create_task(self._control.run())
             group.create_task(self._disk.run())
             group.create_task(self._memory.run())
+            group.create_task(self._beat(BEAT_SECONDS))
 
     async def start_canary(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Send canaries on `queue` until this drone drains."""
@@ -170,7 +181,9 @@ class Workshop:
         return order is not None
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
-        """Place a cancel as anybody could, with a receipt, and see to it at once."""
+        """Place a cancel of an order at work here, as anybody could, with a receipt, and see to it at once."""
+        if self._executions.get(order_id) is None:
+            return
         asked = NewControl(reason=reason)
         try:
             await self._store.once(
@@ -242,6 +255,22 @@ class Workshop:
             except Exception:
                 log.exception("orders that wait for a workspace could not be looked at")
 
+    async def _beat(self, seconds: float) -> None:
+        """Say every so often that this drone is there; its lease is kept elsewhere, and does not depend on it."""
+        while True:
+            await self._publisher.publish([self._heartbeat()])
+            await asyncio.sleep(seconds)
+
+    def _heartbeat(self) -> DroneBeat:
+        return DroneBeat(
+            drone=self._settings.name,
+            incarnation=self._lease.incarnation or "",
+            at=now(),
+            slots=self._slots.total,
+            active=self._slots.active,
+            draining=self._executions.closed,
+        )
+
     def _start(self, order_id: str) -> None:
         task = asyncio.create_task(self._serve_in_slot(order_id))
         self._serving.add(task)
@@ -264,13 +293,19 @@ class Workshop:
                 execution.end(threads_exhausted())
         self._exits.give_up(trouble)
 
-    async def _hand_back(self, held: list[tuple[str, int]], why: str) -> None:
+    async def _hand_back(self, held: Sequence[Claim], why: str) -> None:
         message = f"drone {self._settings.name} " + (f"restarts, because {why}" if why else "was told to stop")
-        name = self._settings.name
-        returned = await self._store.once(lambda store: store.claims.hand_back(held, drone=name, message=message))
+        name, epochs = self._settings.name, [(claim.order.id, claim.epoch) for claim in held]
+        returned = await self._store.once(lambda store: store.claims.hand_back(epochs, drone=name, message=message))
         log.info("orders handed back", orders=list(returned))
-        for order_id, reached in (await self._store.once(lambda store: store.journal.reached(returned))).items():
-            self._broadcaster.hint(Hint(order_id=order_id, seq=reached.seq, status=reached.status.value))
+        orders = {claim.order.id: claim.order for claim in held}
+        reached = await self._store.once(lambda store: store.journal.reached(returned))
+        written = await self._store.once(
+            lambda store: {one: store.journal.read(one, after=at.seq - 1) for one, at in reached.items()}
+        )
+        for order_id, at in reached.items():
+            left = {"status": at.status, "last_seq": at.seq, "detail": None}
+            self._broadcaster.moved(orders[order_id].model_copy(update=left), written[order_id], message)
 
     async def _nudge_next(self, order: WorkOrder) -> None:
         """Nudge the drones for the next turn of the session, which could not be claimed before this order ended."""
@@ -282,6 +317,12 @@ class Workshop:
             )
             if page.items:
                 following = min(page.items, key=lambda item: item.session_seq)
-                await self._nudges(self._nudger.nudge, following.id, queue=following.queue, priority=following.priority)
+                await self._nudges(
+                    self._nudger.nudge,
+                    following.id,
+                    queue=following.queue,
+                    priority=following.priority,
+                    last_seq=following.last_seq,
+                )
         except (DispatchError, StoreUnavailable) as problem:
             log.debug("the next turn waits for a sweep", session_id=order.session_id, problem=str(problem))

@@ -14,9 +14,8 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import controls, fleet, health, model_checks, orders, problems, streams
-from mcc.api.door import Door
-from mcc.api.guard import Guard
+from mcc.api import controls, fleet, health, orders, problems, streams
+from mcc.api.guard import Door, Guard
 from mcc.api.health import Metrics
 from mcc.api.problems import PROBLEM_TYPE
 from mcc.api.records import Records
@@ -27,7 +26,7 @@ from mcc.dispatch.publisher import AsyncPublisher
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
 from mcc.settings import Settings, watched_secrets
-from mcc.store.free_space import Reserve
+from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Store
 
 TEXT_SECONDS = 60.0
@@ -65,7 +64,7 @@ def build_app(
     texts = BoundedOffload(2, "api-texts", queue_seconds=TEXT_SECONDS, answer_seconds=TEXT_SECONDS)
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
     feed = Feed(store, offload, redis.connect, pace)
-    notices = Notices(feed, redis.nudger, redis.publisher)
+    notices = Notices(store, feed, redis.nudger, redis.publisher)
     metrics = Metrics()
     redactor = watched_secrets(settings)
     app = FastAPI(
@@ -98,7 +97,6 @@ def build_app(
         controls.router,
         orders.conversations,
         fleet.router,
-        model_checks.router,
         health.router,
         description,
     ):

@@ -21,11 +21,12 @@ from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
+from mcc.dispatch.task_events import TaskEvents
 from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
 from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, watched_secrets
 from mcc.store.errors import StoreError
-from mcc.store.heap import settle
+from mcc.store.resources import settle
 from mcc.store.store import STORE_SECONDS, Store, open_store
 
 HEAD_SECONDS = 10.0
@@ -150,7 +151,7 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
 def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
     redis_url = settings.redis_url or DEFAULT_REDIS_URL
     nudger = Nudger(redis_url, settings.queues)
-    publisher = Publisher(redis_url)
+    publisher = Publisher(redis_url, monitored(settings, redis_url))
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
@@ -163,6 +164,12 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     return DONE
 
 
+def monitored(settings: Settings, redis_url: str) -> TaskEvents:
+    """How this service tells Celery's monitors of orders that it moves itself; none of them take it for a worker."""
+    worker, redactor = f"mcc@{socket.gethostname()}", watched_secrets(settings)
+    return TaskEvents(redis_url, worker, redactor, titles=settings.flower_titles, works=False)
+
+
 async def _run(
     settings: Settings,
     store: Store,
@@ -172,7 +179,8 @@ async def _run(
     redis_url: str,
     listening: socket.socket,
 ) -> None:
-    publisher, checkers = AsyncPublisher(redis_url), ModelCheckers(redis_url)
+    publisher = AsyncPublisher(redis_url, monitored(settings, redis_url))
+    checkers = ModelCheckers(redis_url)
     app = build_app(
         settings,
         store,

@@ -16,14 +16,16 @@ from mcc.contracts.answers import Problem
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
-from mcc.contracts.wire import Hint, Wake
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import Wake
 from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import AsyncPublisher
+from mcc.dispatch.publisher import AsyncPublisher, moved, newest
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.settings import Settings
-from mcc.store.free_space import Reserve
+from mcc.store.errors import StoreError
+from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Offload, Store
 from mcc.store.values import Page
 
@@ -36,11 +38,13 @@ log = logging.getLogger(__name__)
 class Notices:
     """Sent in the background. `nudger` or `publisher` None: there is no Redis; viewers of this process hear of all."""
 
-    def __init__(self, feed: Feed, nudger: Nudger | None, publisher: AsyncPublisher | None) -> None:
+    def __init__(self, store: Store, feed: Feed, nudger: Nudger | None, publisher: AsyncPublisher | None) -> None:
+        self._store = store
         self._feed = feed
         self._nudger = nudger
         self._publisher = publisher
         self._thread = Offload(1, "nudge")
+        self._reading = Offload(1, "newest")
         self._pending: set[asyncio.Task[object]] = set()
 
     @property
@@ -49,15 +53,18 @@ class Notices:
         return self._nudger.trouble if self._nudger is not None else ""
 
     def placed(self, order: WorkOrder) -> None:
+        """An order was queued; a drone nudges for a turn behind another one, when that has ended."""
         self.moved(order)
-        if self._nudger is not None:
+        if self._nudger is not None and order.status is OrderStatus.QUEUED and order.blocked_by is None:
             self._send(self._nudge(self._nudger, order))
 
     def moved(self, order: WorkOrder) -> None:
-        hint = Hint(order_id=order.id, seq=order.last_seq, status=order.status.value)
+        hint = moved(order)
         self._feed.hint(hint)
         if self._publisher is not None:
+            self._publisher.tell(order)
             self._send(self._publisher.publish([hint]))
+            self._send(self._publish_newest(self._publisher, order))
 
     def controlled(self, order_id: str, number: int, incarnations: Iterable[str]) -> None:
         """A control with this number waits for an order that one of these drone processes runs."""
@@ -77,6 +84,7 @@ class Notices:
                 for task in late:
                     task.cancel()
             self._thread.close()
+            self._reading.close()
 
     def _send(self, sending: Coroutine[Any, Any, object]) -> None:
         if len(self._pending) >= MOST_PENDING:
@@ -86,9 +94,17 @@ class Notices:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
+    async def _publish_newest(self, publisher: AsyncPublisher, order: WorkOrder) -> None:
+        try:
+            await publisher.publish(await self._reading(newest, self._store, order))
+        except StoreError as error:
+            log.debug("entries of order %s were not published (%s)", order.id, error)
+
     async def _nudge(self, nudger: Nudger, order: WorkOrder) -> None:
         try:
-            await self._thread(nudger.nudge, order.id, queue=order.queue, priority=order.priority)
+            await self._thread(
+                nudger.nudge, order.id, queue=order.queue, priority=order.priority, last_seq=order.last_seq
+            )
         except Exception as error:
             log.warning("order %s was not nudged (%s); a sweep will find it", order.id, error)
 

@@ -13,9 +13,9 @@ from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
-from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError, SchemaError, nearest
-from mcc.rules.report import resolved
+from mcc.rules.report import REPORT_NAME, resolved
+from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 from mcc.settings import Settings
 
@@ -47,8 +47,9 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     workspace = None if new.workspace is None else workspace_under(new.workspace, roots_of(settings, drones))
     if workspace is not None:
         _refuse_own(workspace, settings.private_places())
-    if drones and not (workspace and _may_bring(workspace, new.agent)):
-        _check_known("agent", new.agent, (agent for drone in drones for agent in drone.agents))
+    for place, name in (("agent", new.agent), ("verify.agent", new.verify.agent if new.verify else None)):
+        if drones and name is not None and not (workspace and _may_bring(workspace, name)):
+            _check_known("agent", name, (agent for drone in drones for agent in drone.agents), place)
     return new if workspace is None else new.model_copy(update={"workspace": workspace})
 
 
@@ -129,26 +130,38 @@ def _check_result(new: NewOrder) -> None:
 
 
 def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
-    """Rules over a result without a schema are over what the master's file asks for, which only drones know."""
+    """Rules over a result without a schema are over what the agent's file asks for, as far as drones tell it."""
     if sum(len(rule.cel) for rule in new.rules) > RULE_CHARACTERS:
         raise Unacceptable("rules", f"these are more than {RULE_CHARACTERS:,} characters of CEL; shorten them.")
     tools = {*chain(*TOOL_GROUPS.values()), *(tool.name for drone in drones for tool in drone.tools)}
+    owed = _owed(new, drones) if new.result_schema is None else new.result_schema
     for index, rule in enumerate(new.rules):
         try:
-            check_declared(rule, new.result_schema, tools)
+            check_declared(rule, owed, tools)
         except RuleError as error:
             raise Unacceptable(f"rules[{index}].cel", _ended(str(error))) from error
+
+
+def _owed(new: NewOrder, drones: Iterable[Registration]) -> object:
+    """What the file of its agent says of the result; None where nobody here knows, or drones differ."""
+    if new.workspace is not None and _may_bring(new.workspace, new.agent):
+        return None
+    sheets = [one.agent for drone in drones for one in drone.agents if one.name == new.agent]
+    said = [sheet.definition.result if sheet else None for sheet in sheets]
+    if None in sheets or not said or any(one != said[0] for one in said):
+        return None
+    return REPORT_NAME if said[0] is None else said[0]
 
 
 def _ended(sentence: str) -> str:
     return sentence if sentence.endswith("?") else f"{sentence}."
 
 
-def _check_known(what: str, name: str, known: Iterable[Capability]) -> None:
+def _check_known(what: str, name: str, known: Iterable[Capability], place: str) -> None:
     names = {one.name for one in known}
     if names and name not in names:
         listed = ", ".join(sorted(names)[:20])
-        raise Unacceptable(what, f"there is no {what} {name!r}{nearest(name, names)}; the drones here have {listed}.")
+        raise Unacceptable(place, f"there is no {what} {name!r}{nearest(name, names)}; the drones here have {listed}.")
 
 
 def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
@@ -159,4 +172,4 @@ def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     owner, slash, _ = model.partition("/")
     if slash and (provider(owner) or any(one.name.partition("/")[0] == owner for one in known)):
         return
-    _check_known("model", model, known)
+    _check_known("model", model, known, "model")

@@ -1,4 +1,4 @@
-"""The commands `mcc agents` and `mcc drones`: what live drones have, agent files checked and trusted."""
+"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have, agent files checked and trusted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcc.contracts.answers import Offer
     from mcc.definitions.front_matter import DefinitionError
 
+
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
 
 _NONE = "No agent: is there a drone? mcc drones says."
@@ -47,8 +48,7 @@ def list_agents(call: Call) -> None:
     Example: mcc agents list
     """
     found = call.client.agents.list()
-    if call.as_json:
-        print_json({"items": found})
+    if call.printed({"items": found}):
         return
     rows = [
         (
@@ -86,12 +86,11 @@ def show(call: Call, name: Annotated[str, typer.Argument(help="The agent's name.
     Example: mcc agents show review
     """
     found = call.client.agents.get(name)
-    if call.as_json:
-        print_json(found)
+    if call.printed(found):
         return
     print_pairs(_facts(found))
     if found.agent is not None:
-        from mcc.view.clean import clean
+        from mcc.view.output import clean
 
         print(f"\n{clean(found.agent.definition.prompt)}")
 
@@ -178,7 +177,7 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
         items = [{"path": path, "may": may} for path, may in rights.items()]
         print_json({"root": str(root), "items": items, "refused": [_finding(one, "error") for one in refused]})
         return
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     for path, may in rights.items():
         say(clean(f"{path} is trusted as it is now: it {may}."))
@@ -201,7 +200,7 @@ def _print_checked(found: "Checked", as_json: bool) -> None:
         items = [_finding(one, level) for one, level in findings]
         print_json({"files": found.files, "items": items})
         return
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     for one, level in findings:
         print(clean(f"{level}: {one}"))
@@ -265,8 +264,7 @@ def drones(call: Call) -> None:
     Example: mcc drones
     """
     found = call.client.drones.list()
-    if call.as_json:
-        print_json({"items": found})
+    if call.printed({"items": found}):
         return
     rows = [
         (
@@ -283,3 +281,40 @@ def drones(call: Call) -> None:
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
+
+
+def models(
+    call: Call,
+    names: Annotated[list[str] | None, typer.Argument(help="With --check: try these, not all of them.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Try each in one small call, which costs a little.")] = False,
+) -> None:
+    """Models that the live drones can ask, and what is wrong with the others.
+
+    With --check a drone, which alone has the keys, asks each of them once: key, window, tools, streaming, thinking,
+    caching, and what to do where it does not work. Exit code 1 when one of them has a problem.
+
+    Example: mcc models --check
+    """
+    if check:
+        _check(call, names or [])
+        return
+    if names:
+        fail("names of models go with --check.", USAGE)
+    found = call.client.models.list()
+    if call.printed({"items": found}):
+        return
+    rows = [(one.name, one.problem or "ok", ",".join(one.drones), one.description) for one in found]
+    print_table(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
+
+
+def _check(call: Call, names: Sequence[str]) -> None:
+    say("A drone asks each model once; that may take a minute.")
+    found = call.client.models.check(names)
+    if call.as_json:
+        print_json({"items": found})
+    else:
+        from mcc.view.output import print_checks
+
+        print_checks(found)
+    if any(one.problem is not None for one in found):
+        raise typer.Exit(FAILED)

@@ -27,7 +27,7 @@ Url = Annotated[
 
 def say(sentence: str) -> None:
     """One line for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
     with suppress(BrokenPipeError):
@@ -36,7 +36,7 @@ def say(sentence: str) -> None:
 
 def say_configuration(settings: "Settings") -> None:
     """Say which configuration files count, and what in these was passed over; nothing where there is no file."""
-    from mcc.view.clean import one_line
+    from mcc.view.output import one_line
 
     if sentence := settings.configuration.summary:
         say(one_line(sentence, 2_000))
@@ -64,7 +64,7 @@ def plain_errors() -> Iterator[None]:
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
     """A name and its value per line; what is None is left out."""
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     shown = [(name, clean(str(value))) for name, value in pairs if value is not None]
     width = max(len(name) for name, _ in shown)
@@ -74,7 +74,7 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
 
 def print_markdown(text: str) -> None:
     """An answer: rendered on a terminal, as it is elsewhere; nothing in it is obeyed by the terminal."""
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     safe = clean(text)
     if not sys.stdout.isatty():

@@ -23,7 +23,7 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     Example: MCC_PORT=9000 mcc config show
     """
     from mcc.settings import load
-    from mcc.view.clean import clean
+    from mcc.view.output import clean
 
     with plain_errors():
         settings = load(data_dir=data_dir)
@@ -46,9 +46,9 @@ def trust(
 ) -> None:
     """Let the mcc.toml of a directory count when something is started in that directory.
 
-    It is laid over your own file and may set [defaults] and, of [models.ALIAS], what a model is called; never an
-    address, a key, a token or a directory. Look at it first. The word holds for this path and this content: after every
-    change it has to be said again.
+    It is laid over your own file and may set [defaults], [roles] and, of [models.ALIAS], what a model is called; never
+    an address, a key, a token or a directory. Look at it first. The word holds for this path and this content: after
+    every change it has to be said again.
 
     Example: mcc config trust ./mcc.toml
     """

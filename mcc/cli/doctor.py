@@ -1,13 +1,11 @@
-"""The command `mcc doctor`: the findings of an examination, as lines or as JSON."""
+"""The commands `mcc doctor` and `mcc db`: an installation looked at and repaired, and the schema of its database."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from typing import Annotated
 
 import typer
 
 from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors
-
-if TYPE_CHECKING:
-    pass
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red"), "repaired": ("+", "cyan")}
 
@@ -66,7 +64,7 @@ def _show(state: str, what: str, detail: str, advice: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from mcc.view.clean import one_line
+    from mcc.view.output import one_line
 
     mark, style = MARKS[state]
     line = Text(f"{mark} {state:<8} ", style)
@@ -75,3 +73,29 @@ def _show(state: str, what: str, detail: str, advice: str) -> None:
     if advice:
         line.append(f"  → {one_line(advice, 500)}")
     Console(highlight=False, soft_wrap=True).print(line)
+
+
+app = typer.Typer(help="The database's schema.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """The database's schema."""
+
+
+@app.command()
+def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Bring the database to the schema of this version; nothing happens when it has it.
+
+    Example: MCC_DATABASE_URL=postgresql://migrate@db/mcc mcc db upgrade
+    """
+    from mcc.local.data_dir import prepare_directory, upgrade_database
+    from mcc.settings import load
+
+    with plain_errors():
+        settings = load(data_dir=data_dir)
+        if settings.has_own_database:
+            prepare_directory(settings.data_dir)
+        done = upgrade_database(settings.database_url)
+    sentence = done or "The database has the schema of this version already."
+    print(json.dumps({"changed": done is not None, "detail": sentence}) if as_json else sentence)

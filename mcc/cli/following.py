@@ -19,7 +19,7 @@ def screen(as_json: bool) -> "Iterator[Callable[[Entry], None]]":
     """What shows an entry: as a JSON line, in a live tree on a terminal, else as a plain line."""
     if as_json:
         yield print_json
-    elif sys.stdout.isatty():
+    elif _is_drawn(as_json):
         with _live_tree() as story:
             yield story.add
     else:
@@ -32,6 +32,10 @@ def screen(as_json: bool) -> "Iterator[Callable[[Entry], None]]":
                 print(line, flush=True)
 
         yield show
+
+
+def _is_drawn(as_json: bool) -> bool:
+    return not as_json and sys.stdout.isatty()
 
 
 @contextmanager
@@ -57,9 +61,12 @@ def _live_tree() -> "Iterator[Story]":
 
 
 def follow(client: "MCC", order_id: str, as_json: bool, after: int = 0) -> None:
-    """Show every entry until the order ends. Raises `ClientError`; KeyboardInterrupt passes."""
+    """Show every entry after `after` until the order ends; a tree is drawn of all of them.
+
+    Raises `ClientError`; KeyboardInterrupt passes.
+    """
     with screen(as_json) as show:
-        for entry in client.orders.watch(order_id, after):
+        for entry in client.orders.watch(order_id, 0 if _is_drawn(as_json) else after):
             show(entry)
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import agents, config, db, doctor, models, orders, run, sessions, up
+from mcc.cli import agents, config, doctor, orders, run, sessions, up
 from mcc.cli.server import service_command
 
 app = typer.Typer(
@@ -21,8 +21,8 @@ app.add_typer(orders.app, name="orders")
 app.add_typer(sessions.app, name="sessions")
 service_command(app, "drones")(agents.drones)
 app.add_typer(agents.app, name="agents")
-service_command(app, "models")(models.models)
-app.add_typer(db.app, name="db")
+service_command(app, "models")(agents.models)
+app.add_typer(doctor.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)
 

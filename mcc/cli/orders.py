@@ -40,8 +40,7 @@ def list_orders(
     Example: mcc orders list --status running
     """
     page = call.client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
-    if call.as_json:
-        print_json(page)
+    if call.printed(page):
         return
     rows = [
         (one.id, one.status, clock(one.created_at), one.agent, one.drone or "", one.prompt[:200]) for one in page.items
@@ -56,11 +55,9 @@ def show(call: Call, order_id: OrderId) -> None:
     Example: mcc orders show 0190c9a2-0000-7000-8000-000000000000
     """
     order = call.client.orders.get(order_id)
-    resting = None if call.as_json else _resting(call.client, order)
-    if call.as_json:
-        print_json(order)
+    if call.printed(order):
         return
-    print_pairs(_facts(order, resting))
+    print_pairs(_facts(order, _resting(call.client, order)))
     if order.answer:
         print()
         print_markdown(order.answer)
@@ -68,7 +65,9 @@ def show(call: Call, order_id: OrderId) -> None:
 
 @service_command(app)
 def watch(
-    call: Call, order_id: OrderId, after: Annotated[int, typer.Option(help="Begin after this entry.", min=0)] = 0
+    call: Call,
+    order_id: OrderId,
+    after: Annotated[int, typer.Option(help="Begin after this entry, where no tree is drawn.", min=0)] = 0,
 ) -> None:
     """Follow an order until it ends. Ctrl-C stops following, not the order.
 
@@ -163,7 +162,7 @@ def retry(call: Call, order_id: OrderId) -> None:
 
     Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
     """
-    _print_placed(call.client.orders.retry(order_id), call.as_json)
+    _print_placed(call, call.client.orders.retry(order_id))
 
 
 @service_command(app)
@@ -183,7 +182,7 @@ def fork(
     Example: mcc orders fork 0190c9a2-0000-7000-8000-000000000000 --after 17 "Look at the tests instead"
     """
     last = after if after is not None else call.client.orders.get(order_id).last_seq
-    _print_placed(call.client.orders.fork(order_id, after=last, prompt=prompt), call.as_json)
+    _print_placed(call, call.client.orders.fork(order_id, after=last, prompt=prompt))
 
 
 @service_command(app)
@@ -193,18 +192,14 @@ def rollback(call: Call, order_id: OrderId) -> None:
     Example: mcc orders rollback 0190c9a2-0000-7000-8000-000000000000
     """
     order = call.client.orders.roll_back(order_id)
-    if call.as_json:
-        print_json(order)
-    else:
+    if not call.printed(order):
         print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
 
 
 def _end_with(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
     """Print the receipt of a control, or with `wait` the outcome once there is one; ends with the exit code."""
     if not wait:
-        if call.as_json:
-            print_json(receipt)
-        else:
+        if not call.printed(receipt):
             print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
         raise typer.Exit(DONE)
     control = _settled(call.client, order_id, receipt.id)
@@ -226,10 +221,9 @@ def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
         time.sleep(LOOK_SECONDS)
 
 
-def _print_placed(order: "WorkOrder", as_json: bool) -> None:
+def _print_placed(call: Call, order: "WorkOrder") -> None:
     """Say where the new order was placed; its id alone goes to stdout, so that another command can take it."""
-    if as_json:
-        print_json(order)
+    if call.printed(order):
         return
     say(f"placed as turn {order.session_seq} of session {order.session_id}")
     if order.origin is not None and order.origin.note:

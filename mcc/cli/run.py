@@ -35,10 +35,19 @@ def run(
     workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
     model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
+    thinking: Annotated[
+        str | None, typer.Option(help="How much the model thinks: off, minimal, low, medium, high, xhigh or max.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None,
+    max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None,
+    service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None,
     session: Annotated[str | None, typer.Option(help="Session to go on with, by its id.")] = None,
     limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None,
     queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default",
+    verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
+    verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
+    max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None,
     detach: Annotated[bool, typer.Option(help="Print the order's id and go.")] = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -51,13 +60,19 @@ def run(
 
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
+    verify = {"rubric": verify_rubric, "agent": verify_agent, "max_revisions": max_revisions}
     order: dict[str, Any] = {
         "agent": agent,
         "model": model,
+        "thinking": thinking,
+        "temperature": temperature,
+        "max_output_tokens": max_output_tokens,
+        "service_tier": service_tier,
         "session_id": session,
         "limits": _limits(limit or []),
         "labels": label or None,
         "queue": queue,
+        "verify": {name: value for name, value in verify.items() if value is not None} or None,
         "workspace": str((workspace or Path()).resolve()),
     }
     _end_as_from_the_keyboard()
@@ -168,6 +183,8 @@ def _check(prompt: str, order: dict[str, Any]) -> None:
     from mcc.contracts.order import NewOrder
 
     try:
-        NewOrder.model_validate({"prompt": prompt} | {name: value for name, value in order.items() if value})
+        NewOrder.model_validate(
+            {"prompt": prompt} | {name: value for name, value in order.items() if value is not None}
+        )
     except ValidationError as error:
         fail(mistakes(error.errors())[0].sentence, USAGE)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, say
+from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, print_json, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -72,6 +72,12 @@ class Call:
     client: "MCC"
     data_dir: Path | None
     as_json: bool
+
+    def printed(self, value: object) -> bool:
+        """Whether JSON is wanted; `value` is then on stdout, and nothing is left to say."""
+        if self.as_json:
+            print_json(value)
+        return self.as_json
 
 
 Work = Callable[Concatenate[Call, ...], None]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mcc.cli.command import clock, print_json, print_pairs, print_table
+from mcc.cli.command import clock, print_pairs, print_table
 from mcc.cli.server import Call, service_command
 
 app = typer.Typer(help="Conversations and their turns.", no_args_is_help=True, rich_markup_mode=None)
@@ -21,8 +21,7 @@ def list_sessions(
     Example: mcc sessions list --limit 10
     """
     page = call.client.sessions.list(limit=limit, cursor=cursor)
-    if call.as_json:
-        print_json(page)
+    if call.printed(page):
         return
     rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
@@ -35,8 +34,7 @@ def show(call: Call, session_id: Annotated[str, typer.Argument(help="The session
     Example: mcc sessions show 0190c9a2-0000-7000-8000-000000000000
     """
     session = call.client.sessions.get(session_id)
-    if call.as_json:
-        print_json(session)
+    if call.printed(session):
         return
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
     rows = [
@@ -59,4 +57,5 @@ def new(call: Call, title: Annotated[str, typer.Argument(help="What it is about.
     Example: mcc run --session "$(mcc sessions new 'Release notes')" "Begin with a list of changes"
     """
     session = call.client.sessions.open(title)
-    print_json(session) if call.as_json else print(session.id)
+    if not call.printed(session):
+        print(session.id)

@@ -12,11 +12,10 @@ from mcc.client.errors import Unreachable, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcc.contracts.answers import Listing, Offer, RecordSetup
+    from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
-    from mcc.contracts.model_checks import ModelCheck
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
 
@@ -258,8 +257,7 @@ def list_offers(what: str) -> "Call[tuple[Offer, ...]]":
 
 def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
     """Not repeated: each check costs a call of every model."""
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.model_checks import MOST_NAMES, ModelCheck, longest
+    from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, longest_check
     from mcc.contracts.shape import to_json
 
     return Call(
@@ -268,5 +266,5 @@ def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
         lambda body: Listing[ModelCheck].model_validate(body).items,
         body=to_json({"names": list(names)}),
         repeatable=False,
-        seconds=longest(MOST_NAMES),
+        seconds=longest_check(MOST_NAMES),
     )

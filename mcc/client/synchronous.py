@@ -14,11 +14,10 @@ from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 if TYPE_CHECKING:
     import httpx
 
-    from mcc.contracts.answers import Listing, Offer, RecordSetup
+    from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
-    from mcc.contracts.model_checks import ModelCheck
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.wire import Delta

@@ -17,17 +17,26 @@ from mcc.rules.errors import nearest
 
 Tables: TypeAlias = Mapping[str, Any]
 
-TRUSTED_TABLES = ("defaults",)
+TRUSTED_TABLES = ("defaults", "roles")
 """Tables that count as a whole."""
 
-MODEL_KEYS = ("provider", "model", "price")
+MODEL_KEYS = (
+    "provider",
+    "model",
+    "api",
+    "context_tokens",
+    "max_output_tokens",
+    "price",
+    "thinking",
+    "temperature",
+)
 """Keys that count in [models.ALIAS]. What names an address, a key, a file or another program is never one of them."""
 
 MOST_NAMES = 12
 NAME_CHARACTERS = 60
 
 NAME = "mcc.toml"
-TABLES = ("mcc", "drone", "models", "defaults")
+TABLES = ("mcc", "drone", "models", "defaults", "roles")
 MOST_BYTES = 1_000_000
 
 NAMED_BY, OVERLAY_NAMED_BY = "MCC_CONFIG", "MCC_TRUSTED_CONFIG"

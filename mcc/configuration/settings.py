@@ -57,7 +57,10 @@ Seconds = Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)]
 
 
 class SharedSettings(BaseModel):
-    """What an MCC process and a drone must agree on. Paths are absolute; `redis_url` None = no Redis was named."""
+    """What an MCC process and a drone must agree on. Paths are absolute; `redis_url` None = no Redis was named.
+
+    `flower_titles` False: Celery's monitors see no titles of sessions, which people wrote.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
@@ -80,6 +83,7 @@ class SharedSettings(BaseModel):
     renew_seconds: Seconds = 1.0
     sweep_seconds: Seconds = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
+    flower_titles: bool = True
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
 
@@ -198,13 +202,29 @@ class SharedSettings(BaseModel):
     def _sentence(
         cls, error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None
     ) -> str:
-        first = error.errors(include_url=False, include_input=False)[0]
+        found = error.errors(include_url=False, include_input=False)
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         message = f"{first['msg'].removeprefix('Value error, ')}."
         if not first["loc"]:
             return message
         name, place = str(first["loc"][0]), ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden" and name == place:
             return f"There is no setting {name!r}{nearest(name, cls.model_fields)}."
+        if first["type"] == "extra_forbidden":
+            message = f"there is no such key{nearest(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)
         where = place if name in given else variable or f"{place} in {file}"
         return f"{where}: {message}"
+
+    @classmethod
+    def _keys(cls, place: Iterable[str | int]) -> Iterable[str]:
+        """The keys of the table at this place."""
+        schema = cls.model_json_schema()
+        there: Mapping[str, Any] = schema
+        for part in place:
+            others = (*there.get("patternProperties", {}).values(), there.get("additionalProperties") or {})
+            inside = there.get("properties", {}).get(part, others[0])
+            either = [*inside.get("anyOf", ()), inside]
+            names = (one["$ref"].rpartition("/")[2] for one in either if "$ref" in one)
+            there = next((schema["$defs"][name] for name in names), inside)
+        return tuple(there.get("properties", ()))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from mcc.contracts.limits import AgentLimits
-from mcc.contracts.order import ModelName, Name, OutputTokens, Rule, Temperature, Thinking
+from mcc.contracts.order import ModelName, Name, OutputTokens, Rule, Temperature, Thinking, Verification
 from mcc.contracts.shape import Closed, JsonAny, Text
 
 INHERIT = "inherit"
@@ -49,5 +49,6 @@ class AgentDefinition(Closed):
     permission: Mapping[ToolPattern, Literal["allow", "ask", "deny"]] = {}
     result: JsonAny = None
     rules: Annotated[tuple[Rule, ...], BeforeValidator(_listed), Field(max_length=50)] = ()
+    verify: Verification | None = None
     guidelines: Names = ()
     prompt: Text = ""

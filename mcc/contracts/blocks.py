@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from mcc.contracts.shape import Closed, JsonObject, Text
+from mcc.contracts.shape import Closed, JsonObject, Text, unchecked
 
 
 class ToolCall(Closed):
@@ -56,7 +56,9 @@ class ToolCallBlock(Closed):
 
     @property
     def call(self) -> ToolCall:
-        return ToolCall(call_id=self.call_id, provider_id=self.provider_id, name=self.name, arguments=self.arguments)
+        return unchecked(
+            ToolCall, call_id=self.call_id, provider_id=self.provider_id, name=self.name, arguments=self.arguments
+        )
 
 
 class RefusalBlock(Closed):
@@ -67,12 +69,17 @@ class RefusalBlock(Closed):
 
 
 class ImageBlock(Closed):
-    """A picture; its bytes are kept as the order's artifact of this id."""
+    """A picture; its bytes are kept, as base64, as the order's artifact of this id.
+
+    `width` and `height` in pixels, 0 = not known.
+    """
 
     type: Literal["image"] = "image"
     artifact: str
     media_type: str
     name: Text = ""
+    width: int = 0
+    height: int = 0
 
 
 class FileBlock(Closed):

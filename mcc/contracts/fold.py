@@ -16,6 +16,7 @@ from mcc.contracts.journal import (
     Outcome,
     ToolFinished,
     ToolStarted,
+    VerifyChecked,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelStarted
 from mcc.contracts.order_facts import (
@@ -34,7 +35,7 @@ from mcc.contracts.usage import Usage
 
 
 @dataclass(slots=True)
-class _Node:
+class RecordNode:
     """A record in the making."""
 
     id: str
@@ -44,7 +45,7 @@ class _Node:
     started: AgentStarted
     started_at: datetime
     steps: list[NumberedFact] = field(default_factory=list)
-    children: list["_Node"] = field(default_factory=list)
+    children: list["RecordNode"] = field(default_factory=list)
     calls: dict[str, tuple[ToolStarted, datetime]] = field(default_factory=dict)
     asked_at: datetime | None = None
     usage: Usage = Usage()
@@ -94,9 +95,10 @@ class Fold:
         self.tools_removed: tuple[str, ...] = ()
         """Tools and groups that were taken from the order as a whole."""
         self._copied_until = 0
+        self.root: RecordNode | None = None
+        """The master's record."""
         self._early_steps: list[NumberedFact] = []
-        self._root: _Node | None = None
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, RecordNode] = {}
 
     @classmethod
     def of(cls, order_id: str, entries: Iterable[Entry]) -> "Fold":
@@ -134,7 +136,7 @@ class Fold:
                 self._node(entry).asked_at = entry.at
             case ToolFinished():
                 self._tool_finished(entry, fact)
-            case GateChecked() | ControlApplied() | Note():
+            case GateChecked() | VerifyChecked() | ControlApplied() | Note():
                 self._note(entry, fact)
             case OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
                 pass
@@ -143,28 +145,28 @@ class Fold:
 
     def _start(self, entry: Entry, fact: AgentStarted) -> None:
         assert entry.record_id is not None
-        node = _Node(entry.record_id, entry.parent_id, entry.agent or "", entry.depth, fact, entry.at)
+        node = RecordNode(entry.record_id, entry.parent_id, entry.agent or "", entry.depth, fact, entry.at)
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
-            self._root, self._nodes = node, {}
+            self.root, self._nodes = node, {}
             node.steps, self._early_steps = self._early_steps, []
         else:
             parent.children.append(node)
         self._nodes[node.id] = node
 
-    def _node(self, entry: Entry) -> _Node:
+    def _node(self, entry: Entry) -> RecordNode:
         return self._nodes[entry.record_id or ""]
 
     def _note(self, entry: Entry, fact: StepFact) -> None:
         """What happens to the order as a whole (a cancel, say) is a step of its master."""
-        node = self._nodes.get(entry.record_id or "") or self._root
+        node = self._nodes.get(entry.record_id or "") or self.root
         steps = node.steps if node else self._early_steps
         steps.append(NumberedFact(entry.seq, fact, entry.at))
         if node is not None:
             self._use(entry, node)
         if not isinstance(fact, ControlApplied):
             return
-        whole = entry.record_id is None or node is self._root
+        whole = entry.record_id is None or node is self.root
         if whole:
             self._ask_of_all(fact)
         elif node is not None:
@@ -186,7 +188,7 @@ class Fold:
         started, at = node.calls.pop(fact.call_id, (None, None))
         node.steps.append(NumberedFact(entry.seq, fact, entry.at, started, at))
 
-    def _use(self, entry: Entry, node: _Node) -> None:
+    def _use(self, entry: Entry, node: RecordNode) -> None:
         used = entry.data.spends
         if used is None:
             return
@@ -194,6 +196,10 @@ class Fold:
         self.usage = self.usage.plus(used)
         if entry.seq > self._copied_until:
             self.spent = self.spent.plus(used)
+
+    def node(self, record_id: str | None) -> RecordNode | None:
+        """The record in the making; None where no such agent has begun."""
+        return self._nodes.get(record_id or "")
 
     def closing(self, at: datetime, status: AgentEnd, error: Text, under: str | None = None) -> list[Draft]:
         """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt.
@@ -213,8 +219,8 @@ class Fold:
             drafts.append(Draft(at=at, origin=node.origin, data=end))
         return drafts
 
-    def _is_under(self, node: _Node, record_id: str | None) -> bool:
-        above: _Node | None = node
+    def _is_under(self, node: RecordNode, record_id: str | None) -> bool:
+        above: RecordNode | None = node
         while record_id is not None and above is not None and above.id != record_id:
             above = self._nodes.get(above.parent_id or "")
         return above is not None
@@ -227,15 +233,16 @@ class Fold:
     def has_artifact(self, digest: str) -> bool:
         """Whether a result in this journal names the kept text with this digest."""
         facts = (step.fact for node in self._nodes.values() for step in node.steps)
-        return any(isinstance(fact, ToolFinished) and fact.artifact == digest for fact in facts)
+        results = (fact for fact in facts if isinstance(fact, ToolFinished))
+        return any(digest in (one.artifact, *(image.artifact for image in one.images)) for one in results)
 
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""
-        if self._root is None:
+        if self.root is None:
             return None
-        return self._record(self._root, self.paused, self.usage)
+        return self._record(self.root, self.paused, self.usage)
 
-    def _record(self, node: _Node, paused: bool, total: Usage | None = None) -> ChatRecord:
+    def _record(self, node: RecordNode, paused: bool, total: Usage | None = None) -> ChatRecord:
         """`paused`: the agent or one above it is, so that it waits as long as it has not ended."""
         children = tuple(self._record(child, paused or child.paused) for child in node.children)
         if total is None:
@@ -257,6 +264,7 @@ class Fold:
             prompt=node.started.prompt,
             status=end.status if end else RecordStatus.WAITING if paused else RecordStatus.RUNNING,
             model=node.model,
+            model_settings=node.started.model_settings,
             tools=node.started.tools,
             tools_requested=node.started.tools_requested,
             limits=node.started.limits,

@@ -1,5 +1,6 @@
 """Identifiers: fresh ones that sort by time, derived ones that a second run finds again."""
 
+import hashlib
 import re
 import secrets
 import time
@@ -9,7 +10,7 @@ IDENTIFIER = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 """What every id looks like."""
 
 _IDENTIFIER = re.compile(IDENTIFIER)
-_NAMESPACE = uuid.UUID("6f3c0c52-55b5-5f0e-9d0f-2b8f5f5f4d11")
+_NAMESPACE = uuid.UUID("6f3c0c52-55b5-5f0e-9d0f-2b8f5f5f4d11").bytes
 
 
 def fresh_id() -> str:
@@ -30,7 +31,10 @@ def is_identifier(text: str) -> bool:
 
 def derived_id(*parts: str | int) -> str:
     """A UUIDv5 as text that depends on `parts` alone, so that a resumed run derives the same id."""
-    return str(uuid.uuid5(_NAMESPACE, "/".join(str(part) for part in parts)))
+    name = "/".join(map(str, parts)).encode()
+    digits = hashlib.sha1(_NAMESPACE + name, usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
 def root_record_id(order_id: str) -> str:
@@ -46,3 +50,8 @@ def call_id(record_id: str, round_number: int, index: int) -> str:
 def child_record_id(parent_call_id: str, index: int = 0) -> str:
     """The record of the child that a delegating tool call started; `index` counts children of one call."""
     return derived_id(parent_call_id, "child", index)
+
+
+def verifier_record_id(record_id: str, round_number: int) -> str:
+    """The record of the agent that judges what a record brought with the reply of `round_number`."""
+    return derived_id(record_id, "verify", round_number)

@@ -10,9 +10,11 @@ from pydantic import (
 )
 
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.order import ModelSettings
 from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
@@ -55,7 +57,8 @@ class AgentStarted(Fact):
     """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with.
 
     `forked_from` is the record of another order that this one is a copy of. `environment` is what the agent's first
-    message says before its prompt.
+    message says before its prompt. `model_settings`: how its model is asked, also by a run that goes on later; None in
+    entries of version 3 and before. `finish_tools` are those of `tools` that its gate answers.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -66,7 +69,9 @@ class AgentStarted(Fact):
     prompt: Text
     environment: Text = ""
     model: ModelChoice
+    model_settings: ModelSettings | None = None
     tools: tuple[str, ...]
+    finish_tools: tuple[str, ...] = ()
     tools_requested: tuple[str, ...] | None = None
     limits: LimitChoice = LimitChoice()
     definition_digest: str
@@ -75,12 +80,16 @@ class AgentStarted(Fact):
 
 
 class AgentStep(Note):
-    """Something that the runtime did or found; `usage` is what it cost beside replies, a failed model call for one."""
+    """Something that the runtime did or found; `usage` is what it cost beside replies, a failed model call for one.
+
+    `in_results`: the model is told it at the end of the tool results that it follows, not in a message of its own.
+    """
 
     kind: ClassVar[str] = "agent.step"
     name: str
     message: Text
     usage: Usage | None = None
+    in_results: bool = False
 
     @property
     def in_words(self) -> Text:
@@ -127,7 +136,8 @@ class ToolStarted(Fact):
 class ToolFinished(Fact):
     """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end.
 
-    `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`).
+    `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`). `images` are
+    shown beside `content` to models that take pictures.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -140,6 +150,7 @@ class ToolFinished(Fact):
     subagent_ids: tuple[str, ...] = ()
     artifact: str | None = None
     untrusted: bool = False
+    images: tuple[ImageBlock, ...] = ()
 
     @property
     def spends(self) -> Usage:
@@ -149,21 +160,44 @@ class ToolFinished(Fact):
 class GateChecked(Fact):
     """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end.
 
-    `faults` are those of `errors` that say that a rule has no value; the same one twice ends the work.
+    `check_only`: it was to end nothing. `faults` are those of `errors` that say that a rule has no value; the same one
+    twice ends the work. `warnings` say what was changed of what was handed in.
     """
 
     kind: ClassVar[str] = "gate.checked"
     tool: str = "submit_result"
     attempt: int
     ok: bool
+    check_only: bool = False
     errors: tuple[Text, ...] = ()
     faults: tuple[Text, ...] = ()
+    warnings: tuple[Text, ...] = ()
+
+
+class VerifyChecked(Fact):
+    """A verdict on what an agent brought, before that counts as its end. `passed` None: there is none, for `error`.
+
+    `verifier` is the agent that judged, `verifier_id` its record, which `usage` is counted in. `revision`: how often
+    the work had been sent back before; `message` is what the agent is told when it is sent back once more, else empty.
+    """
+
+    kind: ClassVar[str] = "verify.checked"
+    verifier: str
+    verifier_id: str | None = None
+    revision: int
+    passed: bool | None
+    points: tuple[Text, ...] = ()
+    error: Text | None = None
+    message: Text = ""
+    model: str = ""
+    usage: Usage = Usage()
 
 
 class BudgetWarned(Note):
     """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not.
 
-    `landing`: the limit is reached, and the model has one reply left, without tools.
+    `landing`: the limit is reached, and the model has one reply left, without tools. `in_results`: the model is told
+    it at the end of the tool results that it follows, if it follows any, not in a message of its own.
     """
 
     kind: ClassVar[str] = "budget.warned"
@@ -172,6 +206,7 @@ class BudgetWarned(Note):
     allowed: float
     message: Text
     landing: bool = False
+    in_results: bool = False
 
     @property
     def in_words(self) -> Text:
@@ -291,9 +326,10 @@ OrderFact: TypeAlias = (
 )
 AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentFinished
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
-CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | BudgetWarned | TranscriptCompacted | DocumentChanged
+CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
+NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged
 PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
-AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | PersonFact
+AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | PersonFact
 
 FACTS: Mapping[str, type[Fact]] = {fact.kind: fact for fact in get_args(AnyFact)}
 """Every kind with the class of its data: the union is closed."""

@@ -1,9 +1,10 @@
 """The work order: what a caller asks for, and what the service says of it."""
 
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.ids import IDENTIFIER
@@ -36,6 +37,32 @@ OutputTokens = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
 
 ServiceTier = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """How a provider ranks and prices a request, in its own word."""
+
+
+class ModelSettings(Closed):
+    """How a model is asked. What is None or `inherit` is as whoever stands above says: the parent of an agent, then the
+    model's own table of the configuration, in the end its provider.
+    """
+
+    thinking: Thinking = "inherit"
+    temperature: Temperature | None = None
+    max_output_tokens: OutputTokens | None = None
+    service_tier: ServiceTier | None = None
+
+    @classmethod
+    def of(cls, said: object) -> "ModelSettings":
+        """Those of an order or a definition, which have them under the same names."""
+        return cls(**{name: value for name in cls.model_fields if (value := getattr(said, name, None)) is not None})
+
+    @property
+    def given(self) -> Mapping[str, object]:
+        """What is said here, by name."""
+        return {name: value for name, value in self if value not in (None, "inherit")}
+
+    def over(self, above: "ModelSettings", without: Collection[str] = ()) -> "ModelSettings":
+        """What is said here and, where nothing is, what is said above, but for the names in `without`."""
+        inherited = {name: value for name, value in above.given.items() if name not in without}
+        return self.model_copy(update={**inherited, **self.given})
 
 
 def _no_nul(value: str) -> str:
@@ -77,14 +104,45 @@ class Rule(Closed):
     message: Annotated[str, StringConstraints(max_length=2_000)] = ""
 
 
+def _said(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("blank", "Input is blank: say what a good result is")
+    return value
+
+
+class Verification(Closed):
+    """Who judges what an agent brought before that counts: a model by a `rubric`, or the agent of this name.
+
+    `max_revisions`: how often what does not pass is sent back; 0 = it is only judged.
+    """
+
+    rubric: Annotated[str, StringConstraints(max_length=20_000), AfterValidator(_said)] | None = None
+    agent: Name | None = None
+    max_revisions: Annotated[int, Field(ge=0, le=2, strict=True)] = 1
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Verification":
+        if (self.rubric is None) == (self.agent is None):
+            raise PydanticCustomError("one_of_both", "Input should have either a rubric or an agent")
+        return self
+
+
 class NewOrder(Closed):
-    """One chat turn (or one headless generation) as its caller asks for it."""
+    """One chat turn (or one headless generation) as its caller asks for it.
+
+    `thinking` to `service_tier` are how the model of `agent` is asked, whatever its file says, and those of its
+    subagents whose files say nothing.
+    """
 
     prompt: Prompt
     kind: OrderKind = OrderKind.CHAT
     session_id: Identifier | None = None
     agent: Name = "master"
     model: ModelName | None = None
+    thinking: Thinking = "inherit"
+    temperature: Temperature | None = None
+    max_output_tokens: OutputTokens | None = None
+    service_tier: ServiceTier | None = None
     workspace: Path | None = None
     ref: Annotated[str, StringConstraints(pattern=GIT_REF)] | None = None
     document_id: Identifier | None = None
@@ -98,6 +156,7 @@ class NewOrder(Closed):
     labels: Annotated[tuple[Label, ...], Field(max_length=20)] = ()
     result_schema: JsonObject | None = None
     rules: Annotated[tuple[Rule, ...], Field(max_length=50)] = ()
+    verify: Verification | None = None
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
 
 
@@ -142,13 +201,14 @@ class WorkOrder(NewOrder):
 
     `usage` is what it spent itself, without what a fork took over. `left_out`: not in the context of later turns.
 
-    `accepted`: whether the gate accepted `result`. False: it is the best that was refused, and `answer` says the
-    same in words. None: there is no result that a gate had to accept.
+    `accepted`: whether those who had to judge it, gate and verifier, accepted what it brought. False: it is the best
+    that was refused, and `answer` says the same in words. None: nobody had to judge it, or nobody did.
     """
 
     id: Identifier
     session_id: Identifier
     session_seq: int
+    session_title: Text = ""
     status: OrderStatus
     reason: WaitingReason | FailureReason | None = None
     detail: Text | None = None
@@ -171,7 +231,7 @@ class WorkOrder(NewOrder):
 class Outcome(Closed):
     """How a turn ended: the final status with its reason, and what it brought.
 
-    `accepted`: whether the gate accepted `result`; None = there is none that a gate had to accept.
+    `accepted`: whether gate and verifier accepted what it brought; None = neither of them judged it.
     """
 
     status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]

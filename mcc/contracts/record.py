@@ -6,8 +6,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from mcc.contracts.agents import DefinitionOrigin
-from mcc.contracts.blocks import Block, ToolCall
+from mcc.contracts.blocks import Block, ImageBlock, ToolCall
 from mcc.contracts.limits import LimitChoice
+from mcc.contracts.order import ModelSettings
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
 
@@ -67,7 +68,7 @@ class ToolStep(Closed):
     """`seq` is that of the entry that finished the call; `content` is what the model was told.
 
     `artifact` names the kept whole text where `content` is only its beginning and end. `untrusted`: strangers may have
-    written it, so `content` has it within a fence.
+    written it, so `content` has it within a fence. `images` were shown beside it to models that take pictures.
     """
 
     seq: int
@@ -80,20 +81,45 @@ class ToolStep(Closed):
     outcome: str = "ok"
     artifact: str | None = None
     untrusted: bool = False
+    images: tuple[ImageBlock, ...] = ()
     seconds: float
     subagent_ids: tuple[str, ...] = ()
     started_at: Moment | None = None
 
 
 class GateStep(Closed):
-    """A check of the gate: `tool` asked for it, `attempt` counts those that were meant as the end."""
+    """A check of the gate: `tool` asked for it, `attempt` counts those that were meant as the end.
+
+    `check_only`: it was to end nothing. `warnings` say what was changed of what was handed in.
+    """
 
     seq: int
     kind: Literal["gate"] = "gate"
     tool: str = "submit_result"
     attempt: int = 1
     ok: bool
+    check_only: bool = False
     errors: tuple[Text, ...]
+    warnings: tuple[Text, ...] = ()
+
+
+class VerifyStep(Closed):
+    """A verdict on what the agent brought, by the agent `verifier`, whose record `usage` is counted in.
+
+    `passed` None: there is none, for `error`. `revision`: how often the work had been sent back before.
+    """
+
+    seq: int
+    kind: Literal["verify"] = "verify"
+    verifier: str
+    verifier_id: str | None = None
+    revision: int
+    passed: bool | None
+    points: tuple[Text, ...] = ()
+    error: Text | None = None
+    sent_back: bool = False
+    model: str = ""
+    usage: Usage = Usage()
 
 
 class SteerStep(Closed):
@@ -120,7 +146,9 @@ class NoteStep(Closed):
     wait_seconds: float | None = None
 
 
-Step: TypeAlias = Annotated[ModelStep | ToolStep | GateStep | SteerStep | NoteStep, Field(discriminator="kind")]
+Step: TypeAlias = Annotated[
+    ModelStep | ToolStep | GateStep | VerifyStep | SteerStep | NoteStep, Field(discriminator="kind")
+]
 
 
 class ChatRecord(Closed):
@@ -144,6 +172,7 @@ class ChatRecord(Closed):
     prompt: Text
     status: RecordStatus
     model: ModelChoice
+    model_settings: ModelSettings | None = None
     tools: tuple[str, ...]
     tools_requested: tuple[str, ...] | None = None
     limits: LimitChoice = LimitChoice()

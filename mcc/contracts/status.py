@@ -79,17 +79,3 @@ del S
 def sources_of(*names: str) -> frozenset[OrderStatus]:
     """The statuses that the moves called `names` start from; a store's `WHERE status IN` comes from here."""
     return frozenset(move.source for move in MOVES if move.name in names and move.source is not None)
-
-
-def may_move(source: OrderStatus | None, target: OrderStatus) -> bool:
-    return any(move.source == source and move.target == target for move in MOVES)
-
-
-def state_diagram() -> str:
-    """The table as a Mermaid state diagram; `docs/states.md` holds it and a test compares."""
-    lines = ["stateDiagram-v2"]
-    for move in MOVES:
-        source = move.source.value if move.source else "[*]"
-        lines.append(f"    {source} --> {move.target.value}: {move.name} ({move.by})")
-    lines.extend(f"    {status.value} --> [*]" for status in OrderStatus if status in FINAL)
-    return "\n".join(lines) + "\n"

@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from mcc.contracts.fact import Note
-from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, ToolStarted, VerifyChecked
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
-from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep
+from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep, VerifyStep
 from mcc.contracts.shape import unchecked
 
-StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | ControlApplied | Note
+StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | VerifyChecked | ControlApplied | Note
 """The facts that are steps."""
 
 
@@ -37,7 +37,28 @@ def step_of(numbered: NumberedFact) -> Step:
         case ToolFinished():
             return _tool_step(seq, fact, numbered.started, numbered.started_at)
         case GateChecked():
-            return GateStep(seq=seq, tool=fact.tool, attempt=fact.attempt, ok=fact.ok, errors=fact.errors)
+            return GateStep(
+                seq=seq,
+                tool=fact.tool,
+                attempt=fact.attempt,
+                ok=fact.ok,
+                check_only=fact.check_only,
+                errors=fact.errors,
+                warnings=fact.warnings,
+            )
+        case VerifyChecked():
+            return VerifyStep(
+                seq=seq,
+                verifier=fact.verifier,
+                verifier_id=fact.verifier_id,
+                revision=fact.revision,
+                passed=fact.passed,
+                points=fact.points,
+                error=fact.error,
+                sent_back=bool(fact.message),
+                model=fact.model,
+                usage=fact.usage,
+            )
         case ControlApplied():
             return SteerStep(
                 seq=seq,
@@ -90,6 +111,7 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None, starte
         outcome=fact.outcome.value,
         artifact=fact.artifact,
         untrusted=fact.untrusted,
+        images=fact.images,
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
         started_at=started_at,

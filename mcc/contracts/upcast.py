@@ -19,7 +19,20 @@ def _agent_started(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Version 1 had the turn's limits there, which say nothing of the agent's own."""
     limits = data.get("limits")
     turns = isinstance(limits, Mapping) and "subagent_rounds" in limits
-    return {**data, "limits": {}} if turns else data
+    return _with_finish_tools({**data, "limits": {}} if turns else data)
+
+
+def _with_finish_tools(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Up to version 3 an agent with a gate was known by its two tools: `validate`, and the one that hands in."""
+    if "finish_tools" in data or not isinstance(tools := data.get("tools"), list | tuple):
+        return data
+    own = [name for name in tools if name in ("submit_result", "validate", "done")]
+    return {**data, "finish_tools": own if "validate" in own and len(own) > 1 else []}
+
+
+def _gate_checked(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Up to version 3 the tool said whether a check was to end nothing."""
+    return {"check_only": data.get("tool") == "validate", **data}
 
 
 def _model_replied(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -55,5 +68,6 @@ def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
 
 _UPCASTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "agent.started": _agent_started,
+    "gate.checked": _gate_checked,
     "model.replied": _model_replied,
 }

@@ -26,17 +26,14 @@ class Usage(Closed):
     cost_usd: float | None = 0.0
 
     def plus(self, other: "Usage") -> "Usage":
-        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        # Attributes of pydantic's models take several times as long to read as those of a dictionary.
+        more = other.__dict__
         return unchecked(
             Usage,
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            model_calls=self.model_calls + other.model_calls,
-            tool_calls=self.tool_calls + other.tool_calls,
-            cost_usd=cost,
+            **{
+                name: None if used is None or more[name] is None else used + more[name]
+                for name, used in self.__dict__.items()
+            },
         )
 
     @property

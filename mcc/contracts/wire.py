@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mcc.contracts.model_checks import ModelsToCheck
-from mcc.contracts.shape import Closed, Text
+from mcc.contracts.answers import ModelsToCheck
+from mcc.contracts.entry import Entry
+from mcc.contracts.shape import Closed, Moment, Text, to_json
 
 RUN_ORDER_TASK = "mcc.orders.run"
 """Celery task name; its only argument is the order's id."""
@@ -19,9 +20,19 @@ STATUS_CHANNEL = "mcc:status"
 """Hints about any order whose status moved."""
 
 
+def worker_name(drone: str) -> str:
+    """The name under which Celery and its monitors know a drone."""
+    return f"{drone}@drone"
+
+
 def order_channel(order_id: str) -> str:
-    """Hints and deltas of one order."""
+    """Entries, hints and deltas of one order."""
     return f"mcc:order:{order_id}"
+
+
+def drone_channel(drone: str) -> str:
+    """Heartbeats of one drone."""
+    return f"mcc:drone:{drone}"
 
 
 def control_channel(incarnation: str) -> str:
@@ -32,6 +43,11 @@ def control_channel(incarnation: str) -> str:
 def check_key(check_id: str) -> str:
     """The list of rows that a drone found when it was asked to try models."""
     return f"mcc:check:{check_id}"
+
+
+def nudged_key(order_id: str, last_seq: int) -> str:
+    """There while a nudge for the order, as its journal stands, need not be sent again."""
+    return f"mcc:nudged:{order_id}:{last_seq}"
 
 
 CheckId = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
@@ -69,6 +85,47 @@ class Delta(Closed):
     text: Text
     index: int | None = None
     name: Text = ""
+
+
+class DroneBeat(Closed):
+    """A drone is there, and how busy it is."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+    drone: str
+    incarnation: str
+    at: Moment
+    slots: int
+    active: int
+    draining: bool = False
+
+
+class EntryHead(Closed):
+    """Of an entry that is too large for a channel: all but its `data`, which is read from the journal."""
+
+    type: Literal["entry"] = "entry"
+    order_id: str
+    seq: int
+    at: Moment
+    kind: str
+    record_id: str | None = None
+    parent_id: str | None = None
+    agent: str | None = None
+    depth: int = 0
+    whole: Literal[False] = False
+
+
+LARGEST_ENTRY_BYTES = 16 * 1024
+ENTRY_BEGINS = b'{"type":"entry",'
+"""How every message with an entry, or the head of one, begins."""
+
+
+def entry_message(entry: Entry) -> bytes:
+    """A committed entry for its order's channel: whole, or its head alone where that is more than 16 KB."""
+    message = ENTRY_BEGINS + to_json(entry)[1:]
+    if len(message) <= LARGEST_ENTRY_BYTES:
+        return message
+    origin = entry.origin.model_dump()
+    return to_json(EntryHead(order_id=entry.order_id, seq=entry.seq, at=entry.at, kind=entry.kind, **origin))
 
 
 class Wake(Closed):

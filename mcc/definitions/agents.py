@@ -10,19 +10,23 @@ from pydantic_core import ErrorDetails
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.mistakes import mistakes
-from mcc.contracts.order import Rule
-from mcc.definitions.front_matter import DefinitionError, split, suggestion
+from mcc.contracts.order import Rule, Verification
+from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
-from mcc.definitions.yaml12 import Place, YamlProblem, parse
-from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
+from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 
 UNKNOWN_TOLD = 10
 """Unknown keys of one file that are told one by one; the others are counted."""
 
-_KEYS: Mapping[str, type[BaseModel]] = {"": AgentDefinition, "limits": AgentLimits, "rules": Rule}
+_KEYS: Mapping[str, type[BaseModel]] = {
+    "": AgentDefinition,
+    "limits": AgentLimits,
+    "rules": Rule,
+    "verify": Verification,
+}
 _FILE_KEYS = set(AgentDefinition.model_fields) - {"prompt"}
 _FIRST_LINE = 2
 """Front matter begins on the second line of its file."""

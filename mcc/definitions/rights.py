@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.limits import AgentLimits
+from mcc.contracts.order import Verification
 from mcc.rules.report import TEXT_NAME
 
 GroupTable: TypeAlias = Mapping[str, Collection[str]]
@@ -14,7 +15,7 @@ _DIFF = ("git_status", "git_diff", "git_show")
 
 TOOL_GROUPS: GroupTable = {
     "environment_read": ("environment_detect",),
-    "workspace_read": ("list_files", "find_files", "search_text", "read_file", "read_artifact"),
+    "workspace_read": ("list_files", "find_files", "search_text", "read_file", "outline", "read_artifact"),
     "workspace_write": ("write_file", "edit_file", "apply_patch", "move_file", "delete_file"),
     "diff_read": _DIFF,
     "git_read": (*_DIFF, "git_log", "git_blame", "git_branches", "git_ls_files"),
@@ -44,6 +45,11 @@ def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozense
     return frozenset(tool for name in names for tool in groups.get(name, (name,)))
 
 
+def group_of(tool: str) -> str:
+    """The first group that has a tool of this name; empty where none has."""
+    return next((group for group, tools in TOOL_GROUPS.items() if tool in tools), "")
+
+
 def known_names(groups: GroupTable) -> frozenset[str]:
     return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
 
@@ -58,15 +64,22 @@ def allowed_to(
     """`wanted` as far as `ceiling` goes, and one sentence for each thing that it asked for and does not get.
 
     Beyond `narrowed`: a model that the operator chose stays, any other is an alias of the configuration; a
-    result that the operator demands stays demanded.
+    result and a verifier that the operator demands stay demanded.
     """
     kept = narrowed(wanted, ceiling, groups).model_copy(
         update={
             "model": (INHERIT if "/" in wanted.model else wanted.model) if ceiling.model == INHERIT else ceiling.model,
             "result": wanted.result if ceiling.result == TEXT_NAME else ceiling.result,
+            "verify": ceiling.verify or _verification(wanted, ceiling),
         }
     )
     return kept, tuple(_lost(wanted, kept, groups))
+
+
+def _verification(wanted: AgentDefinition, ceiling: AgentDefinition) -> Verification | None:
+    """A workspace's agent is verified by a rubric, or by an agent that it might have asked for something too."""
+    terms = wanted.verify
+    return terms if terms is None or terms.agent is None or terms.agent in ceiling.spawns else None
 
 
 def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
@@ -122,8 +135,11 @@ def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) ->
     if wanted.model not in (INHERIT, kept.model):
         why = "the operator's stays" if kept.model != INHERIT else "a workspace names models by their alias only"
         yield f"model {wanted.model!r} is not used: {why}"
+    stays = "the operator's stays"
     if wanted.result is not None and wanted.result != kept.result:
-        yield "result is not used: the operator's stays"
+        yield f"result is not used: {stays}"
+    if wanted.verify is not None and wanted.verify != kept.verify:
+        yield f"verify is not used: {'the operator allows no such agent' if kept.verify is None else stays}"
     for name in type(wanted.limits).model_fields:
         asked, got = getattr(wanted.limits, name), getattr(kept.limits, name)
         if asked is not None and asked != got:

@@ -207,19 +207,23 @@ def installed(
         except DefinitionError as error:
             problems[name] = error
     for name in [name for name in usable if name not in problems]:
-        problem = _unknown_spawn(files[name][0], usable[name], files)
+        problem = _unknown_name(files[name][0], usable[name], files)
         if problem is not None:
             problems[name] = problem
     usable = {name: agent for name, agent in usable.items() if name not in problems}
     return Agents(usable, {name: files[name][1] for name in usable}, problems)
 
 
-def _unknown_spawn(file: AgentFile, agent: AgentDefinition, known: Iterable[str]) -> DefinitionError | None:
+def _unknown_name(file: AgentFile, agent: AgentDefinition, known: Collection[str]) -> DefinitionError | None:
     names = {*known, WORKSPACE_ANY}
     for index, spawn in enumerate(agent.spawns):
         if spawn not in names:
             problem = f"spawns names {spawn!r}, and there is no such agent{suggestion(spawn, names)}"
             return DefinitionError(file.source, problem, line_of_spawn(file.text(), index))
+    verifier = agent.verify.agent if agent.verify else None
+    if verifier is not None and verifier not in known:
+        problem = f"verify names {verifier!r}, and there is no such agent{suggestion(verifier, known)}"
+        return DefinitionError(file.source, problem)
     return None
 
 
@@ -296,7 +300,9 @@ def _ceiling(name: str, agents: Agents, own: frozenset[str]) -> AgentDefinition:
     if name in agents.usable:
         ceiling = agents.usable[name]
     else:
-        ceiling = agents.usable[MASTER].model_copy(update={"rules": (), "result": TEXT_NAME, "model": INHERIT})
+        ceiling = agents.usable[MASTER].model_copy(
+            update={"rules": (), "result": TEXT_NAME, "verify": None, "model": INHERIT}
+        )
     if WORKSPACE_ANY not in ceiling.spawns:
         return ceiling
     return ceiling.model_copy(update={"spawns": (*ceiling.spawns, *sorted(own))})

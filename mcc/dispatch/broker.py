@@ -143,7 +143,7 @@ def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, 
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "worker_send_task_events": True,
-        "task_send_sent_event": True,
+        "task_send_sent_event": False,
     }
     address = urlsplit(redis_url)
     if address.scheme == "rediss" and "ssl_cert_reqs" not in address.query:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from mcc.contracts.answers import ModelCheck, longest_check
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.model_checks import ModelCheck, longest
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, check_key, control_channel
 from mcc.dispatch.broker import DispatchUnavailable, connect_async, translated
@@ -35,7 +35,7 @@ class ModelCheckers:
         with translated():
             if not await self._redis.publish(control_channel(incarnation), to_json(request)):
                 raise DispatchUnavailable(DEAF)
-            return await self._rows(request, longest(len(names)) if seconds is None else seconds)
+            return await self._rows(request, longest_check(len(names)) if seconds is None else seconds)
 
     async def close(self) -> None:
         await self._redis.aclose()

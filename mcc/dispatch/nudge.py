@@ -6,19 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
-from threading import Lock
 
 from celery import Celery
 
 from mcc.contracts.drones import Drone, DroneStatus
-from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
+from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK, nudged_key
 from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue, connect, make_app, queue_keys, translated
 from mcc.store.store import Store
+from mcc.store.values import Claimable
 
 AWAY_SECONDS = 2.0
 """After a failure nothing is tried for this long, so that callers are refused at once."""
 
 PROBE_SECONDS = 5
+
+REPEAT_SECONDS = 5.0
+"""A nudge is remembered for so long, in the Redis that holds its message. Whoever finds its order still claimable then,
+while more slots are free than messages wait, knows that the message was lost."""
 
 SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
 
@@ -26,7 +30,8 @@ SILENT = "Redis does not answer; the order stays queued and a drone finds it by 
 class Nudger:
     """Sends nudges from a thread of its own, so that a broker that hangs costs a caller `seconds` at most.
 
-    A nudge carries the order's id alone and may be lost or doubled (docs/decisions/01). Safe for several threads.
+    A nudge carries the order's id alone, which is its task's id too, and may be lost or doubled (docs/decisions/01).
+    However many processes want to send the same one, the first sends it. Safe for several threads.
     """
 
     def __init__(
@@ -35,7 +40,7 @@ class Nudger:
         queues: Sequence[str],
         *,
         seconds: float = 2.0,
-        repeat_seconds: float = 2.0,
+        repeat_seconds: float = REPEAT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queues = tuple(queues)
@@ -45,44 +50,30 @@ class Nudger:
         self._app: Celery = make_app(redis_url, queues, name="mcc.nudger", seconds=seconds / 2)
         self._redis = connect(redis_url, seconds=seconds / 2)
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")
-        self._lock = Lock()
         self._away_until = float("-inf")
         self.trouble = ""
         """Why the last message could not be sent; "" once one was."""
-        self._sent: dict[str, float] = {}
 
-    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5) -> None:
-        """Tell the drones of `queue` that this order waits. Raises `DispatchUnavailable`, `UnknownQueue`."""
+    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5, last_seq: int = 1) -> bool:
+        """Tell the drones of `queue` that this order waits, whose journal stands at `last_seq`.
+
+        False: somebody has just told them.
+
+        Raises `DispatchUnavailable`, `UnknownQueue`.
+        """
         if queue not in self._queues:
             raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
-        with self._trying():
-            sending = self._sender.submit(
-                self._app.send_task,
-                RUN_ORDER_TASK,
-                args=[order_id],
-                queue=queue,
-                priority=priority,
-                retry=False,
-                ignore_result=True,
-            )
-            try:
-                sending.result(self._seconds)
-            except NotYet:
-                sending.cancel()
-                raise DispatchUnavailable(SILENT) from None
-        self.trouble = ""
-        self._remember(order_id)
+        return bool(self._send_first([Claimable(order_id, queue, priority, last_seq)]))
 
     def round(self, store: Store, *, limit: int = 200) -> int:
-        """Nudge again for claimable orders, at most one for each live free slot that no message is meant for yet.
+        """Nudge for claimable orders that nobody nudged for lately, at most one for each live free slot that no message
+        is meant for yet.
 
         Answers how many were sent. Raises `DispatchUnavailable`, `StoreUnavailable`.
         """
         if self.trouble:
             self.probe()
-        lately = self._clock() - self._repeat_seconds
-        claimable = store.claims.claimable(self._queues, limit)
-        waiting = [item for item in claimable if self._sent.get(item.order_id, float("-inf")) <= lately]
+        waiting = self._not_nudged(store.claims.claimable(self._queues, limit))
         if not waiting:
             return 0
         room = room_of(store.leases.drones(), self.lengths())
@@ -91,9 +82,7 @@ class Nudger:
             if room[item.queue] > 0:
                 room[item.queue] -= 1
                 chosen.append(item)
-        for item in chosen:
-            self.nudge(item.order_id, queue=item.queue, priority=item.priority)
-        return len(chosen)
+        return self._send_first(chosen)
 
     def probe(self) -> None:
         """Find out by writing whether messages could be sent. Raises `DispatchUnavailable`."""
@@ -127,12 +116,45 @@ class Nudger:
             self.trouble = str(problem)
             raise
 
-    def _remember(self, order_id: str) -> None:
-        now = self._clock()
-        with self._lock:
-            if len(self._sent) > 10_000:
-                self._sent = {key: at for key, at in self._sent.items() if now - at < self._repeat_seconds}
-            self._sent[order_id] = now
+    def _not_nudged(self, claimable: Sequence[Claimable]) -> Sequence[Claimable]:
+        if not claimable:
+            return ()
+        with self._trying():
+            known = self._redis.mget([nudged_key(item.order_id, item.last_seq) for item in claimable])
+        return [item for item, nudged in zip(claimable, known, strict=True) if nudged is None]
+
+    def _send_first(self, orders: Sequence[Claimable]) -> int:
+        """Send for those for which nobody else has, meanwhile."""
+        if not orders:
+            return 0
+        with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
+            for order in orders:
+                key = nudged_key(order.order_id, order.last_seq)
+                pipeline.set(key, "1", nx=True, px=round(self._repeat_seconds * 1000))
+            won = pipeline.execute()
+        mine = [order for order, first in zip(orders, won, strict=True) if first]
+        for order in mine:
+            self._send(order)
+        return len(mine)
+
+    def _send(self, order: Claimable) -> None:
+        with self._trying():
+            sending = self._sender.submit(
+                self._app.send_task,
+                RUN_ORDER_TASK,
+                args=[order.order_id],
+                task_id=order.order_id,
+                queue=order.queue,
+                priority=order.priority,
+                retry=False,
+                ignore_result=True,
+            )
+            try:
+                sending.result(self._seconds)
+            except NotYet:
+                sending.cancel()
+                raise DispatchUnavailable(SILENT) from None
+        self.trouble = ""
 
 
 def room_of(drones: Iterable[Drone], lengths: dict[str, int]) -> Counter[str]:

@@ -1,14 +1,33 @@
-"""Messages on Redis pub/sub: an order reached an entry, a text grew, a control waits; any of them may be lost."""
+"""Messages on Redis pub/sub: what was committed, a text grew, a control waits, a drone is there; any may be lost.
 
+What an order's status is, Celery's monitors are told as well.
+"""
+
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from mcc.contracts.entry import Entry
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
-from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, Wake, control_channel, order_channel
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import (
+    STATUS_CHANNEL,
+    Delta,
+    DroneBeat,
+    Hint,
+    Wake,
+    control_channel,
+    drone_channel,
+    entry_message,
+    order_channel,
+)
 from mcc.dispatch.broker import FOREIGN, connect, connect_async
+from mcc.dispatch.task_events import TaskEvents
+from mcc.store.store import Store
 
-Message: TypeAlias = Hint | Delta
+Message: TypeAlias = Entry | Hint | Delta | DroneBeat
 
 PAUSE_SECONDS = 1.0
 """After a failure nothing is sent for this long, so that no caller waits for a Redis that is away."""
@@ -17,10 +36,29 @@ PAUSE_SECONDS = 1.0
 def payloads(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
     """Channel and payload of each; a hint with a status goes to the channel of all statuses as well."""
     for message in messages:
-        payload = to_json(message)
+        if isinstance(message, DroneBeat):
+            yield drone_channel(message.drone), to_json(message)
+            continue
+        payload = entry_message(message) if isinstance(message, Entry) else to_json(message)
         yield order_channel(message.order_id), payload
         if isinstance(message, Hint) and message.status is not None:
             yield STATUS_CHANNEL, payload
+
+
+NEWEST = 10
+"""At most so many entries are written when an order is moved that no drone runs, but for the closing of many agents."""
+
+
+def newest(store: Store, order: WorkOrder) -> Sequence[Entry]:
+    """The last entries of an order that was moved without a drone; some of them may have been told before."""
+    if order.status is OrderStatus.RUNNING:
+        return ()
+    return list(store.journal.read(order.id, after=max(order.last_seq - NEWEST, 0), limit=NEWEST))
+
+
+def moved(order: WorkOrder) -> Hint:
+    """What tells viewers that an order has come to its status."""
+    return Hint(order_id=order.id, seq=order.last_seq, status=order.status.value)
 
 
 class _Pause:
@@ -40,8 +78,16 @@ class _Pause:
 class Publisher:
     """For threads. Nothing here raises; each call ends within about twice `seconds`; True means that it was sent."""
 
-    def __init__(self, redis_url: str, *, seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        tasks: TaskEvents | None = None,
+        *,
+        seconds: float = 0.5,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._redis = connect(redis_url, seconds=seconds)
+        self._tasks = tasks
         self._pause = _Pause(clock)
 
     def publish(self, messages: Iterable[Message]) -> bool:
@@ -51,7 +97,14 @@ class Publisher:
         """Let a drone process look for the control that waits for an order of its."""
         return self._send([(control_channel(incarnation), to_json(wake))])
 
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """Let Celery's monitors know the status to which this order has come; see `TaskEvents.tell`."""
+        if self._tasks is not None:
+            self._tasks.tell(order, why)
+
     def close(self) -> None:
+        if self._tasks is not None:
+            self._tasks.close()
         self._redis.close()
 
     def _send(self, pairs: list[tuple[str, bytes]]) -> bool:
@@ -71,8 +124,16 @@ class Publisher:
 class AsyncPublisher:
     """As `Publisher`, for an event loop."""
 
-    def __init__(self, redis_url: str, *, seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        tasks: TaskEvents | None = None,
+        *,
+        seconds: float = 0.5,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._redis = connect_async(redis_url, seconds=seconds)
+        self._tasks = tasks
         self._pause = _Pause(clock)
 
     async def publish(self, messages: Iterable[Message]) -> bool:
@@ -81,7 +142,14 @@ class AsyncPublisher:
     async def wake(self, incarnation: str, wake: Wake) -> bool:
         return await self._send([(control_channel(incarnation), to_json(wake))])
 
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """Let Celery's monitors know the status to which this order has come; see `TaskEvents.tell`."""
+        if self._tasks is not None:
+            self._tasks.tell(order, why)
+
     async def close(self) -> None:
+        if self._tasks is not None:
+            await asyncio.to_thread(self._tasks.close)
         await self._redis.aclose()
 
     async def _send(self, pairs: list[tuple[str, bytes]]) -> bool:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from mcc.contracts.wire import Hint
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import Publisher
+from mcc.dispatch.publisher import Publisher, moved, newest
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
 from mcc.store.values import Swept
@@ -20,6 +19,8 @@ STEADY_SECONDS = 3.0
 
 GAP_SECONDS = 2.0
 """A longer silence between two heartbeats (a suspended machine, a blocked database) begins the count anew."""
+
+LOST = "its drone was lost; another one takes over"
 
 log = structlog.get_logger("mcc.dispatch.sweep")
 
@@ -70,18 +71,21 @@ class SweepLoop:
     def once(self) -> Swept:
         """One round. Raises `StoreUnavailable`; a broker that is away is not an error here."""
         swept = self._sweep()
-        changed = [*swept.requeued, *swept.ended, *swept.resumed]
-        if changed and self._publisher is not None:
-            reached = self._store.journal.reached(changed)
-            self._publisher.publish(
-                Hint(order_id=order_id, seq=at.seq, status=at.status.value) for order_id, at in reached.items()
-            )
+        if self._publisher is not None:
+            self._tell(self._publisher, swept)
         try:
             if self._nudger is not None:
                 self._nudger.round(self._store)
         except DispatchUnavailable as problem:
             log.debug("nudges wait", problem=str(problem))
         return swept
+
+    def _tell(self, publisher: Publisher, swept: Swept) -> None:
+        why = dict.fromkeys(swept.requeued, LOST)
+        moved_orders = [self._store.orders.get(one) for one in (*swept.requeued, *swept.ended, *swept.resumed)]
+        for order in moved_orders:
+            publisher.publish([*newest(self._store, order), moved(order)])
+            publisher.tell(order, why.get(order.id, ""))
 
     def _sweep(self) -> Swept:
         try:

@@ -13,7 +13,7 @@ from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
-from mcc.store.free_space import existing
+from mcc.store.resources import existing
 from mcc.view import figures
 
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000

@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mcc.contracts.wire import STATUS_CHANNEL, Delta, Hint, order_channel
+from mcc.contracts.wire import ENTRY_BEGINS, STATUS_CHANNEL, Delta, Hint, order_channel
 from mcc.dispatch.broker import client_url
 
 SILENT_SECONDS = 12.0
@@ -126,7 +126,9 @@ class Subscription:
                 self._read(message["data"])
 
     def _read(self, data: bytes) -> None:
-        """Pass a hint or a delta on; anything else is logged and dropped."""
+        """Pass a hint or a delta on; entries are for others, and anything else is logged and dropped."""
+        if data.startswith(ENTRY_BEGINS):
+            return
         try:
             message = json.loads(data)
             if message.get("type") == "delta":

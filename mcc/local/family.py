@@ -168,6 +168,8 @@ class Family:
         programs = {name: commands.drone(name, self.staff.slots, self.staff.drones) for name in names}
         if self.staff.flower:
             self._flower = Flower(commands, flower_login(self.settings.data_dir))
+            if sentence := self._flower.elsewhere:
+                self._notify(sentence)
             programs["flower"] = self._flower.command
         self.supervisor.start(programs, DRONE_GRACE_SECONDS)
 

@@ -1,5 +1,6 @@
 """The programs of a family: command line and environment of each child, and the port of Flower."""
 
+import contextlib
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ SHARED_WITH_DRONES = (
     "SWEEP_SECONDS",
     "NAME",
     "WORKSPACE_ROOTS",
+    "FLOWER_TITLES",
 )
 """`DRONE_` names that a family sets for its drones."""
 
@@ -47,6 +49,7 @@ PRIVATE_UMASK = 0o077
 
 
 FLOWER_HOST = "127.0.0.1"
+PORTS_TRIED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ class ChildCommands:
             f"--port={port}",
             "--max-tasks=5000",
             "--purge-offline-workers=300",
+            "--tasks-columns=uuid,state,args,result,exception,received,runtime,worker",
         )
         environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login}
         return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
@@ -136,20 +140,25 @@ class ChildCommands:
 
 
 class Flower:
-    """Flower of a family: on a free port, and on another one when a restart finds that port taken."""
+    """Flower of a family: on the port that is wanted, or the next free one; after a restart as well."""
 
     def __init__(self, commands: ChildCommands, login: str) -> None:
         self._commands = commands
         self._login = login
-        self._port = _free_port()
+        self._port = free_from(commands.settings.flower_port)
 
     @property
     def url(self) -> str:
         return f"http://{FLOWER_HOST}:{self._port}"
 
+    @property
+    def elsewhere(self) -> str:
+        """That Flower is not where it is wanted, in a sentence; "" where it is."""
+        wanted = self._commands.settings.flower_port
+        return f"Port {wanted} is in use, so Flower is at {self.url}." if wanted not in (0, self._port) else ""
+
     def command(self) -> Command:
-        if not _is_free(self._port):
-            self._port = _free_port()
+        self._port = free_from(self._port)
         return self._commands.flower(self._port, self._login)
 
     def answers(self) -> bool:
@@ -186,6 +195,7 @@ def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
         "MCC_SWEEP_SECONDS": f"{settings.sweep_seconds:g}",
         "MCC_DISK_RESERVE_MB": f"{settings.disk_reserve_mb:g}",
         "MCC_MAX_QUEUED_ORDERS": str(settings.max_queued_orders),
+        "MCC_FLOWER_TITLES": "on" if settings.flower_titles else "off",
     }
     if settings.prompts_dir is not None:
         chosen["MCC_PROMPTS_DIR"] = str(settings.prompts_dir)
@@ -197,14 +207,10 @@ def _python(module: str, *arguments: str) -> Sequence[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def _free_port() -> int:
-    with socket.create_server((FLOWER_HOST, 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def _is_free(port: int) -> bool:
-    try:
-        with socket.create_server((FLOWER_HOST, port)):
-            return True
-    except OSError:
-        return False
+def free_from(port: int) -> int:
+    """This port or the next free one; any free one for 0, and where none of the next is free."""
+    tries = range(port, min(port + PORTS_TRIED, 65_536)) if port else ()
+    for one in (*tries, 0):
+        with contextlib.suppress(OSError), socket.create_server((FLOWER_HOST, one)) as probe:
+            return int(probe.getsockname()[1])
+    return port

@@ -1,6 +1,7 @@
 """What takes secrets out of texts: whole ones, and texts on their way."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,9 @@ PIECE_CHARACTERS = 64
 
 SHORTEST = 8
 """Shorter values are not looked for: they would be found in ordinary words."""
+
+MOST_LEARNT = 8
+"""Secrets that are learnt on the way live for a short time: older ones open nothing any more."""
 
 _BEGINNING = 8
 """Parts of a form after which a text that goes on like it is looked at more closely."""
@@ -73,11 +77,18 @@ class _Sought:
 
 
 class Redactor:
-    """Puts `MARK` in the place of every secret. Safe for many threads; the same text always comes out the same."""
+    """Puts `MARK` in the place of every secret. Safe for many threads; the same text always comes out the same.
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        pieces = sorted({piece for secret in secrets for piece in _pieces(secret)})
-        self._sought = [_Sought(pieces[at : at + _TOGETHER]) for at in range(0, len(pieces), _TOGETHER)]
+    Whoever made it may put more into `learnt` meanwhile, which is looked for from then on.
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), learnt: Sequence[_Sought] = ()) -> None:
+        self._own = _sought_for(secrets)
+        self._learnt = learnt
+
+    @property
+    def _sought(self) -> tuple[_Sought, ...]:
+        return (*self._own, *self._learnt)
 
     def text(self, text: str) -> str:
         """The text without secrets; the very same object where there is none in it."""
@@ -117,13 +128,14 @@ class Redactor:
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Where each secret begins and ends, the first one first; of several that begin together, the longest."""
-        found, done = [few.first(text, 0) for few in self._sought], 0
+        sought, done = self._sought, 0
+        found = [few.first(text, 0) for few in sought]
         while there := [span for span in found if span is not None]:
             start, done = min(there, key=lambda span: (span[0], -span[1]))
             yield start, done
             found = [
                 few.first(text, done) if span is not None and span[0] < done else span
-                for few, span in zip(self._sought, found, strict=True)
+                for few, span in zip(sought, found, strict=True)
             ]
 
     def open_from(self, text: bytes, start: int) -> int:
@@ -180,6 +192,11 @@ class Stream:
             self._marked = False
 
 
+def _sought_for(secrets: Iterable[str]) -> tuple[_Sought, ...]:
+    pieces = sorted({piece for secret in secrets for piece in _pieces(secret)})
+    return tuple(_Sought(pieces[at : at + _TOGETHER]) for at in range(0, len(pieces), _TOGETHER))
+
+
 def _pieces(secret: str) -> Iterator[str]:
     """Pieces of about the same size, none of them short."""
     if len(secret) < SHORTEST:
@@ -201,14 +218,22 @@ class WatchedSecrets:
         self._files = tuple(files)
         self._secrets = secrets
         self._known: frozenset[str] = frozenset()
+        self._learnt: deque[str] = deque(maxlen=MOST_LEARNT)
+        self._sought_too: list[_Sought] = []
         self._last: tuple[object, Redactor] | None = None
 
     def __call__(self) -> Redactor:
         marks, last = tuple(map(_mark, self._files)), self._last
         if last is None or last[0] != marks:
             self._known |= self._secrets()
-            last = self._last = (marks, Redactor(self._known))
+            last = self._last = (marks, Redactor(self._known, self._sought_too))
         return last[1]
+
+    def learn(self, secret: str) -> None:
+        """Every redactor that was given out looks for this from now on. Beyond `MOST_LEARNT` the first is let go."""
+        if secret not in self._learnt:
+            self._learnt.append(secret)
+            self._sought_too[:] = _sought_for(self._learnt)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

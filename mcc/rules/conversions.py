@@ -4,7 +4,7 @@ import functools
 import math
 from typing import Any
 
-from mcc.rules.faults import Fault, Frame
+from mcc.rules.errors import Fault, Frame
 from mcc.rules.kinds import MAX_INT, MAX_UINT, Uint, word
 from mcc.rules.patterns import Pattern
 from mcc.rules.times import Duration, Timestamp, duration, timestamp

@@ -1,14 +1,18 @@
-"""Errors in declared rules and schemas, and which of the known names was probably meant.
+"""What is wrong with declared rules and schemas, and what ends an evaluation without a value.
 
 ValueError
 ├── RuleError      a CEL expression that cannot be used
 └── SchemaError    a JSON Schema that cannot be used
+Exception
+├── Fault          an expression has no value
+└── Exhausted      the steps of a round of checks are used up
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import islice
+from typing import Any
 
 _CHARACTERS = 80
 _NAMES = 1_000
@@ -74,3 +78,70 @@ def meant(word: str, known: Iterable[str]) -> str | None:
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
+
+
+MAX_STEPS = 400_000
+"""Steps of one round of checks; one is about half a microsecond."""
+
+
+class Fault(Exception):
+    """An expression has no value; the message says why, without its full stop.
+
+    `placed` says that the message quotes the part at fault; else it begins with a verb that the part is the subject of.
+    """
+
+    placed = False
+
+    @classmethod
+    def at(cls, message: str) -> "Fault":
+        """One whose message quotes the part."""
+        made = cls(message)
+        made.placed = True
+        return made
+
+
+class MissingKey(Fault):
+    """The part `text` asks `found` for a key that it has not. The message is made only when someone reads it."""
+
+    placed = True
+
+    def __init__(self, text: str, found: Mapping[Any, Any], key: object) -> None:
+        super().__init__()
+        self._asked = (text, found, key)
+
+    def __str__(self) -> str:
+        text, found, key = self._asked
+        if not isinstance(key, str):
+            return f"`{text}`: there is no such key"
+        return f"`{text}`: there is no key {key[:60]!r}{self._hint(found, key)}"
+
+    def _hint(self, found: Mapping[Any, Any], key: str) -> str:
+        names = [str(name) for name in list(found)[:200]]
+        near = meant(key, names)
+        if near is not None:
+            return f"; did you mean {near!r}?"
+        shown = ", ".join(name[:40] for name in names[:10])
+        return f"; there is: {shown}" if shown else "; the object is empty"
+
+
+class Exhausted(Exception):
+    """The steps of this round of checks are used up. Not a Fault: no operator may pass over it."""
+
+
+class Frame:
+    """What one evaluation reads and spends: the values by slot, and the steps left.
+
+    `notes` is a list where it is to be told what makes an expression false: sentences without a full stop.
+    """
+
+    __slots__ = ("notes", "slots", "steps")
+
+    def __init__(self, slots: list[Any], steps: int, notes: list[str] | None = None) -> None:
+        self.slots = slots
+        self.steps = steps
+        self.notes = notes
+
+    def spend(self, steps: int) -> None:
+        self.steps -= steps
+        if self.steps < 0:
+            raise Exhausted

@@ -8,19 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mcc.rules import comparison
 from mcc.rules import node as nodes
-from mcc.rules.arithmetic import negative, operation, result_kinds
-from mcc.rules.errors import RuleError, meant
-from mcc.rules.faults import Exhausted, Fault, Frame
+from mcc.rules import operators
+from mcc.rules.errors import Exhausted, Fault, Frame, RuleError, meant
 from mcc.rules.functions import FUNCTIONS, METHODS, Function, searcher
-from mcc.rules.kinds import ANY, CONTAINERS, KEYS, KINDS, NUMBERS, Kinds, Uint, named
-from mcc.rules.literals import literal
-from mcc.rules.macros import MACROS, Macro
-from mcc.rules.node import Node, Run
-from mcc.rules.shape import ANYTHING, Shape, either, of_items
-from mcc.rules.syntax import arguments, chain, inner, parsed, parts, source
-from mcc.rules.tokens import wrong
+from mcc.rules.kinds import ANY, ANYTHING, CONTAINERS, KEYS, KINDS, NUMBERS, Kinds, Shape, Uint, either, named, of_items
+from mcc.rules.node import MACROS, Macro, Node, Run
+from mcc.rules.operators import negative, operation, result_kinds
+from mcc.rules.reads import READS
+from mcc.rules.syntax import arguments, chain, inner, literal, parsed, parts, source, wrong
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -36,7 +32,7 @@ _BOOL: Kinds = frozenset({bool})
 _LIST: Kinds = frozenset({list})
 _FOLDING = 5_000
 """Steps of what no variable changes."""
-_EQUALITY = {"eq": comparison.equal, "ne": comparison.unequal}
+_EQUALITY = {"eq": operators.equal, "ne": operators.unequal}
 _SYNONYMS = {"len": "size", "length": "size", "count": "size", "any": "exists", "some": "exists", "every": "all"}
 
 Scope = Mapping[str, tuple[int, Shape]]
@@ -69,7 +65,9 @@ class Expression:
 def expression(text: str, variables: Mapping[str, Shape]) -> Expression:
     """`text` ready to run; it may name `variables`, of which this is known. Raises `RuleError`."""
     tree = parsed(text)
-    names = tuple(sorted(variables.keys() & {str(ident.children[0]) for ident in tree.find_data("ident")}))
+    named = {str(ident.children[0]) for ident in tree.find_data("ident")}
+    called = {str(call.children[0]) for call in tree.find_data("ident_arg")} & FUNCTIONS.keys()
+    names = tuple(sorted(variables.keys() & (named | {FUNCTIONS[name].about for name in called})))
     building = _Building(text, frozenset(variables), len(names))
     top = building.node(tree, {name: (slot, variables[name]) for slot, name in enumerate(names)})
     if top.mistake is not None:
@@ -129,7 +127,7 @@ class _Building:
             return self._node(tree, lambda frame: frame.slots[slot], shape)
         if name in KINDS:
             return self._node(tree, lambda frame: KINDS[name], fixed=True)
-        known = sorted({*self._variables, *scope})
+        known = sorted({*self._variables, *scope} - {READS})
         near = meant(name, known)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(known)}"
         raise self._wrong(tree, f"{name!r} is not known here; {hint}")
@@ -159,17 +157,15 @@ class _Building:
         text, sign = self._source(tree), head.data.removeprefix("relation_")
         if sign == "in":
             mistake = self._must_be(right, CONTAINERS) or self._never(left, right)
-            return self._made(
-                tree, nodes.binary(comparison.contained, left, right, text), _BOOL, (left, right), mistake
-            )
-        fits = comparison.can_be_ordered if sign in _ORDER else comparison.can_be_equal
+            return self._made(tree, nodes.binary(operators.contained, left, right, text), _BOOL, (left, right), mistake)
+        fits = operators.can_be_ordered if sign in _ORDER else operators.can_be_equal
         mistake = None
         if not fits(left.kinds, right.kinds):
             kinds = f"{named(left.kinds)} with {named(right.kinds)}"
             mistake = self._wrong(tree, f"`{text}` compares {kinds}, which never fits")
         elif sign in _EQUALITY:
             mistake = self._never(left, right) or self._never(right, left)
-        act = comparison.ordered(_ORDER[sign]) if sign in _ORDER else _EQUALITY[sign]
+        act = operators.ordered(_ORDER[sign]) if sign in _ORDER else _EQUALITY[sign]
         return self._made(tree, nodes.binary(act, left, right, text), _BOOL, (left, right), mistake)
 
     def _addition(self, tree: "Tree[Token]", scope: Scope) -> Node:
@@ -207,7 +203,8 @@ class _Building:
     def _member_dot(self, tree: "Tree[Token]", scope: Scope) -> Node:
         owner, key = self.node(parts(tree)[0], scope), str(tree.children[1]).strip("`")
         mistake = self._has_key(tree, owner, key)
-        return self._made(tree, nodes.selected(owner, key, self._source(tree)), owner.shape.key(key), (owner,), mistake)
+        run = nodes.selected(owner, key, self._source(tree))
+        return self._made(tree, run, owner.shape.key(key), (owner,), mistake)
 
     def _has_key(self, tree: "Tree[Token]", owner: Node, key: str) -> RuleError | None:
         """The mistake of asking for a key that is never there."""
@@ -263,9 +260,9 @@ class _Building:
         name, given = str(tree.children[0]), arguments(tree, 1)
         if name == "has":
             return self._has(tree, given, scope)
-        if name not in FUNCTIONS:
+        if name not in FUNCTIONS or FUNCTIONS[name].about not in {"", *scope}:
             raise self._unknown(tree, name)
-        return self._called(tree, FUNCTIONS[name], [self.node(one, scope) for one in given])
+        return self._called(tree, FUNCTIONS[name], [self.node(one, scope) for one in given], scope)
 
     def _member_dot_arg(self, tree: "Tree[Token]", scope: Scope) -> Node:
         name, given = str(tree.children[1]), arguments(tree, 2)
@@ -274,7 +271,7 @@ class _Building:
             return self._macro(tree, MACROS[name], owner, given, scope)
         if name not in METHODS:
             raise self._unknown(tree, name)
-        return self._called(tree, METHODS[name], [owner, *(self.node(one, scope) for one in given)])
+        return self._called(tree, METHODS[name], [owner, *(self.node(one, scope) for one in given)], scope)
 
     def _has(self, tree: "Tree[Token]", given: "list[Tree[Token]]", scope: Scope) -> Node:
         if len(given) != 1 or inner(given[0]).data != "member_dot":
@@ -286,7 +283,7 @@ class _Building:
         node = replace(node, fixed=owner.fixed, mistake=owner.mistake)
         return self._made(tree, nodes.present(node), _BOOL, (node,))
 
-    def _called(self, tree: "Tree[Token]", function: Function, given: list[Node]) -> Node:
+    def _called(self, tree: "Tree[Token]", function: Function, given: list[Node], scope: Scope) -> Node:
         text = self._source(tree)
         most = len(function.takes)
         if not most - function.optional <= len(given) <= most:
@@ -296,7 +293,11 @@ class _Building:
         if function.name == "matches" and given[1].fixed and given[1].mistake is None:
             self._check_pattern(tree, given[1])
             act = function.of_known_pattern
-        return self._made(tree, nodes.called(act, given, text), function.gives, given, *mistakes)
+        if not function.about:
+            return self._made(tree, nodes.called(act, given, text), function.gives, given, *mistakes)
+        act = function.looking_at(scope[function.about][0])
+        made = self._made(tree, nodes.called(act, given, text), function.gives, given, *mistakes)
+        return replace(made, fixed=False)
 
     def _check_pattern(self, tree: "Tree[Token]", pattern: Node) -> None:
         try:
@@ -337,7 +338,8 @@ class _Building:
         raise self._wrong(tree, f"`{self._source(tree)}` is CEL that is not available here")
 
     def _unknown(self, tree: "Tree[Token]", name: str) -> RuleError:
-        known = {*FUNCTIONS, *METHODS, *MACROS, "has"}
+        there = (function.name for function in FUNCTIONS.values() if function.about in {"", *self._variables})
+        known = {*there, *METHODS, *MACROS, "has"}
         near = _SYNONYMS.get(name) or meant(name, known)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(sorted(known))}"
         return self._wrong(tree, f"there is no function {name!r}; {hint}")

@@ -8,8 +8,9 @@ from typing import Any
 import re2
 
 from mcc.rules import conversions
-from mcc.rules.faults import Fault, Frame
+from mcc.rules.errors import Fault, Frame
 from mcc.rules.kinds import ANY, Kinds, Named, Null, Uint, kind, word, words
+from mcc.rules.reads import READS, Reads
 from mcc.rules.times import CALENDAR, CLOCK, Duration, Timestamp, civil, milliseconds, whole
 
 MAX_PATTERN = 500
@@ -26,7 +27,8 @@ Act = Callable[..., Any]
 class Function:
     """`takes` says the kinds of each of its values (that before the dot is the first), `gives` those of its own.
 
-    The last `optional` of the values may be missing.
+    The last `optional` of the values may be missing. `about` is a variable that it looks at beside its values; `called`
+    are the names of its values on the page that explains them.
     """
 
     name: str
@@ -34,10 +36,22 @@ class Function:
     gives: Kinds
     act: Act
     optional: int = 0
+    about: str = ""
+    called: tuple[str, ...] = ()
 
     def __call__(self, frame: Frame, *values: Any) -> Any:
         """Raises `Fault` for a value of a kind that the function does not take."""
         return _called(self, self.act, frame, values)
+
+    def looking_at(self, slot: int) -> Act:
+        """The function over the variable `about`, which stands in this slot."""
+
+        def run(frame: Frame, *values: Any) -> Any:
+            if (known := frame.slots[slot]) is None:
+                raise Fault(f"calls {self.name} where nobody knows what was read")
+            return _called(self, lambda frame, *values: self.act(frame, known, *values), frame, values)
+
+        return run
 
     def of_known_pattern(self, frame: Frame, *values: Any) -> Any:
         """`matches`, where the pattern was read when the expression was declared."""
@@ -105,6 +119,7 @@ def _kinds(*kinds: type) -> Kinds:
 
 
 _TEXT, _BOOL, _INT = _kinds(str), _kinds(bool), _kinds(int)
+_SOME, _LINE = _kinds(str, Null), _kinds(int, Uint, float, Null)
 _TIME = _kinds(Timestamp)
 _TIMED = _kinds(Timestamp, Duration)
 
@@ -130,6 +145,35 @@ def _milliseconds(frame: Frame, value: Timestamp | Duration, *zone: str) -> int:
 
 def _without_zone() -> int:
     raise Fault("asks a duration for its time zone, which only a time has")
+
+
+def _same_path(frame: Frame, reads: Reads, one: str | None, other: str | None) -> bool:
+    frame.spend(1)
+    return one is not None and other is not None and reads.same(one, other)
+
+
+def _read_lines(frame: Frame, reads: Reads, path: str | None, line: float | None) -> bool:
+    frame.spend(1 + (0 if path is None else reads.size(path) >> 8))
+    if path is None or line is None:
+        return _not_so(frame, "no path is named" if path is None else "no line is named")
+    if isinstance(line, float) and not line.is_integer():
+        return _not_so(frame, f"{line} is the number of no line")
+    return _not_so(frame, reads.without_line(path, int(line)))
+
+
+def _quoted(frame: Frame, reads: Reads, path: str | None, text: str | None) -> bool:
+    """Reading what was read costs about a step for 256 characters, whoever reads it first."""
+    frame.spend(20 + (0 if path is None or text is None else (len(text) + 2 * reads.size(path)) >> 8))
+    if path is None or text is None:
+        return _not_so(frame, "no path is named" if path is None else "there is no text to look for")
+    return _not_so(frame, reads.without_quote(path, text))
+
+
+def _not_so(frame: Frame, why: str) -> bool:
+    """Whether there is no reason why not; one that there is, is told to whoever wants to know it."""
+    if why and frame.notes is not None:
+        frame.notes.append(why)
+    return not why
 
 
 def _named(functions: Iterable[Function]) -> dict[str, Function]:
@@ -169,6 +213,9 @@ FUNCTIONS = _named(
         Function("duration", (_kinds(str, Duration),), _kinds(Duration), conversions.to_duration),
         Function("dyn", (ANY,), ANY, lambda frame, value: value),
         Function("type", (ANY,), _kinds(Named), lambda frame, value: kind(value)),
+        Function("quoted", (_SOME, _SOME), _BOOL, _quoted, about=READS, called=("path", "text")),
+        Function("read_lines", (_SOME, _LINE), _BOOL, _read_lines, about=READS, called=("path", "line")),
+        Function("same_path", (_SOME, _SOME), _BOOL, _same_path, about=READS, called=("a", "b")),
     )
 )
 """Written `name(…)`."""

@@ -1,10 +1,12 @@
-"""The kinds of CEL's values, and how Python holds a value of each."""
+"""The kinds of CEL's values, what is known of a value before there is one, and JSON of strangers made into values."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mcc.rules.faults import Fault
+from mcc.rules.errors import Fault, meant
 from mcc.rules.times import Duration, Timestamp
 
 MAX_INT = 2**63 - 1
@@ -107,3 +109,111 @@ def key_of(value: Any) -> Any:
 def of_key(key: Any) -> Any:
     """The value that `key_of` was given."""
     return key.value if type(key) is _TruthKey else key
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`names` are the only keys that it can have, `texts` the only texts that it can be; None = nobody knows.
+
+    With `likely`, other texts are possible, but not those that look like a slip of one of `texts`. `sparse`: a key that
+    is not there is null.
+    """
+
+    kinds: Kinds = ANY
+    texts: frozenset[str] | None = None
+    likely: bool = False
+    names: frozenset[str] | None = None
+    key: Callable[[str], "Shape"] = lambda name: ANYTHING
+    item: Callable[[], "Shape"] = lambda: ANYTHING
+    sparse: bool = False
+
+    def lacks(self, name: str) -> bool:
+        return self.names is not None and name not in self.names
+
+    def never(self, text: str) -> bool:
+        """Whether it can never be this text."""
+        if self.texts is None or text in self.texts:
+            return False
+        return not self.likely or meant(text, self.texts) is not None
+
+
+ANYTHING: Shape = Shape()
+JSON_VALUE: Shape = Shape(JSON, key=lambda name: JSON_VALUE, item=lambda: JSON_VALUE)
+
+
+def either(shapes: Iterable[Shape]) -> Shape:
+    """A value of any one of these; of its keys and items nothing is known."""
+    kinds: Kinds = frozenset()
+    for shape in shapes:
+        kinds |= shape.kinds
+    return Shape(kinds)
+
+
+def of_keys(keys: dict[str, Shape]) -> Shape:
+    """An object that has just these keys."""
+    return Shape(frozenset({dict}), names=frozenset(keys), key=lambda name: keys.get(name, ANYTHING))
+
+
+def of_items(item: Shape) -> Shape:
+    return Shape(frozenset({list}), item=lambda: item)
+
+
+def text(*possible: str, likely: bool = False, nullable: bool = False) -> Shape:
+    """A text, when something is `possible` one of these."""
+    kinds: Kinds = frozenset({str, Null}) if nullable else frozenset({str})
+    return Shape(kinds, frozenset(possible) or None, likely)
+
+
+MAX_NESTING = 100
+"""Levels of lists and objects in the context of one round of checks."""
+MAX_VALUES = 100_000
+"""Texts, numbers, lists and objects in that context."""
+MAX_TEXT = 8_000_000
+"""Characters in that context."""
+
+
+class Plain:
+    """Copies values into plain JSON, and counts what it takes: at most so many values, and characters of text."""
+
+    def __init__(self, values: int = MAX_VALUES, text: int = MAX_TEXT, *, finite: bool = False) -> None:
+        self._most = (values, text)
+        self._values = values
+        self._text = text
+        self._finite = finite
+
+    def of(self, value: object, levels: int = MAX_NESTING) -> Any:
+        """Raises `Fault` for what is too large, too deep, not JSON, or (where asked for) not finite."""
+        self._values -= 1
+        if self._values < 0:
+            raise Fault(f"there are more than {self._most[0]:,} values in it")
+        if levels == 0:
+            raise Fault(f"it is nested deeper than {MAX_NESTING} levels")
+        exact = type(value)
+        if exact is str:
+            return self._counted(value)
+        if exact is bool or exact is int or value is None:
+            return value
+        if isinstance(value, float):
+            if self._finite and not math.isfinite(value):
+                raise Fault(f"it holds the number {value}, which JSON has not")
+            return float(value)
+        if isinstance(value, Mapping):
+            return {self._counted(key): self.of(item, levels - 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.of(item, levels - 1) for item in value]
+        return self._unusual(value)
+
+    def _unusual(self, value: object) -> Any:
+        if isinstance(value, str):
+            return self._counted(value)
+        if isinstance(value, int):
+            return int(value)
+        raise Fault(f"a value of the Python type {type(value).__name__} is not JSON")
+
+    def _counted(self, text: Any) -> str:
+        if not isinstance(text, str):
+            raise Fault("the key of an object is not a text")
+        self._text -= len(text)
+        if self._text < 0:
+            raise Fault(f"there are more than {self._most[1]:,} characters in it")
+        return text if type(text) is str else str.__str__(text)

@@ -1,13 +1,11 @@
-"""Nodes of a running expression: what each kind of node does with the values below it."""
+"""Nodes of a compiled expression, and its macros: all, exists, exists_one, filter and map."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.rules.errors import RuleError
-from mcc.rules.faults import Fault, Frame, MissingKey
-from mcc.rules.kinds import KEYS, NUMBERS, Kinds, key_of, shown, word
-from mcc.rules.shape import ANYTHING, Shape
+from mcc.rules.errors import Fault, Frame, MissingKey, RuleError
+from mcc.rules.kinds import ANYTHING, KEYS, NUMBERS, Kinds, Shape, key_of, of_key, shown, word
 
 Run = Callable[[Frame], Any]
 Act = Callable[..., Any]
@@ -85,18 +83,28 @@ def joined(nodes: Sequence[Node], decisive: bool) -> Run:
 
 
 def settled(nodes: Iterable[Node], decisive: bool, frame: Frame) -> bool:
-    """`decisive` as soon as one of these is so, also when another one has a fault; else the opposite."""
-    fault = None
+    """`decisive` as soon as one of these is so, also when another one has a fault; else the opposite.
+
+    What was noted on the way to true explains nothing.
+    """
+    fault, noted = None, len(frame.notes or ())
     for node in nodes:
         try:
             if truth(node, frame) is decisive:
+                _forget(frame, noted if decisive else None)
                 return decisive
         except Fault as error:
             frame.spend(FAULT)
             fault = fault or error
     if fault is not None:
         raise fault
+    _forget(frame, None if decisive else noted)
     return not decisive
+
+
+def _forget(frame: Frame, noted: int | None) -> None:
+    if frame.notes and noted is not None:
+        del frame.notes[noted:]
 
 
 def selected(owner: Node, key: str, text: str) -> Run:
@@ -105,6 +113,8 @@ def selected(owner: Node, key: str, text: str) -> Run:
         if type(found) is not dict:
             raise Fault.at(f"`{owner.text}` is {word(found)} and has no key {key!r}")
         if key not in found:
+            if owner.shape.sparse:
+                return None
             raise MissingKey(text, found, key)
         return found[key]
 
@@ -121,6 +131,8 @@ def indexed(owner: Node, index: Node, text: str) -> Run:
         if type(found) is dict:
             key = placed_key(at, text)
             if key not in found:
+                if owner.shape.sparse:
+                    return None
                 raise MissingKey(text, found, at)
             return found[key]
         raise Fault.at(f"`{text}` looks up {word(at)} in {word(found)}")
@@ -166,3 +178,107 @@ def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
         return made
 
     return run
+
+
+Build = Callable[[Node, int, Sequence[Node]], Run]
+"""From the list, the slot of the variable and the expressions to what runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`arguments` are the numbers of arguments, the variable among them; `gives` are the kinds of the value."""
+
+    name: str
+    arguments: tuple[int, ...]
+    gives: Kinds
+    build: Build
+
+    @property
+    def usage(self) -> str:
+        return f"list.{self.name}(x, {'expression of x' if self.name == 'map' else 'condition of x'})"
+
+    def tests(self, arguments: int) -> bool:
+        """Whether the first expression is a condition."""
+        return self.name != "map" or arguments == 3
+
+
+def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
+    """Goes over the items of a list or the keys of an object, binding each; what was not set has none."""
+    cost = 1 + sum(body.steps for body in bodies)
+
+    def run(frame: Frame) -> Iterator[Any]:
+        found = owner.run(frame)
+        if found is None:
+            return
+        if type(found) is not list and type(found) is not dict:
+            raise Fault.at(f"`{owner.text}` is {word(found)}, not a list")
+        slots = frame.slots
+        for item in found if type(found) is list else map(of_key, found):
+            frame.spend(cost)
+            slots[slot] = item
+            yield item
+
+    return run
+
+
+def _decided(decisive: bool) -> Build:
+    def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+        items, body = _items(owner, slot, bodies), bodies[0]
+
+        def run(frame: Frame) -> bool:
+            if frame.notes is not None and not decisive:
+                return _explained(items(frame), body, owner.text, frame)
+            return settled((body for _ in items(frame)), decisive, frame)
+
+        return run
+
+    return build
+
+
+def _explained(items: Iterator[Any], body: Node, of: str, frame: Frame) -> bool:
+    """Whether `body` is true for all items; each for which it is not is noted."""
+    notes, good = frame.notes or [], True
+    for place, item in enumerate(items):
+        frame.notes, shown = [], f"{of}[{place}]" if isinstance(item, dict | list) else f"{of}[{place}] ({item})"[:80]
+        try:
+            holds = truth(body, frame)
+        except Fault as fault:
+            holds, frame.notes = False, [str(fault)]
+        if not holds:
+            good = False
+            notes.extend(f"{shown}: {note}" for note in frame.notes or ["this is not so"])
+    frame.notes = notes
+    return good
+
+
+def _exists_one(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items, body = _items(owner, slot, bodies), bodies[0]
+    return lambda frame: sum(truth(body, frame) for _ in items(frame)) == 1
+
+
+def _filter(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items, body = _items(owner, slot, bodies), bodies[0]
+    return lambda frame: [item for item in items(frame) if truth(body, frame)]
+
+
+def _map(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
+    items = _items(owner, slot, bodies)
+    if len(bodies) == 1:
+        return lambda frame: [bodies[0].run(frame) for _ in items(frame)]
+    return lambda frame: [bodies[1].run(frame) for _ in items(frame) if truth(bodies[0], frame)]
+
+
+_BOOL: Kinds = frozenset({bool})
+_LIST: Kinds = frozenset({list})
+
+MACROS = {
+    macro.name: macro
+    for macro in (
+        Macro("all", (2,), _BOOL, _decided(False)),
+        Macro("exists", (2,), _BOOL, _decided(True)),
+        Macro("exists_one", (2,), _BOOL, _exists_one),
+        Macro("filter", (2,), _LIST, _filter),
+        Macro("map", (2, 3), _LIST, _map),
+    )
+}
+"""Written `list.name(x, …)`."""

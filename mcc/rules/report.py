@@ -15,22 +15,17 @@ MAX_EVIDENCE = 2_000
 MAX_ARTIFACTS = 10
 MAX_CONTENT = 4_000
 
+_TEXT: Mapping[str, Any] = {"type": ["string", "null"]}
 _FINDING: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "title": {"type": "string", "minLength": 1, "description": "What is so, in one sentence."},
-        "severity": {
-            "enum": ["info", "low", "medium", "high", "critical", None],
-            "description": "Left out where it does not apply.",
-        },
-        "path": {"type": ["string", "null"], "description": "The file, relative to the workspace."},
-        "line": {"type": ["integer", "null"], "minimum": 1, "description": "From 1."},
-        "evidence": {
-            "type": ["string", "null"],
-            "description": "What shows it, quoted exactly.",
-        },
-        "confidence": {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "How sure you are."},
-        "recommendation": {"type": ["string", "null"], "description": "What to do about it."},
+        "severity": {"enum": ["info", "low", "medium", "high", "critical", None]},
+        "path": _TEXT,
+        "line": {"type": ["integer", "null"], "minimum": 1},
+        "evidence": {**_TEXT, "description": "What shows it, quoted exactly."},
+        "confidence": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        "recommendation": _TEXT,
     },
     "required": ["title"],
     "additionalProperties": False,
@@ -38,13 +33,10 @@ _FINDING: Mapping[str, Any] = {
 _ARTIFACT: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "description": "Its name."},
-        "kind": {"type": ["string", "null"], "description": "Such as diff, log or table."},
-        "path": {"type": ["string", "null"], "description": "The file it belongs to."},
-        "content": {
-            "type": "string",
-            "description": "The text itself.",
-        },
+        "name": {"type": "string", "minLength": 1},
+        "kind": {**_TEXT, "description": "Such as diff, log or table."},
+        "path": _TEXT,
+        "content": {"type": "string"},
     },
     "required": ["name", "content"],
     "additionalProperties": False,
@@ -56,11 +48,10 @@ REPORT: Mapping[str, Any] = {
     "properties": {
         "status": {
             "enum": ["completed", "blocked", "failed"],
-            "description": "completed: the task is done. blocked: you tried, and what you need is out of reach. "
-            "failed: it cannot be done.",
+            "description": "blocked: you tried, and what you need is out of reach. failed: it cannot be done.",
         },
-        "summary": {"type": "string", "minLength": 1, "description": "The answer to the task, complete in itself."},
-        "steps": {**_TEXTS, "description": "What you did, one short sentence each."},
+        "summary": {"type": "string", "minLength": 1, "description": "The answer, complete in itself."},
+        "steps": _TEXTS,
         "findings": {
             "type": ["array", "null"],
             "items": _FINDING,
@@ -69,9 +60,9 @@ REPORT: Mapping[str, Any] = {
         "artifacts": {
             "type": ["array", "null"],
             "items": _ARTIFACT,
-            "description": "Texts you made that others need whole.",
+            "description": "Texts that others need whole.",
         },
-        "recommended_next_actions": {**_TEXTS, "description": "One sentence each."},
+        "recommended_next_actions": _TEXTS,
     },
     "required": ["status", "summary"],
     "additionalProperties": False,

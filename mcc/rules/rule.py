@@ -1,20 +1,32 @@
 """CEL rules: compiled once, then held against a result within a bound of work."""
 
 import functools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcc.contracts.journal import Outcome
 from mcc.contracts.order import Rule
-from mcc.rules.errors import RuleError
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.usage import Usage
+from mcc.rules.errors import MAX_STEPS, Exhausted, Fault, Frame, RuleError
 from mcc.rules.expression import Expression, expression
-from mcc.rules.faults import MAX_STEPS, Exhausted, Fault, Frame
-from mcc.rules.kinds import named, word
-from mcc.rules.plain import Plain
-from mcc.rules.shape import ANYTHING, Shape
+from mcc.rules.kinds import ANYTHING, JSON_VALUE, Kinds, Null, Plain, Shape, named, of_items, of_keys, text, word
+from mcc.rules.reads import READS
+from mcc.rules.report import REPORT, few, resolved
+from mcc.rules.schema import checked_schema
+from mcc.rules.syntax import wrong
 
-VARIABLES = frozenset({"result", "task", "receipts", "children", "usage"})
-"""What a rule over an agent's result may name."""
+VARIABLES = frozenset({"result", "task", "receipts", "children", "usage", READS})
+"""What a rule over an agent's result may name, and what its functions look at."""
+
+ARGUMENTS: Shape = Shape(frozenset({dict, Null}), key=lambda name: JSON_VALUE, sparse=True)
+"""The arguments of a call: tools differ in those that they have."""
+
+_RECEIPT = Shape(frozenset({dict}), key=lambda name: ARGUMENTS if name == "arguments" else ANYTHING)
+_KNOWN = {"receipts": of_items(_RECEIPT)}
+"""What is known of variables also where a rule was declared before it could be held against it."""
 
 KEPT = 512
 """Rules that stay compiled, the last used ones."""
@@ -44,7 +56,7 @@ def compiled(rule: Rule, variables: Iterable[str] = VARIABLES) -> CompiledRule:
 
 @functools.lru_cache(maxsize=KEPT)
 def _expression(cel: str, variables: frozenset[str]) -> Expression:
-    return read_rule(cel, dict.fromkeys(variables, ANYTHING))
+    return read_rule(cel, {name: _KNOWN.get(name, ANYTHING) for name in variables})
 
 
 def read_rule(cel: str, variables: Mapping[str, Shape]) -> Expression:
@@ -58,6 +70,11 @@ def read_rule(cel: str, variables: Mapping[str, Shape]) -> Expression:
 _QUOTED = 400
 """Characters of an expression that a sentence repeats."""
 
+_NOTES = 10
+_NOTE = 300
+_EXPLAINING = 100_000
+"""Steps of finding out what makes a rule false, apart from those of the check."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -70,9 +87,9 @@ class Checked:
 def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Checked:
     """What is to be said of the rules that do not hold; nothing when all do. Never raises.
 
-    `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None). Only `true`
-    passes: an error, or any other value, is a sentence too. The rules share one budget of steps, so that the same
-    input always brings the same answer. Blocks for up to about 0.3 s: call it in a worker thread.
+    `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None), and `READS` to
+    `Reads`. Only `true` passes: an error, or any other value, is a sentence too. The rules share one budget of steps,
+    so that the same input always brings the same answer. Blocks for up to about 0.3 s: call it in a worker thread.
     """
     if not rules:
         return Checked()
@@ -95,7 +112,7 @@ def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapp
     """What the rules name, as plain JSON; one that is not there is null."""
     names = sorted({name for rule in rules for name in rule.expression.names})
     copy = Plain()
-    return {name: copy.of(context.get(name)) for name in names}
+    return {name: context.get(name) if name == READS else copy.of(context.get(name)) for name in names}
 
 
 def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[str | None, int, bool]:
@@ -112,22 +129,28 @@ def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[
     if found is True:
         return None, frame.steps, False
     if found is False:
-        return _sentence(rule, f"is not true{_failing(rule, frame)}"), frame.steps, False
+        return _false(rule, plain), frame.steps, False
     return _sentence(rule, f"gives {word(found)} and must give true"), frame.steps, True
 
 
-def _failing(rule: CompiledRule, frame: Frame) -> str:
-    """Which part of a && is false, where there are several; the others need no attention."""
-    if len(rule.expression.parts) < 2:
-        return ""
+def _false(rule: CompiledRule, plain: Mapping[str, Any]) -> str:
+    """Which part of a && is false, where there are several, and what makes it so; the others need no attention."""
+    several = len(rule.expression.parts) > 1
+    frame = rule.expression.frame(plain, _EXPLAINING)
     for part in rule.expression.parts:
+        frame.notes = []
         try:
             frame.spend(part.steps)
-            if part.run(frame) is False:
-                return f": `{part.text}` is false"
+            if part.run(frame) is not False:
+                continue
         except (Fault, Exhausted, RecursionError):
             continue
-    return ""
+        told = "; ".join(few(frame.notes, _NOTES, _NOTE)).rstrip(".")
+        if told and READS in rule.expression.names and rule.message.strip():
+            return f"{rule.message.strip()} Not so: {told}{'' if told.endswith('?') else '.'}"
+        where = f": `{part.text}` is false" if several else ""
+        return _sentence(rule, f"is not true{where}{'; ' if where and told else ': ' if told else ''}{told}")
+    return _sentence(rule, "is not true")
 
 
 def _sentence(rule: CompiledRule, verdict: str) -> str:
@@ -135,3 +158,63 @@ def _sentence(rule: CompiledRule, verdict: str) -> str:
     shown = cel if len(cel) <= _QUOTED else cel[: _QUOTED - 1] + "…"
     finding = f"The rule `{shown}` {verdict}{'' if verdict.endswith('?') else '.'}"
     return f"{rule.message.strip()} {finding}".strip()
+
+
+_WHOLE: Kinds = frozenset({int})
+_ENDED = frozenset(RecordStatus) - {RecordStatus.RUNNING, RecordStatus.WAITING}
+
+
+def check_declared(rule: Rule, result: object, tools: Iterable[str]) -> None:
+    """Refuse a rule that names what cannot be there, or compares what never fits. Raises `RuleError`, `SchemaError`.
+
+    `result` is what an agent file or an order says of its result: a schema, the name of a shipped one, or None when
+    nobody knows here what it will be. `tools` are the tools that are known; one of another name may still exist, unless
+    its name looks like a slip.
+
+    For the moment of declaring alone: an order that was accepted is held to its rules as they were accepted.
+    """
+    _check(rule.cel, None if result is None else json.dumps(result, default=dict), frozenset(tools))
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _check(cel: str, result: str | None, tools: frozenset[str]) -> None:
+    made = read_rule(cel, shapes(_of_result(result), tools))
+    if made.top.fixed and made.top.run(Frame([], 0)) is False:
+        raise wrong("this is false, whatever is handed in", cel, 0)
+
+
+def _of_result(result: str | None) -> Shape:
+    if result is None:
+        return JSON_VALUE
+    schema = resolved(json.loads(result))
+    return checked_schema(REPORT if schema is None else schema).shape
+
+
+def shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:
+    """What is known of each name that a rule may use."""
+    receipt = {
+        "call_id": text(),
+        "tool": text(*tools, likely=True),
+        "arguments": ARGUMENTS,
+        "ok": Shape(frozenset({bool})),
+        "outcome": text(*(one.value for one in Outcome)),
+        "path": text(nullable=True),
+        "paths": of_items(text()),
+        "lines": of_items(of_keys({"path": text(), "start_line": Shape(_WHOLE), "end_line": Shape(_WHOLE)})),
+    }
+    child = {
+        **{name: text() for name in ("record_id", "agent", "title", "text")},
+        "status": text(*(one.value for one in _ENDED)),
+        "result": JSON_VALUE,
+        "error": text(nullable=True),
+        "rounds": Shape(_WHOLE),
+    }
+    usage = {name: Shape(_WHOLE) for name in Usage.model_fields}
+    return {
+        "result": result,
+        "task": text(),
+        "receipts": of_items(of_keys(receipt)),
+        "children": of_items(of_keys(child)),
+        "usage": of_keys({**usage, "cost_usd": Shape(frozenset({int, float, Null}))}),
+        READS: ANYTHING,
+    }

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcc.rules.errors import SchemaError, meant
-from mcc.rules.faults import Fault
+from mcc.rules.errors import Fault, SchemaError, meant
 from mcc.rules.functions import searcher
-from mcc.rules.plain import Plain
+from mcc.rules.kinds import Plain
 
 Schema = dict[str, Any] | bool
 

@@ -1,4 +1,4 @@
-"""CEL text into a syntax tree: read by cel-python's grammar, refused with its position."""
+"""CEL text into a syntax tree: words of our own, cel-python's grammar over them, literals; refusals with position."""
 
 import functools
 import threading
@@ -7,10 +7,123 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from mcc.rules.errors import RuleError
-from mcc.rules.tokens import MAX_QUOTED, Words, hint, wrong
+from mcc.rules.kinds import MAX_INT, MAX_UINT, Uint
+from mcc.rules.patterns import Pattern
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
+
+
+MAX_QUOTED = 120
+"""Characters of an expression that a sentence quotes."""
+
+RESERVED = frozenset(("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop")) | {
+    *("package", "namespace", "return", "var", "void", "while")
+}
+"""Words that CEL keeps for later: keys may be called so, names may not."""
+
+_CONSTANTS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": "IN"}
+_KINDS = ("triple", "single", "float", "whole", "name", "quoted", "sign", "space")
+
+
+@functools.cache
+def _words() -> Pattern:
+    return Pattern(
+        r"(?P<space>[\t\n\f\r ]+|//[^\n]*)"
+        r'|(?P<triple>[bB]?(?:[rR](?:"""(?s:.*?)"""|'
+        r"'''(?s:.*?)''')|"
+        r'"""(?s:[^\\]|\\.)*?"""|'
+        r"'''(?s:[^\\]|\\.)*?'''))"
+        r'|(?P<single>[bB]?(?:[rR](?:"[^"\r\n]*"|'
+        r"'[^'\r\n]*')|"
+        r'"(?:[^"\\\r\n]|\\[^\r\n])*"|'
+        r"'(?:[^'\\\r\n]|\\[^\r\n])*'))"
+        r"|(?P<float>[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)"
+        r"|(?P<whole>(?:0[xX][0-9a-fA-F]+|[0-9]+)[uU]?)"
+        r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+        r"|(?P<quoted>`[A-Za-z0-9_./\- ]+`)"
+        r"|(?P<sign>&&|\|\||[<>=!]=|[-+*/%<>!?:.,()\[\]{}])"
+        r"|(?s:.)"
+    )
+
+
+class Words:
+    """The lexer that the parser asks: it is handed all of a text at once."""
+
+    def __init__(self, conf: Any) -> None:
+        """`conf` is the parser's own: the grammar's terminals, among them the names of its signs."""
+        self._signs = {
+            terminal.pattern.value: terminal.name for terminal in conf.terminals if terminal.pattern.type == "str"
+        }
+
+    def lex(self, text: str) -> "Iterator[Token]":
+        """Raises `RuleError` at what begins no word of CEL."""
+        before = ""
+        at, line, start = 0, 1, 0
+        for found in _words().finditer(text):
+            written = text[at : at + len(found.group())]
+            kind = next((one for one in _KINDS if found[one] is not None), "")
+            if kind != "space":
+                token = self._token(kind, written, before, text, at)
+                token.start_pos, token.end_pos = at, at + len(written)
+                token.line, token.column = line, at - start + 1
+                yield token
+                before = written
+            if "\n" in written:
+                line, start = line + written.count("\n"), at + written.rindex("\n") + 1
+            at += len(written)
+
+    def _token(self, kind: str, written: str, before: str, text: str, at: int) -> "Token":
+        from lark import Token
+
+        match kind:
+            case "triple" | "single" if written[0] in "bB":
+                return Token("BYTES_LIT", written)
+            case "triple":
+                return Token("MLSTRING_LIT", written)
+            case "single":
+                return Token("STRING_LIT", written)
+            case "float":
+                return Token("FLOAT_LIT", written)
+            case "whole":
+                return Token("UINT_LIT" if written[-1] in "uU" else "INT_LIT", written)
+            case "name":
+                return Token(self._of_name(written, before, text, at), written)
+            case "quoted" if before == ".":
+                return Token("IDENT", written)
+            case "sign":
+                return Token(self._signs[written], written)
+        raise wrong(f"{written!r} is not expected here{hint(written[0], before)}", text, at)
+
+    def _of_name(self, written: str, before: str, text: str, at: int) -> str:
+        if written in RESERVED and before != ".":
+            raise wrong(f"{written!r} is a word that CEL keeps for itself; take another name", text, at)
+        return _CONSTANTS.get(written, "IDENT")
+
+
+_HINTS = {
+    "=": "; write == to compare",
+    "&": "; write && for and",
+    "|": "; write || for or",
+    "and": "; write && for and",
+    "or": "; write || for or",
+    "not": "; write ! for not",
+    "'": "; a text must be closed with the same quote, on the same line",
+    '"': "; a text must be closed with the same quote, on the same line",
+    "`": "; only a key after a dot may stand in backquotes",
+}
+
+
+def hint(found: str, before: str) -> str:
+    """What was probably meant where `found` is not expected after `before`; nothing when nobody knows."""
+    return _HINTS.get(found) or _HINTS.get(before, "")
+
+
+def wrong(sentence: str, text: str, offset: int) -> RuleError:
+    """The error at `offset` of the expression `text`."""
+    line = text.count("\n", 0, offset) + 1
+    return RuleError(sentence, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, offset)
+
 
 MAX_CHARACTERS = 4_000
 """Length of an expression."""
@@ -113,3 +226,119 @@ def source(tree: "Tree[Token]", text: str) -> str:
     """The part of the expression `text` that `tree` is, on one line and not too long to be quoted."""
     flat = " ".join((text if tree.meta.empty else text[tree.meta.start_pos : tree.meta.end_pos]).split())
     return flat if len(flat) <= MAX_QUOTED else flat[: MAX_QUOTED - 1] + "…"
+
+
+_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "?": "?",
+    '"': '"',
+    "'": "'",
+    "`": "`",
+}
+_CODES = {"x": 2, "X": 2, "u": 4, "U": 8}
+_DIGITS = 20
+"""Those of the greatest number: more of them do not fit, and are not even read."""
+
+
+def literal(token: Any, sign: str = "") -> object:
+    """The value of a literal's token; `sign` is the minus before it. Raises ValueError: a sentence with a verb."""
+    written = str(token)
+    match token.type:
+        case "BOOL_LIT":
+            return written == "true"
+        case "NULL_LIT":
+            return None
+        case "INT_LIT":
+            return _whole(sign + written)
+        case "UINT_LIT":
+            return _unsigned(written[:-1])
+        case "FLOAT_LIT":
+            return float(sign + written)
+        case "BYTES_LIT":
+            return _bytes(written[1:])
+    return _text(written)
+
+
+def _whole(written: str) -> int:
+    found = _number(written.removeprefix("-")) * (-1 if written.startswith("-") else 1)
+    if not -MAX_INT - 1 <= found <= MAX_INT:
+        raise ValueError("does not fit into 64 bits")
+    return found
+
+
+def _unsigned(written: str) -> Uint:
+    found = _number(written)
+    if found > MAX_UINT:
+        raise ValueError("does not fit into 64 bits")
+    return Uint(found)
+
+
+def _number(digits: str) -> int:
+    if len(digits.lstrip("0")) > _DIGITS:
+        raise ValueError("does not fit into 64 bits")
+    return int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
+
+
+def _body(written: str) -> tuple[str, bool]:
+    """What stands between the quotes, and whether escapes in it are left alone."""
+    raw = written[0] in "rR"
+    quoted = written[1:] if raw else written
+    wide = 3 if quoted[:3] in ('"""', "'''") else 1
+    return quoted[wide:-wide], raw
+
+
+def _text(written: str) -> str:
+    body, raw = _body(written)
+    return body if raw or "\\" not in body else "".join(one for one, _ in _unescaped(body))
+
+
+def _bytes(written: str) -> bytes:
+    """Octal and hexadecimal escapes are bytes; the rest is written in UTF-8."""
+    body, raw = _body(written)
+    if raw or "\\" not in body:
+        return body.encode("utf-8")
+    return b"".join(_byte(one, how) for one, how in _unescaped(body))
+
+
+def _byte(one: str, how: str) -> bytes:
+    if how in ("u", "U"):
+        raise ValueError(f"names a character with \\{how} in bytes; write \\x and two digits for each byte")
+    return bytes((ord(one),)) if how else one.encode("utf-8")
+
+
+def _unescaped(body: str) -> Iterator[tuple[str, str]]:
+    """Pieces of `body` with their escapes read; beside each `x`, `o`, `u` or `U` where its number was written."""
+    at = 0
+    while (found := body.find("\\", at)) >= 0:
+        if found > at:
+            yield body[at:found], ""
+        letter = body[found + 1]
+        at = found + 2
+        if letter in _ESCAPES:
+            yield _ESCAPES[letter], ""
+        elif letter in _CODES:
+            at += _CODES[letter]
+            yield _code(body[found + 2 : at], _CODES[letter], 16, letter), letter
+        elif letter in "0123":
+            at += 2
+            yield _code(body[found + 1 : at], 3, 8, letter), "o"
+        else:
+            raise ValueError(f"has the escape \\{letter}, which CEL does not know")
+    yield body[at:], ""
+
+
+def _code(digits: str, length: int, base: int, letter: str) -> str:
+    known = "01234567" if base == 8 else "0123456789abcdefABCDEF"
+    if len(digits) < length or any(digit not in known for digit in digits):
+        raise ValueError(f"has an escape \\{letter} without its {length} digits")
+    number = int(digits, base)
+    if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+        raise ValueError(f"has the escape \\{letter}{digits}, which is no character")
+    return chr(number)

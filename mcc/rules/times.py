@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from mcc.rules.faults import Fault, Frame
+from mcc.rules.errors import Fault, Frame
 from mcc.rules.patterns import Pattern
 
 _SECOND = 1_000_000_000

@@ -7,10 +7,10 @@ cannot be stopped. The suite holds the two against each other.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcc.rules.comparison import equal
-from mcc.rules.faults import Exhausted, Frame
+from mcc.rules.errors import Exhausted, Frame
 from mcc.rules.functions import searcher
 from mcc.rules.kinds import word
+from mcc.rules.operators import equal
 from mcc.rules.schema_form import Form, Schema
 
 MAX_ERRORS = 10

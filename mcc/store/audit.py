@@ -6,14 +6,25 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.audit import AuditNote
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.shape import JsonObject, to_json
+from mcc.contracts.shape import Closed, JsonObject, Moment, to_json
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
 from mcc.store.tables import AUDIT
 from mcc.store.texts import parsed
+
+
+class AuditNote(Closed):
+    """One thing that was done. `kind` names it (`order.rolled_back`), `detail` says what belongs to it."""
+
+    id: str
+    at: Moment
+    principal: str
+    kind: str
+    order_id: str | None = None
+    detail: JsonObject
+
 
 _ADD = sa.insert(AUDIT)
 _OF_ORDER = sa.select(AUDIT).where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)

@@ -1,7 +1,9 @@
 """Holding orders: claiming one, handing it back, laying it aside to wait, ending it."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -14,7 +16,7 @@ from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.clock import micros, moment
 from mcc.store.control_rows import controls_of, settle_applied
 from mcc.store.endings import end, end_by_store
-from mcc.store.engine import Database
+from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import ControlsPending, Fenced, WorkspaceNeeded
 from mcc.store.leases import has_lease
 from mcc.store.rows import State, insert_entries, is_held, lock, take, write
@@ -61,34 +63,37 @@ class _WorkspaceTaken(Exception):
     """Undoes the transaction of a claim whose workspace another order holds."""
 
 
+@lru_cache(maxsize=8)
+def _claim(time: DatabaseTime) -> sa.UpdateBase:
+    """Parameters `wanted`, `by`, `token`, `at`, `alone` and `lasting`."""
+    return (
+        sa.update(STATE)
+        .where(
+            STATE.c.order_id == sa.bindparam("wanted"),
+            has_status(STATE.c.status, sources_of("claim")),
+            is_claimable(time),
+            has_lease(time, sa.bindparam("by")),
+            sa.or_(STATE.c.barren < SOLO, sa.bindparam("alone", type_=sa.Boolean)),
+        )
+        .values(
+            status=OrderStatus.RUNNING.value,
+            reason=None,
+            epoch=STATE.c.epoch + 1,
+            attempt=STATE.c.attempt + 1,
+            last_seq=STATE.c.last_seq + 1,
+            incarnation=sa.bindparam("by"),
+            claim_token=sa.bindparam("token"),
+            journal_version=JOURNAL_VERSION,
+            workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
+            started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
+        )
+        .returning(STATE)
+    )
+
+
 class Claims:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._now = sa.select(database.time.now)
-        self._claimable = claimable(database.time)
-        self._claim = (
-            sa.update(STATE)
-            .where(
-                STATE.c.order_id == sa.bindparam("wanted"),
-                has_status(STATE.c.status, sources_of("claim")),
-                is_claimable(database.time),
-                has_lease(database.time, sa.bindparam("by")),
-                sa.or_(STATE.c.barren < SOLO, sa.bindparam("alone", type_=sa.Boolean)),
-            )
-            .values(
-                status=OrderStatus.RUNNING.value,
-                reason=None,
-                epoch=STATE.c.epoch + 1,
-                attempt=STATE.c.attempt + 1,
-                last_seq=STATE.c.last_seq + 1,
-                incarnation=sa.bindparam("by"),
-                claim_token=sa.bindparam("token"),
-                journal_version=JOURNAL_VERSION,
-                workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
-                started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
-            )
-            .returning(STATE)
-        )
 
     def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
         """Orders that a drone could claim now, best first: heads of their sessions, due, by priority, then age.
@@ -96,8 +101,8 @@ class Claims:
         `besides` are ids to leave out, of orders whose workspace is taken, say: they must not hide those behind them.
         """
         asked = {"queues": list(queues), "most": limit, "besides": list(besides)}
-        rows = self._database.read(lambda connection: connection.execute(self._claimable, asked).all())
-        return [Claimable(row.order_id, row.queue, row.priority, is_solo(row.barren)) for row in rows]
+        rows = self._database.read(lambda connection: connection.execute(claimable(self._database.time), asked).all())
+        return [Claimable(row.order_id, row.queue, row.priority, row.last_seq, is_solo(row.barren)) for row in rows]
 
     def claim(
         self,
@@ -136,7 +141,7 @@ class Claims:
         }
 
         def work(connection: Connection) -> Claim | None:
-            row = connection.execute(self._claim, asked).mappings().first()
+            row = connection.execute(_claim(self._database.time), asked).mappings().first()
             if row is None:
                 return _claimed_before(connection, order_id, incarnation, claim_token)
             state = State.of(row)
@@ -145,8 +150,9 @@ class Claims:
                 if not take(connection, order_id, state.epoch, workspace):
                     raise _WorkspaceTaken
             fact = OrderClaimed(attempt=state.attempt, epoch=state.epoch, drone=drone, incarnation=incarnation)
-            insert_entries(connection, state, [order_draft(at, fact)], first=state.last_seq)
-            claim = _claim_of(connection, state)
+            draft = order_draft(at, fact)
+            insert_entries(connection, state, [draft], first=state.last_seq)
+            claim = replace(_claim_of(connection, state), entry=draft.numbered(order_id, state.last_seq))
             if claim.order.workspace is not None and workspace is None and not unseen:
                 raise WorkspaceNeeded(claim.order, begun=claim.attempt > 1)
             return claim
@@ -216,7 +222,7 @@ class Claims:
             raise _controls_pending(state)
         fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
         due = micros(parking.until) if parking.until else None
-        since = max(due or 0, int(connection.scalar(self._now) or 0))
+        since = max(due or 0, int(connection.scalar(sa.select(self._database.time.now)) or 0))
         write(
             connection,
             state,

@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
@@ -132,6 +133,12 @@ class DatabaseTime:
             self.boot = _asked(clock.boot, sa.String())
 
 
+@cache
+def _real_time(dialect: str) -> DatabaseTime:
+    """One for all stores of a process, so that statements which ask for the time are built once."""
+    return DatabaseTime(dialect, None)
+
+
 def _asked(answer: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
     return sa.bindparam(None, callable_=answer, type_=kind, unique=True)
 
@@ -168,7 +175,9 @@ class Database:
         self.engine = opened(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
-        self.time = DatabaseTime(self.dialect, clock)
+        # SQLite asks its connection for the time, whatever the clock is.
+        is_real = clock is None or self.dialect == "sqlite"
+        self.time = _real_time(self.dialect) if is_real else DatabaseTime(self.dialect, clock)
         self._writing: AbstractContextManager[Any] = nullcontext()
         if self.dialect == "sqlite":
             # Threads that wait for the lock of SQLite poll it, and the unlucky ones starve: here they wait instead.

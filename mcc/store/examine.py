@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -75,23 +76,6 @@ class Examiner:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        time = database.time
-        self._now = sa.select(time.now)
-        self._orders = _orders(time)
-        named = sa.select(STATE.c.incarnation).where(
-            has_status(STATE.c.status, UNFINISHED), STATE.c.incarnation.is_not(None)
-        )
-        self._drones = (
-            sa.select(DRONES, in_time(time).label("in_time"))
-            .where(
-                sa.or_(
-                    DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
-                    DRONES.c.state == LIVE,
-                    DRONES.c.incarnation.in_(named),
-                )
-            )
-            .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
-        )
 
     def look(self, *, limit: int = 1_000) -> Examined:
         """Drones, at most `limit` unfinished orders, and what was left behind; each statement sees its own moment."""
@@ -112,14 +96,14 @@ class Examiner:
     def _look(self, connection: Connection, limit: int) -> Examined:
         ids = connection.execute(_UNFINISHED, {"most": limit + 1}).scalars().all()
         orders = [one for one in self._seen(connection, ids[:limit]) if one.status in UNFINISHED]
-        drones = [_drone(row) for row in connection.execute(self._drones).mappings()]
+        drones = [_drone(row) for row in connection.execute(_drones(self._database.time)).mappings()]
         locks = [
             StaleLock(row.workspace_key, row.order_id, row.epoch, row.exclusive) for row in connection.execute(_LOCKS)
         ]
         receipts = [LateReceipt(row.id, row.order_id, row.kind) for row in connection.execute(_RECEIPTS)]
         beaten = connection.execute(_BEATEN).scalar()
         return Examined(
-            now=moment(connection.execute(self._now).scalar_one()),
+            now=moment(connection.execute(sa.select(self._database.time.now)).scalar_one()),
             drones=drones,
             orders=orders,
             whole=len(ids) <= limit,
@@ -130,9 +114,10 @@ class Examiner:
 
     def _seen(self, connection: Connection, order_ids: Sequence[str]) -> Iterator[SeenOrder]:
         """In the order of `order_ids`."""
+        statement = _orders(self._database.time)
         for start in range(0, len(order_ids), AT_ONCE):
             asked = order_ids[start : start + AT_ONCE]
-            rows = {row["order_id"]: row for row in connection.execute(self._orders, {"ids": asked}).mappings()}
+            rows = {row["order_id"]: row for row in connection.execute(statement, {"ids": asked}).mappings()}
             yield from (_order(rows[order_id]) for order_id in asked if order_id in rows)
 
 
@@ -166,6 +151,26 @@ class Mender:
         return self._database.write(work) if is_identifier(order_id) else 0
 
 
+@lru_cache(maxsize=8)
+def _drones(time: DatabaseTime) -> sa.Select[Any]:
+    """Those heard of within a day, those that are live, and whoever an unfinished order names."""
+    named = sa.select(STATE.c.incarnation).where(
+        has_status(STATE.c.status, UNFINISHED), STATE.c.incarnation.is_not(None)
+    )
+    return (
+        sa.select(DRONES, in_time(time).label("in_time"))
+        .where(
+            sa.or_(
+                DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+                DRONES.c.state == LIVE,
+                DRONES.c.incarnation.in_(named),
+            )
+        )
+        .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+    )
+
+
+@lru_cache(maxsize=8)
 def _orders(time: DatabaseTime) -> sa.Select[Any]:
     """What is seen of the orders `ids`."""
     newest = JOURNAL.alias("newest")

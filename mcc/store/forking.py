@@ -10,7 +10,7 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
-from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id
+from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id, verifier_record_id
 from mcc.contracts.journal import (
     JOURNAL_VERSION,
     READABLE_VERSIONS,
@@ -191,6 +191,7 @@ class _Ids:
         self._order_id = order_id
         self._new: dict[str, str] = {}
         self._numbers: dict[int, int] = {}
+        self._rounds: dict[str, int] = {}
 
     def learn(self, entry: Entry, number: int) -> None:
         """`number` is the one that the entry has from now on."""
@@ -200,6 +201,7 @@ class _Ids:
             case AgentStarted():
                 self._new[record_id] = self._record(entry, fact)
             case ModelReplied():
+                self._rounds[record_id] = fact.round
                 for index, call in enumerate(fact.tool_calls):
                     self._new[call.call_id] = call_id(self._new[record_id], fact.round, index)
             case ToolStarted():
@@ -208,6 +210,9 @@ class _Ids:
     def _record(self, entry: Entry, fact: AgentStarted) -> str:
         if entry.parent_id is None:
             return root_record_id(self._order_id)
+        number = self._rounds.get(entry.parent_id, 0)
+        if entry.record_id == verifier_record_id(entry.parent_id, number):
+            return verifier_record_id(self._new[entry.parent_id], number)
         old = fact.call_id or ""
         new = self._new.get(old, derived_id(self._order_id, old))
         places = (index for index in range(CHILDREN) if child_record_id(old, index) == entry.record_id)

@@ -1,6 +1,7 @@
 """Leases: one row per drone process, renewed by a thread of its own, on the clock of the database."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,46 +31,55 @@ def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.Colu
     return holder.where(DRONES.c.incarnation == incarnation, DRONES.c.state == LIVE, in_time(time)).exists()
 
 
+def _until(time: DatabaseTime) -> sa.ColumnElement[int]:
+    return time.uptime + sa.bindparam("lease", type_=sa.BigInteger)
+
+
+@lru_cache(maxsize=8)
+def _register(time: DatabaseTime) -> sa.Insert:
+    return sa.insert(DRONES).values(
+        lease_until=_until(time), boot=time.boot, started_at=time.now, heartbeat_at=time.now
+    )
+
+
+_MINE = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+_LEAVE = _MINE.values(state=LEFT)
+
+
+@lru_cache(maxsize=8)
+def _renew(time: DatabaseTime) -> sa.Update:
+    return _MINE.values(
+        lease_until=_until(time),
+        boot=time.boot,
+        heartbeat_at=time.now,
+        active=sa.bindparam("busy"),
+        draining=sa.bindparam("leaving"),
+        **{counter: sa.bindparam(f"counted_{counter}") for counter in DroneCounters.model_fields},
+    )
+
+
+@lru_cache(maxsize=8)
+def _seen(time: DatabaseTime) -> sa.Select[Any]:
+    later = DRONES.alias()
+    succeeded = sa.select(later.c.incarnation).where(
+        later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
+    )
+    return (
+        sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
+        .where(
+            DRONES.c.state != LEFT,
+            DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+            sa.or_(DRONES.c.state == LIVE, ~succeeded.exists()),
+        )
+        .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+    )
+
+
 class Leases:
     """`database` should have connections of its own: nothing else may keep a renewal waiting."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        time = database.time
-        until = time.uptime + sa.bindparam("lease", type_=sa.BigInteger)
-        self._register = sa.insert(DRONES).values(
-            lease_until=until, boot=time.boot, started_at=time.now, heartbeat_at=time.now
-        )
-        self._renew = (
-            sa.update(DRONES)
-            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
-            .values(
-                lease_until=until,
-                boot=time.boot,
-                heartbeat_at=time.now,
-                active=sa.bindparam("busy"),
-                draining=sa.bindparam("leaving"),
-                **{counter: sa.bindparam(f"counted_{counter}") for counter in DroneCounters.model_fields},
-            )
-        )
-        self._leave = (
-            sa.update(DRONES)
-            .where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
-            .values(state=LEFT)
-        )
-        later = DRONES.alias()
-        succeeded = sa.select(later.c.incarnation).where(
-            later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
-        )
-        self._seen = (
-            sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
-            .where(
-                DRONES.c.state != LEFT,
-                DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
-                sa.or_(DRONES.c.state == LIVE, ~succeeded.exists()),
-            )
-            .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
-        )
 
     def register(self, registration: Registration, *, lease_seconds: float) -> None:
         """A new incarnation with a lease. Raises ValueError when the incarnation exists."""
@@ -81,7 +91,7 @@ class Leases:
             "lease": _micros(lease_seconds),
         }
         try:
-            self._database.write(lambda connection: connection.execute(self._register, row))
+            self._database.write(lambda connection: connection.execute(_register(self._database.time), row))
         except BadEntry as error:
             raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
 
@@ -103,15 +113,13 @@ class Leases:
             **{f"counted_{counter}": number for counter, number in counters},
         }
         renewed = self._database.write(
-            lambda connection: connection.execute(self._renew, row).rowcount, repeatable=True
+            lambda connection: connection.execute(_renew(self._database.time), row).rowcount, repeatable=True
         )
         return renewed == 1
 
     def leave(self, incarnation: str) -> None:
         """The process ends in good order."""
-        self._database.write(
-            lambda connection: connection.execute(self._leave, {"wanted": incarnation}), repeatable=True
-        )
+        self._database.write(lambda connection: connection.execute(_LEAVE, {"wanted": incarnation}), repeatable=True)
 
     def drones(self) -> Sequence[Drone]:
         """All whose heartbeat is younger than a day and that did not leave.
@@ -125,7 +133,7 @@ class Leases:
         return [_registration(row) for row in self._rows() if row["up"]]
 
     def _rows(self) -> Sequence[sa.RowMapping]:
-        return self._database.read(lambda connection: connection.execute(self._seen).mappings().all())
+        return self._database.read(lambda connection: connection.execute(_seen(self._database.time)).mappings().all())
 
 
 def counters_of(row: sa.RowMapping) -> DroneCounters:

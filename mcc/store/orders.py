@@ -22,7 +22,7 @@ from mcc.store.rows import entries_after, lock
 from mcc.store.tables import LABELS, ORDERS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page, Placed
-from mcc.store.views import ORDER, Views, has_status
+from mcc.store.views import ORDER, has_status, work_orders
 
 
 def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -70,7 +70,6 @@ class Orders:
     def __init__(self, database: Database, bound: QueueBound) -> None:
         self._database = database
         self._bound = bound
-        self._views = Views(database.time)
 
     def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
@@ -156,7 +155,7 @@ class Orders:
             rows = connection.execute(_ONE, {"wanted": order_id}).mappings().all()
             if not rows:
                 raise unknown_order(order_id)
-            return self._views.whole(connection, rows)[0]
+            return work_orders(connection, rows, self._database.time)[0]
 
         return self._database.read(order)
 
@@ -186,7 +185,7 @@ class Orders:
 
         def page(connection: Connection) -> Page[WorkOrder]:
             rows = connection.execute(statement).mappings().all()
-            items = self._views.whole(connection, rows[:limit])
+            items = work_orders(connection, rows[:limit], self._database.time)
             return Page(items, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(page)

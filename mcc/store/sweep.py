@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -54,27 +54,40 @@ MOST = 500
 """Orders of one kind that one sweep looks after; the next sweep comes soon."""
 
 
+def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
+    return sa.select(STATE.c.order_id).where(*conditions).limit(MOST)
+
+
+_LIVE = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == STATE.c.incarnation, DRONES.c.state == LIVE)
+_ORPHANED = _some(has_status(STATE.c.status, sources_of("requeue")), ~_LIVE.exists())
+
+
+@lru_cache(maxsize=8)
+def _late(time: DatabaseTime) -> sa.Select[str]:
+    return _some(
+        has_status(STATE.c.status, sources_of("expire", "expire_waiting")),
+        sa.or_(
+            sa.and_(STATE.c.expires_at <= time.now, STATE.c.attempt == 0),
+            sa.and_(has_status(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
+        ),
+        IS_ENDABLE,
+    )
+
+
+@lru_cache(maxsize=8)
+def _due(time: DatabaseTime) -> sa.Select[str]:
+    return _some(has_status(STATE.c.status, sources_of("resume")), STATE.c.not_before <= time.now)
+
+
+@lru_cache(maxsize=8)
+def _overdue(time: DatabaseTime) -> sa.Select[str]:
+    return sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, ~in_time(time))
+
+
 class Sweeper:
     def __init__(self, database: Database, beats: Database) -> None:
         self._database = database
         self._beats = beats
-        time = database.time
-        self._now = sa.select(time.now)
-        self._overdue = sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, ~in_time(time))
-        self._lose = _lose(time)
-        live = sa.select(DRONES.c.incarnation).where(
-            DRONES.c.incarnation == STATE.c.incarnation, DRONES.c.state == LIVE
-        )
-        self._orphaned = _some(has_status(STATE.c.status, sources_of("requeue")), ~live.exists())
-        self._late = _some(
-            has_status(STATE.c.status, sources_of("expire", "expire_waiting")),
-            sa.or_(
-                sa.and_(STATE.c.expires_at <= time.now, STATE.c.attempt == 0),
-                sa.and_(has_status(STATE.c.status, sources_of("expire_waiting")), STATE.c.waits_until <= time.now),
-            ),
-            IS_ENDABLE,
-        )
-        self._due = _some(has_status(STATE.c.status, sources_of("resume")), STATE.c.not_before <= time.now)
 
     def beat(self, sweeper: str) -> None:
         """One small write of its own; a sweeper whose beats failed must not declare others lost."""
@@ -90,9 +103,10 @@ class Sweeper:
         An order that cannot be looked after does not keep the others from it.
         """
         declared = self._declare_lost(steady_seconds) if may_expire else ()
+        time = self._database.time
         orphaned, late, due = self._database.read(
             lambda connection: [
-                connection.execute(found).scalars().all() for found in (self._orphaned, self._late, self._due)
+                connection.execute(found).scalars().all() for found in (_ORPHANED, _late(time), _due(time))
             ]
         )
         troubled: dict[str, str] = {}
@@ -106,10 +120,11 @@ class Sweeper:
         return Swept(lost, tuple(requeued), tuple(ended), tuple(resumed), cut, troubled)
 
     def _declare_lost(self, steady_seconds: float) -> Sequence[tuple[str, str]]:
-        if not self._database.read(lambda connection: connection.execute(self._overdue).first()):
+        time = self._database.time
+        if not self._database.read(lambda connection: connection.execute(_overdue(time)).first()):
             return ()
         asked = {"steady": round(min(steady_seconds, _LONG_SECONDS) * 1_000_000)}
-        rows = self._database.write(lambda connection: connection.execute(self._lose, asked).all(), repeatable=True)
+        rows = self._database.write(lambda connection: connection.execute(_lose(time), asked).all(), repeatable=True)
         return [(row.incarnation, row.state) for row in rows]
 
     def _each(
@@ -124,7 +139,12 @@ class Sweeper:
             state = lock(connection, order_id, skip=True)
             if state is None:
                 return None
-            return act(connection, state, self._database.clock.now(), int(connection.scalar(self._now) or 0))
+            return act(
+                connection,
+                state,
+                self._database.clock.now(),
+                int(connection.scalar(sa.select(self._database.time.now)) or 0),
+            )
 
         for order_id in order_ids:
             try:
@@ -136,10 +156,6 @@ class Sweeper:
             else:
                 if state is not None:
                     yield state
-
-
-def _some(*conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
-    return sa.select(STATE.c.order_id).where(*conditions).limit(MOST)
 
 
 def _expire(connection: Connection, state: State, at: datetime, now: int) -> State | None:
@@ -190,7 +206,8 @@ def _has_progress(connection: Connection, state: State) -> bool:
     return any(is_progress(fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows)
 
 
-def _lose(time: DatabaseTime) -> sa.Update:
+@lru_cache(maxsize=8)
+def _lose(time: DatabaseTime) -> sa.UpdateBase:
     """Parameter `steady`: for how many microseconds the sweeper has been there."""
     seen = DRONES.c.heartbeat_at >= time.now - sa.bindparam("steady", type_=sa.BigInteger)
     doubt = round(DOUBT_SECONDS * 1_000_000)

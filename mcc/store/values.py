@@ -34,11 +34,13 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """An order that could be claimed now; `alone`: only by a process that holds no other order."""
+    """An order that could be claimed now, whose journal stands at `last_seq`; `alone`: only by a process that holds no
+    other order."""
 
     order_id: str
     queue: str
     priority: int
+    last_seq: int
     alone: bool = False
 
 
@@ -64,13 +66,17 @@ class WorkspaceHold:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`."""
+    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`.
+
+    `entry` is the one that the claim wrote; None when the same claim is answered again.
+    """
 
     order: WorkOrder
     epoch: int
     attempt: int
     last_seq: int
     control_seq: int
+    entry: Entry | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

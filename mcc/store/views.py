@@ -1,6 +1,7 @@
 """Orders as callers see them: the rows of one page, joined and completed."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,8 +14,8 @@ from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, 
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment, moment_or_none
 from mcc.store.engine import DatabaseTime
-from mcc.store.rows import USAGE, kept_blobs
-from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE, among
+from mcc.store.rows import USAGE, kept_blobs, text_of
+from mcc.store.tables import DRONES, JOURNAL, ORDERS, SESSIONS, STATE, among
 from mcc.store.texts import digests, parsed, whole
 from mcc.store.transitions import POSITIONS
 
@@ -36,9 +37,12 @@ COLUMNS = (
     STATE.c.queue,
     *(STATE.c[name] for name in USAGE),
     DRONES.c.name.label("drone"),
+    SESSIONS.c.title_json.label("session_title"),
 )
 ORDER = sa.select(*COLUMNS).select_from(
-    ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id).outerjoin(DRONES, DRONES.c.incarnation == STATE.c.incarnation)
+    ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id)
+    .outerjoin(DRONES, DRONES.c.incarnation == STATE.c.incarnation)
+    .outerjoin(SESSIONS, SESSIONS.c.id == ORDERS.c.session_id)
 )
 
 
@@ -84,49 +88,47 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
     )
 
 
+@lru_cache(maxsize=8)
 def claimable(time: DatabaseTime) -> sa.Select[Any]:
     """Best first; parameters `queues`, `most`, and `besides`, ids to leave out."""
     left_out = among(STATE.c.order_id, "besides")
     return (
-        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.barren)
+        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
         .where(STATE.c.queue.in_(sa.bindparam("queues", expanding=True)), is_claimable(time), ~left_out)
         .order_by(STATE.c.priority, STATE.c.order_id)
         .limit(sa.bindparam("most"))
     )
 
 
-class Views:
-    def __init__(self, time: DatabaseTime) -> None:
-        self._claimable = claimable(time)
-        head = STATE.alias("head")
-        self._heads = (
-            sa.select(STATE.c.order_id, sa.func.min(head.c.session_seq).label("seq"), head.c.session_id)
-            .join(head, sa.and_(head.c.session_id == STATE.c.session_id, head.c.session_seq < STATE.c.session_seq))
-            .where(among(STATE.c.order_id, "ids"), has_status(head.c.status, UNFINISHED))
-            .group_by(STATE.c.order_id, head.c.session_id)
-            .subquery()
-        )
-        self._blocking = sa.select(self._heads.c.order_id, ORDERS.c.id).join(
-            ORDERS,
-            sa.and_(ORDERS.c.session_id == self._heads.c.session_id, ORDERS.c.session_seq == self._heads.c.seq),
-        )
+_HEAD = STATE.alias("head")
+_HEADS = (
+    sa.select(STATE.c.order_id, sa.func.min(_HEAD.c.session_seq).label("seq"), _HEAD.c.session_id)
+    .join(_HEAD, sa.and_(_HEAD.c.session_id == STATE.c.session_id, _HEAD.c.session_seq < STATE.c.session_seq))
+    .where(among(STATE.c.order_id, "ids"), has_status(_HEAD.c.status, UNFINISHED))
+    .group_by(STATE.c.order_id, _HEAD.c.session_id)
+    .subquery()
+)
+_BLOCKING = sa.select(_HEADS.c.order_id, ORDERS.c.id).join(
+    ORDERS, sa.and_(ORDERS.c.session_id == _HEADS.c.session_id, ORDERS.c.session_seq == _HEADS.c.seq)
+)
 
-    def whole(self, connection: Connection, rows: Sequence[sa.RowMapping]) -> list[WorkOrder]:
-        """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
-        queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
-        waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
-        places: dict[str, int] = {}
-        for queue in {row["queue"] for row in queued}:
-            first = connection.execute(self._claimable, {"queues": [queue], "most": POSITIONS})
-            places.update({row.order_id: place for place, row in enumerate(first, start=1)})
-        blocking = connection.execute(self._blocking, {"ids": [row["id"] for row in queued]}) if queued else ()
-        blocked = {row.order_id: row.id for row in blocking}
-        details: dict[str, str] = {}
-        if waiting:
-            why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
-            blobs = kept_blobs(connection, digests(row.large_json for row in why))
-            details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
-        return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
+
+def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
+    """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
+    queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
+    waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
+    places: dict[str, int] = {}
+    for queue in {row["queue"] for row in queued}:
+        first = connection.execute(claimable(time), {"queues": [queue], "most": POSITIONS})
+        places.update({row.order_id: place for place, row in enumerate(first, start=1)})
+    blocking = connection.execute(_BLOCKING, {"ids": [row["id"] for row in queued]}) if queued else ()
+    blocked = {row.order_id: row.id for row in blocking}
+    details: dict[str, str] = {}
+    if waiting:
+        why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
+        blobs = kept_blobs(connection, digests(row.large_json for row in why))
+        details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
+    return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
 
 
 def work_order(
@@ -142,6 +144,7 @@ def work_order(
         id=row["id"],
         session_id=row["session_id"],
         session_seq=row["session_seq"],
+        session_title=text_of(row["session_title"]) or "",
         status=status,
         reason=_reason(status, row["reason"]),
         detail=ended.detail if ended else detail,

@@ -24,7 +24,9 @@ def wait(value: float) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    return f"{usage.total_tokens:,} tokens"
+    """All of them, and which part of what models read came from their provider's cache."""
+    cached = 100 * usage.cached_input_tokens // max(1, usage.input_tokens)
+    return f"{usage.total_tokens:,} tokens" + (f" ({cached} % cached)" if cached else "")
 
 
 def cost(usage: Usage) -> str:

@@ -20,6 +20,7 @@ from mcc.contracts.journal import (
     QuestionAsked,
     ToolFinished,
     ToolStarted,
+    VerifyChecked,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelRetried
 from mcc.contracts.order_facts import (
@@ -34,7 +35,7 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import WaitingReason
 from mcc.view import figures
-from mcc.view.clean import clean, one_line
+from mcc.view.output import clean, one_line
 
 CHARACTERS = 200
 WAITING_CHARACTERS = 600
@@ -119,6 +120,8 @@ def _agent_line(entry: Entry) -> str | None:
             return f"{target} instead of {source}: {error}"
         case GateChecked() as checked:
             return _gate_line(checked)
+        case VerifyChecked() as verdict:
+            return verdict_in_brief(verdict)
         case AgentStep(name="nudge", message=message):
             return f"goes round in circles and is told so: {message}"
         case AgentReused(turn=turn, message=message):
@@ -146,11 +149,22 @@ def _in_words(content: str) -> str:
 
 
 def _gate_line(checked: GateChecked) -> str:
-    """`validate` only asks whether a result would pass; every other tool of a gate hands it in."""
-    wrong = "; ".join(checked.errors)
-    if checked.tool == "validate":
+    wrong, changed = "; ".join(checked.errors), "".join(f"; {said}" for said in checked.warnings)
+    if checked.check_only:
         return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {wrong}"
-    return "its result was accepted" if checked.ok else f"its result was sent back (attempt {checked.attempt}): {wrong}"
+    if checked.ok:
+        return f"its result was accepted{changed}"
+    return f"its result was sent back (attempt {checked.attempt}): {wrong}{changed}"
+
+
+def verdict_in_brief(verdict: VerifyChecked) -> str:
+    """A verifier's verdict in words that go on after the agent's name."""
+    if verdict.passed is None:
+        return f"not verified: {verdict.error}"
+    if verdict.passed:
+        return f"verified by {verdict.verifier}"
+    what = "sent back" if verdict.message else "not accepted"
+    return f"{what} by the verifier {verdict.verifier}: {'; '.join(verdict.points)}"
 
 
 def call_in_brief(arguments: Mapping[str, object] | str) -> str:

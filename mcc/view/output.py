@@ -1,7 +1,58 @@
-"""What both command lines write to standard output: tables for people, JSON for machines."""
+"""What both command lines write to a terminal: clean text, tables for people, JSON for machines, checks of models."""
 
+import functools
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import ModelCheck
+    from mcc.contracts.usage import Usage
+
+_SEQUENCES = re.compile(
+    r"""
+      (?:\x1b\[|\x9b) [0-?]* [ -/]* [@-~]?                # CSI: colours, cursor moves
+    | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])               # OSC, DCS, SOS, PM, APC,
+      (?: [^\x07\x1b\x80-\x9f]* (?:\x07|\x1b\\|\x9c) )?  # with what they carry, if they end at all
+    | \x1b [ -/]* [0-~]?                                 # other escapes
+    """,
+    re.VERBOSE,
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNSEEN = "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
+"""Marks and overrides of direction, separators, tags and other characters of no width: text can be hidden in them, or
+shown in another order than it has. The joiner of emoji and the variation selectors of scripts are not among them."""
+_HIDDEN = re.compile(f"[{_UNSEEN}]")
+_NOT_IN_JSON = re.compile(f"[\x7f-\x9f{_UNSEEN}]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+ELLIPSIS = "…"
+
+
+def clean(text: str) -> str:
+    """`text` as a terminal may print it: line breaks and tabs stay; escape sequences, other controls, characters that
+    hide or reorder text, and lone surrogates do not."""
+    text = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
+    text = _HIDDEN.sub("", _CONTROLS.sub("", text))
+    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def clean_json(made: bytes) -> bytes:
+    """JSON as a terminal may print it, and equal to `made` for whoever reads it: escapes take the place of what `clean`
+    takes out."""
+    return _NOT_IN_JSON.sub(_escaped, made.decode()).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def one_line(text: str, width: int = 80) -> str:
+    """`text` on one line of at most `width` characters."""
+    flat = " ".join(clean(text[: width * 20]).split())
+    return flat if len(flat) <= width else flat[: width - 1].rstrip() + ELLIPSIS
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
@@ -9,8 +60,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-    from mcc.view.clean import one_line
 
     rows = list(rows)
     if not rows:
@@ -30,7 +79,46 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 def print_json(value: object) -> None:
     """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide."""
     from mcc.contracts.shape import to_json
-    from mcc.view.clean import clean_json
 
     sys.stdout.buffer.write(clean_json(to_json(value)) + b"\n")
     sys.stdout.buffer.flush()
+
+
+CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAMING", "THINKING", "CACHING", "TIME", "MODEL", "DRONE")
+
+
+def print_checks(checks: Sequence["ModelCheck"]) -> None:
+    """A row per model, below them what is wrong and what else is worth knowing, at the end what it cost."""
+    from mcc.view import figures
+
+    print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
+    for said in (f"{one.name}: {sentence}" for one in checks for sentence in _sentences(one)):
+        print(f"\n{clean(said)}")
+    if spent := total(checks):
+        print(f"\n{figures.spent(spent)}")
+
+
+def total(checks: Iterable["ModelCheck"]) -> "Usage | None":
+    """What all of the calls spent, None where none said anything of that."""
+    spent = [one.usage for one in checks if one.usage is not None]
+    return functools.reduce(lambda one, other: one.plus(other), spent) if spent else None
+
+
+def _cells(one: "ModelCheck") -> Sequence[str]:
+    from mcc.view import figures
+
+    window = "?" if one.context_tokens is None else f"{one.context_tokens:,} ({one.window_from})"
+    seconds = "" if one.seconds is None else figures.seconds(one.seconds)
+    found = map(_word, (one.tools, one.streaming, one.thinking))
+    state = "ok" if one.problem is None else "problem"
+    return (one.name, state, one.key, window, *found, one.caching or "?", seconds, one.model, one.drone)
+
+
+def _word(found: bool | None) -> str:
+    return "?" if found is None else "yes" if found else "no"
+
+
+def _sentences(one: "ModelCheck") -> Iterator[str]:
+    if one.problem is not None:
+        yield one.problem
+    yield from one.notes

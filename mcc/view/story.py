@@ -1,10 +1,10 @@
-"""The state of an order as a viewer needs it: a fold of its entries into a tree of agents, tools and notes."""
+"""An order as a viewer sees it: what the fold of its entries says, with rows of tools, controls and notes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from mcc.contracts.entry import Entry
+from mcc.contracts.fold import Fold, RecordNode
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
@@ -13,6 +13,7 @@ from mcc.contracts.journal import (
     GateChecked,
     ToolFinished,
     ToolStarted,
+    VerifyChecked,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -27,7 +28,14 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.view import figures
-from mcc.view.lines import call_in_brief, control_in_brief, waiting_in_brief, what_to_do, workspace_file
+from mcc.view.lines import (
+    call_in_brief,
+    control_in_brief,
+    verdict_in_brief,
+    waiting_in_brief,
+    what_to_do,
+    workspace_file,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +51,7 @@ class ToolLine:
 
 @dataclass(slots=True, eq=False)
 class ControlLine:
-    """A control that was applied to an agent, in brief."""
+    """A control that was applied to an agent, or a verdict on its work, in brief."""
 
     text: str
 
@@ -58,54 +66,45 @@ class WarningLine:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One agent's run. `origin` is where its definition comes from, when that is the workspace."""
+    """One agent's run: its record in the making, and what is shown of it beside.
 
-    record_id: str
-    agent: str
-    title: str
+    `origin` is where its definition comes from, when that is the workspace; `model` the one that was asked last.
+    """
+
+    record: RecordNode
     model: str
-    started_at: datetime
     origin: str = ""
-    status: RecordStatus = RecordStatus.RUNNING
-    finished_at: datetime | None = None
-    usage: Usage = Usage()
     note: str = ""
-    paused: bool = False
     rows: list["ToolLine | ControlLine | WarningLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     """Open calls: id → name of the tool."""
 
     @property
+    def status(self) -> RecordStatus:
+        return RecordStatus(self.record.finished.status) if self.record.finished else RecordStatus.RUNNING
+
+    @property
     def running(self) -> bool:
-        return self.finished_at is None
+        return self.record.finished is None
 
     def total(self) -> Usage:
-        total = self.usage
+        total = self.record.usage
         for row in self.rows:
             if isinstance(row, Node):
                 total = total.plus(row.total())
         return total
 
-    def walk(self) -> Iterator["Node"]:
-        yield self
-        for row in self.rows:
-            if isinstance(row, Node):
-                yield from row.walk()
-
 
 class Story:
-    """Entries in, each once and in order; the tree of the last attempt, and what all attempts spent, out."""
+    """Entries in, each once and in order, from the first on; `fold` is what they say, and the tree shows it."""
 
     def __init__(self) -> None:
-        self.order_id = ""
+        self.fold = Fold("")
         self.root: Node | None = None
         self.headline = ""
         self.began: datetime | None = None
         self.ended: datetime | None = None
-        self.finished: OrderFinished | None = None
-        self.usage = Usage()
-        self.paused = False
         self.waiting = False
         self.advice = ""
         """What lets a waiting order go on."""
@@ -119,23 +118,26 @@ class Story:
         return story
 
     def add(self, entry: Entry) -> None:
-        self.order_id = entry.order_id
+        """ValueError when it is not the one after the last."""
+        self.fold.order_id = entry.order_id
+        self.fold.add(entry)
         self.began = self.began or entry.at
-        node, used = self._nodes.get(entry.record_id or ""), entry.data.spends
-        if node is not None and used is not None:
-            node.usage, self.usage = node.usage.plus(used), self.usage.plus(used)
+        node = self._nodes.get(entry.record_id or "")
         match entry.data:
             case AgentStarted() as started:
                 self._start(entry, started)
             case AgentFinished() as end:
                 if node is not None:
-                    node.status, node.finished_at, node.note = RecordStatus(end.status), entry.at, end.error or ""
+                    node.note = end.error or ""
             case ToolStarted() | ToolFinished() as call:
                 self._call(entry, call)
             case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
                 self._talk(entry, talk)
             case ControlApplied() as applied:
                 self._control(entry, applied)
+            case VerifyChecked() as verdict:
+                if node is not None:
+                    node.rows.append(ControlLine(verdict_in_brief(verdict)))
             case AgentStep(name="definition_warning", message=message):
                 self._warn(entry, message)
             case _:
@@ -155,20 +157,20 @@ class Story:
                 self.advice = what_to_do(entry.order_id, waiting.reason) or ""
             case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
                 self.headline = f"queued again: {message}"
-            case OrderFinished() as finished:
-                self.finished, self.ended = finished, entry.at
+            case OrderFinished():
+                self.ended = entry.at
 
     def _start(self, entry: Entry, started: AgentStarted) -> None:
-        assert entry.record_id is not None
-        model, origin = started.model.effective, workspace_file(started) or ""
-        node = Node(entry.record_id, entry.agent or "", started.title, model, entry.at, origin)
+        record = self.fold.node(entry.record_id)
+        assert record is not None
+        node = Node(record, started.model.effective, workspace_file(started) or "")
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
             self.root, self._nodes = node, {}
         else:
             parent.rows.append(node)
             self._forget_delegation(parent, started.call_id)
-        self._nodes[node.record_id] = node
+        self._nodes[record.id] = node
 
     def _warn(self, entry: Entry, message: str) -> None:
         node = self._nodes.get(entry.record_id or "")
@@ -182,11 +184,6 @@ class Story:
 
     def _control(self, entry: Entry, applied: ControlApplied) -> None:
         node = self._nodes.get(entry.record_id or "") or self.root
-        whole = entry.record_id is None or node is self.root
-        if whole:
-            self.paused = applied.paused(self.paused)
-        elif node is not None:
-            node.paused = applied.paused(node.paused)
         if node is not None and applied.control not in ("pause", "resume"):
             node.rows.append(ControlLine(control_in_brief(applied)))
 
@@ -231,5 +228,5 @@ class Story:
                 node.note = f"asks again in {figures.wait(wait)}: {error}"
             case ModelFellBack(target=target, error=error):
                 node.note = f"now {target}: {error}"
-            case GateChecked(ok=ok, errors=errors):
+            case GateChecked(ok=ok, errors=errors, check_only=False):
                 node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"

@@ -9,7 +9,7 @@ from rich.tree import Tree
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
-from mcc.view.clean import clean, one_line
+from mcc.view.output import clean, one_line
 from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -30,25 +30,25 @@ def tree(story: Story, at: datetime) -> RenderableType:
     heading = Text(overflow="ellipsis", no_wrap=True)
     if story.waiting:
         heading.append("… ", "yellow")
-    elif story.finished is None:
+    elif story.fold.finished is None:
         heading.append(f"{_frame(story, at)} ", "cyan")
-    heading.append(f"order {story.order_id[:8]} ", "bold")
-    if story.finished is None:
-        paused = story.paused and not story.waiting
+    heading.append(f"order {story.fold.order_id[:8]} ", "bold")
+    if story.fold.finished is None:
+        paused = story.fold.paused and not story.waiting
         heading.append(one_line(f"paused, {story.headline}" if paused else story.headline, 100))
     else:
-        reason = f" ({story.finished.reason})" if story.finished.reason else ""
-        style = "bold green" if story.finished.status is OrderStatus.SUCCEEDED else "bold red"
-        heading.append(f"{story.finished.status}{reason}", style)
+        reason = f" ({story.fold.finished.reason})" if story.fold.finished.reason else ""
+        style = "bold green" if story.fold.finished.status is OrderStatus.SUCCEEDED else "bold red"
+        heading.append(f"{story.fold.finished.status}{reason}", style)
     elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
-    heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.usage)}", "dim")
+    heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.fold.usage)}", "dim")
     lines: list[RenderableType] = [heading]
     if story.advice:
         lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
     if story.root is None:
         return Group(*lines)
-    top = Tree(_agent(story, story.root, at, paused=story.paused), guide_style="dim")
-    _grow(top, story, story.root, at, paused=story.paused)
+    top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
+    _grow(top, story, story.root, at, paused=story.fold.paused)
     return Group(*lines, top)
 
 
@@ -57,7 +57,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool)
     for row in node.rows:
         match row:
             case Node():
-                held = paused or row.paused
+                held = paused or row.record.paused
                 _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, paused=held)
             case ControlLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
@@ -73,12 +73,12 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     held, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (_frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
-    line.append(clean(node.agent), "bold")
+    line.append(clean(node.record.agent), "bold")
     if node.origin:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
-    if node.title:
-        line.append(f"  {one_line(node.title, 60)}")
-    elapsed = ((node.finished_at or at) - node.started_at).total_seconds()
+    if title := node.record.started.title:
+        line.append(f"  {one_line(title, 60)}")
+    elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
     if held:
         line.append("  paused", "yellow")

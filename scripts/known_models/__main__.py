@@ -12,6 +12,7 @@ from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
 
 from drone.models.price_list import as_listed
+from mcc.rules.patterns import Pattern
 
 TABLE = Path(__file__).parents[2] / "drone" / "models" / "known_models.json"
 FACTS = Path(__file__).with_name("facts.toml")
@@ -32,16 +33,19 @@ PROVIDERS = {
 OTHERS = ("audio", "-image", "-live", "moderation", "realtime", "transcribe", "-tts", "voice", ":batch")
 """In names of models that no agent speaks with."""
 
+_VARIANT = Pattern("-(chat|codex)")
+
 
 def main() -> None:
     now = datetime.now(tz=UTC)
     source = f"genai-prices {version('genai-prices')}"
     rows = [
-        row
+        apart
         for provider in get_snapshot().providers
         if provider.id in PROVIDERS
         for model in provider.models
         if (row := _row(PROVIDERS[provider.id], model, source, now)) is not None
+        for apart in _apart(row)
     ]
     facts = tomllib.loads(FACTS.read_text())["facts"]
     for row in rows:
@@ -67,6 +71,15 @@ def _row(provider: str, model: types.ModelInfo, source: str, now: datetime) -> d
     )
     money = {} if by_hour else {"price": price}
     return {"provider": provider, "names": names, **window, **money, "source": source}
+
+
+def _apart(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What has its price of another model and thinks otherwise has a row of its own."""
+    own = [name for name in row["names"] if row["names"][0] != name and _VARIANT.search(name)]
+    if row["provider"] != "openai" or _VARIANT.search(row["names"][0]):
+        own = []
+    yield {**row, "names": [name for name in row["names"] if name not in own]}
+    yield from ({**row, "names": [name]} for name in own)
 
 
 def _names(clause: object) -> Iterator[str]:

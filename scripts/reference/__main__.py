@@ -4,8 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from mcc.contracts import states_page
-from scripts.reference import cel, commands, http, journal, providers, settings, tools
+from scripts.reference import cel, channels, commands, http, journal, providers, settings, states, tools
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = "<!-- Written by `python -m scripts.reference`; do not edit. -->"
@@ -19,11 +18,13 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/configuration.md": _page(settings.page),
     "reference/journal.md": _page(journal.page),
     "reference/http.md": _page(http.page),
+    "reference/channels.md": _page(channels.page),
     "reference/tools.md": _page(tools.page),
     "reference/cli.md": _page(commands.page),
     "reference/providers.md": _page(providers.page),
     "reference/cel.md": _page(cel.page),
-    "states.md": states_page.page,
+    "reference/channels.schema.json": channels.schemas,
+    "states.md": _page(states.page),
 }
 
 

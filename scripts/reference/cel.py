@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mcc.rules.errors import MAX_STEPS
 from mcc.rules.expression import MAX_MACRO_NESTING, MAX_MACROS, MAX_NESTING
-from mcc.rules.faults import MAX_STEPS
 from mcc.rules.functions import FUNCTIONS, MAX_PATTERN, METHODS, Function
-from mcc.rules.kinds import ANY, Kinds, named
-from mcc.rules.macros import MACROS
-from mcc.rules.plain import MAX_VALUES
+from mcc.rules.kinds import ANY, MAX_VALUES, Kinds, named
+from mcc.rules.node import MACROS
 from mcc.rules.syntax import MAX_CHARACTERS
 from scripts import cel_suite
 from scripts.cel_suite import EXCEPTIONS, Verdict
@@ -57,7 +56,9 @@ def _functions() -> Iterator[str]:
     functions = ((f"{name}({', '.join(_places(one))})", one) for name, one in FUNCTIONS.items())
     rows = ((code(written), _takes(one), _named(one.gives)) for written, one in (*functions, *methods))
     yield from table(("written", "takes", "gives"), rows)
-    yield from ("## Macros", "")
+    yield "`quoted`, `read_lines` and `same_path` are about what the agent and its subagents read:"
+    yield "[write rules](../how-to/write-rules.md#what-was-read)."
+    yield from ("", "## Macros", "")
     yield "Over the items of a list, or the keys of a map; null is an empty list."
     yield ""
     yield from table(("written", "gives"), ((code(one.usage), _named(one.gives)) for one in MACROS.values()))
@@ -65,7 +66,7 @@ def _functions() -> Iterator[str]:
 
 
 def _places(function: Function) -> tuple[str, ...]:
-    return ("x", "zone" if function.optional else "y")[: len(function.takes)]
+    return function.called or ("x", "zone" if function.optional else "y")[: len(function.takes)]
 
 
 def _takes(function: Function) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mcc.api.app import build_app
-from mcc.api.door import OPEN_PATHS
+from mcc.api.guard import OPEN_PATHS
 from mcc.settings import Settings
 from mcc.testing import temporary_store
 from scripts.reference.markdown import code, properties, shape, table

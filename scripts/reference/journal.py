@@ -30,6 +30,7 @@ MEANINGS: Mapping[str, str] = {
     "tool.started": "A tool call; committed before the tool runs.",
     "tool.finished": "Its result, as the model is told it.",
     "gate.checked": "A result was held against its schema and rules.",
+    "verify.checked": "A verifier judged what the agent brought, or could not.",
     "budget.warned": "A limit is nearly used up.",
     "control.applied": "What a person asked of the order was done.",
     "approval.requested": "A tool call waits for a person's yes.",

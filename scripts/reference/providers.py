@@ -19,7 +19,7 @@ _FORMS: Mapping[Form, str] = {
 
 
 class Source(NamedTuple):
-    """The documentation that a row follows, the month in which its pages were read for it (empty: not then, it was
+    """The documentation that a row follows, the month of the pages that were read for it (empty: none, it was
     written from what was known of them), and what the product does there beyond the form."""
 
     documentation: str
@@ -54,50 +54,69 @@ _SOURCES: Mapping[str, Source] = {
         "the cost, Claude gets cache marks.",
     ),
     "mistral": Source(
-        "docs.mistral.ai, chat completions and reasoning",
-        "",
-        "Thinking comes as parts of the content. Mistral's models keep their ids and roles at other servers too.",
+        "docs.mistral.ai, reasoning; ids and roles from what was known",
+        "2026-11",
+        "Thinking comes as parts of the content. Large thinks by degrees, the others think or do "
+        "not. Mistral's models keep their ids and roles at other servers too.",
     ),
     "deepseek": Source(
         "api-docs.deepseek.com, thinking mode", "2026-11", "Thinking goes back with its calls in all later requests."
     ),
     "xai": Source(
-        "docs.x.ai, reasoning and usage",
-        "",
-        "`cost_in_usd_ticks` is the cost. Grok 3 knows low and high; models called non-reasoning know off.",
+        "docs.x.ai, reasoning; efforts since Grok 4.5 from public threads that quote it; usage from what was known",
+        "2026-11",
+        "`cost_in_usd_ticks` is the cost. Grok 3 knows low and high, 4.3 can be switched off, those since 4.5 always "
+        "think; models called non-reasoning know off.",
     ),
     "groq": Source(
         "console.groq.com/docs, reasoning",
         "2026-11",
         "Efforts are worded for gpt-oss or Qwen, by the model's name; usage is also read from `x_groq`.",
     ),
-    "together": Source("docs.together.ai, reasoning", "", "Efforts for gpt-oss, on and off for the others."),
+    "together": Source(
+        "docs.together.ai: reasoning, GLM-5.3; the field that goes back from what was known",
+        "2026-11",
+        "Efforts for gpt-oss and GLM-5.3, on and off for the others.",
+    ),
     "azure": Source(
-        "learn.microsoft.com, Azure OpenAI: v1 and deployments",
-        "",
+        "learn.microsoft.com, Azure OpenAI: reasoning models; the key's header and deployments from what was known",
+        "2026-11",
         "`base_url` is `https://NAME.openai.azure.com/openai/v1`, or "
         "`…/openai/deployments/NAME?api-version=…`. A token of Entra is sent as a bearer's.",
     ),
     "bedrock": Source(
-        "docs.aws.amazon.com/bedrock, OpenAI chat completions",
-        "",
-        "`base_url` is `https://bedrock-runtime.REGION.amazonaws.com/openai/v1`.",
+        "docs.aws.amazon.com/bedrock, Chat Completions and Responses: addresses and key; all else from what was known",
+        "2026-11",
+        "`base_url` is `https://bedrock-runtime.REGION.amazonaws.com/openai/v1` or "
+        "`https://bedrock-mantle.REGION.api.aws/v1`.",
     ),
     "vertex": Source(
-        "docs.cloud.google.com, OpenAI compatibility of Vertex",
-        "",
-        "`base_url` ends in `/endpoints/openapi`; the key is a short-lived token. Signatures as at Gemini.",
+        "docs.cloud.google.com, OpenAI libraries with Vertex; signatures as at Gemini",
+        "2026-11",
+        "`base_url` ends in `/endpoints/openapi`; the key is a short-lived token. Signatures as at Gemini; "
+        "thinking is not switched off in this form.",
     ),
-    "ollama": Source("docs.ollama.com, OpenAI compatibility", "", "Found by itself where it runs."),
+    "ollama": Source(
+        "docs.ollama.com, OpenAI compatibility; openai.go of its server for the fields of messages",
+        "2026-11",
+        "Found by itself where it runs.",
+    ),
     "vllm": Source(
-        "docs.vllm.ai, OpenAI-compatible server", "", "Thinking is switched in the template, for gpt-oss by effort."
+        "docs.vllm.ai: reasoning outputs, interleaved thinking",
+        "2026-11",
+        "Thinking is switched in the template, for gpt-oss by effort. Its field is `reasoning`: servers before the end "
+        "of 2025 knew `reasoning_content` alone, which is dropped without a word since.",
     ),
     "llamacpp": Source(
         "the README of llama.cpp's server",
-        "",
+        "2026-11",
         "Thinking is switched in the template, and so are the efforts of gpt-oss.",
     ),
-    "lmstudio": Source("lmstudio.ai/docs, OpenAI compatibility", "", ""),
+    "lmstudio": Source(
+        "lmstudio.ai/docs: chat completions, API changelog; efforts and the field that goes back from what was known",
+        "2026-04",
+        "",
+    ),
 }
 """By row; one without is a mistake, which building the page tells."""
 
@@ -110,8 +129,9 @@ def page() -> Iterator[str]:
     yield "beside the form, in `drone/models/dialects/`; whatever row is named, the host of `base_url` decides on it."
     yield ""
     yield "**Nothing here was tried against the real provider.** Each row follows the documentation that it names and"
-    yield "is tested with streams in that form. Where no month stands, no page was read for it: the row was written"
-    yield "from what was known of that documentation. `mcc models --check` tries yours, in one small call each."
+    yield "is tested with streams in that form. The month is that of the pages of it that were read, in what bears on"
+    yield "the row; what was not found there, or where no month stands, is written from what was known."
+    yield "`mcc models --check` tries yours, in one small call each."
     yield ""
     yield from table(("name", "form", "address", "key", "written after", "month"), map(_row, PROVIDERS))
     yield from ("## What differs in chat completions", "")

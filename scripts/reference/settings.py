@@ -28,7 +28,9 @@ OF_MCC: Mapping[str, str] = {
     "renew_seconds": "How often a drone gives one. `mcc up` hands it to its drones.",
     "sweep_seconds": "How often the service looks for orders that nobody holds.",
     "disk_reserve_mb": "Kept free beside the SQLite file and in the data dir: with less, no new order is taken.",
+    "flower_titles": "`off`: titles of sessions are not shown in Flower.",
     "max_queued_orders": "So many orders may be queued: another one is refused with 429.",
+    "flower_port": "Where `mcc up` puts Flower, or on the next free port; 0 takes any.",
 }
 OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
@@ -45,6 +47,7 @@ OF_DRONES: Mapping[str, str] = {
     "renew_seconds": "How often it gives one.",
     "sweep_seconds": "How often it looks for orders that nobody holds.",
     "disk_reserve_mb": "Kept free beside the SQLite file, in the data dir and in workspaces: with less, orders wait.",
+    "flower_titles": "`off`: titles of sessions are not shown in Flower.",
     "memory_mb": "What its process may hold: beyond that orders wait. Unset: three quarters of the machine, or of its "
     "control group. 0: no bound.",
     "memory_shares": "How many drones that memory is for. `mcc up` says how many it has.",
@@ -68,13 +71,27 @@ OF_MODELS: Mapping[str, str] = {
     "base_url": "Address of the server. None: the provider's own.",
     "model": "The name that the server knows; for `scripted` the path of a script file.",
     "api_key_env": "Name of the environment variable that holds the key. A key never stands in this file.",
-    "context_tokens": "Size of the model's context. None: as the table of models or a refusal says.",
+    "key_command": "A program with its arguments that prints the key, as a list or as one text; it is run without a "
+    "shell, for 30 s at most.",
+    "key_seconds": "How long each of its keys is used. None: until the provider refuses it (401, 403).",
+    "context_tokens": "Size of the model's context. None: as the table of models, its own server or a refusal says.",
     "max_output_tokens": "Cap on the output of one reply.",
+    "images": "Whether it takes pictures. None: as the table of models says, else it does not.",
+    "thinking": "How much it thinks where neither order, agent file nor parent says: `off` to `max`. `inherit`: as it "
+    "does by itself. A level that it is known not to take is refused.",
+    "temperature": "Of its replies, where neither order, agent file nor parent says.",
+    "extra_body": "A table: stands in every request, in place of what would have the same name there.",
+    "extra_headers": "A table of headers, in the same way. Those named as keys, tokens and secrets are redacted.",
     "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
+    "allow_http": "`base_url` may be `http` at another machine; its key and all texts travel in the clear.",
+    "proxy": "`http://HOST:PORT`, before `egress_proxy`; `environment`: what `HTTPS_PROXY`, `HTTP_PROXY` and "
+    "`NO_PROXY` say.",
     "stream": "Whether replies are streamed.",
     "first_token_seconds": "Longest wait for the first token of a reply that streams.",
     "stall_seconds": "Longest silence of such a reply after its first token.",
+    "call_seconds": "Longest time of a whole call. None: a reply that streams has as long as its agent, one that comes "
+    "whole the limit `model_call_seconds`.",
     "retry_seconds": "How long a busy or broken provider is asked again before the agent waits for it. None: 300, and "
     "10 where a `fallback` stands by.",
     "fallback": "Models that are asked instead, in this order, when this one gives no reply.",
@@ -187,6 +204,9 @@ def _models() -> Iterator[str]:
     yield from table(("key", "value", "default"), properties(drone.Price.model_json_schema()))
     yield from ("`[defaults]`, used where neither the order nor the agent file names a model:", "")
     yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))
+    yield "`[roles]`: names of agents, each with an alias or `provider/model`. An agent is asked with that model where"
+    yield "neither the order, the call that hired it nor its file names one; else with its parent's."
+    yield ""
     yield "Without `[defaults]` it is the first provider that has a key, in this order:"
     first = ", ".join(f"`{one.name}/{one.first_model}`" for one in PROVIDERS if one.key_name)
     yield from (f"{first}; then the newest chat model of an Ollama that answers; then `offline`.", "")

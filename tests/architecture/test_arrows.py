@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.settings": ("mcc.configuration", "mcc.redaction", "mcc.rules"),
     "mcc.logs": ("mcc.redaction",),
     "mcc.store": ("mcc.contracts", "mcc.configuration", "mcc.rules"),
-    "mcc.dispatch": ("mcc.contracts", "mcc.store"),
+    "mcc.dispatch": ("mcc.contracts", "mcc.redaction", "mcc.store"),
     "mcc.feed": ("mcc.contracts", "mcc.store", "mcc.dispatch"),
     "mcc.doctor": (*FLOOR, "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.local", "mcc.view"),
     "mcc.api": (*FLOOR, "mcc.logs", "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.feed"),
@@ -62,13 +62,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drone.cli": ("drone", "mcc.view", *FLOOR),
     "drone.local_run": ("drone", "mcc.view", *FLOOR),
-    "drone.local_models": ("drone", "mcc.view", *FLOOR),
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts. Of `mcc` every room is named."""
 
 AGENT_LAYERS = (
     ("subagents",),
-    ("steering", "agent", "run", "loop", "tool_calls", "model_call", "context", "parts"),
+    ("steering", "agent", "run", "loop", "tool_calls", "model_call", "context", "parts", "verifier"),
     ("gates",),
     ("toolset", "turn"),
     ("controls", "spending"),

@@ -23,6 +23,9 @@ input = 0.2
 output = 0.8
 [defaults]
 model = "fast"
+[roles]
+explore = "fast"
+verify = "anthropic/claude-sonnet"
 """
 
 
@@ -90,6 +93,7 @@ def test_models_are_read_from_the_file(clean: pytest.MonkeyPatch, tmp_path: Path
     )
     assert fast.price is not None and (fast.price.input, fast.price.output) == (0.2, 0.8)
     assert settings.defaults.model == "fast"
+    assert settings.roles == {"explore": "fast", "verify": "anthropic/claude-sonnet"}
     assert settings.key("MY_KEY") == "s3cret"
     assert settings.key("NO_SUCH_KEY") is None
 
@@ -124,7 +128,17 @@ def test_a_key_is_never_printed(clean: pytest.MonkeyPatch) -> None:
         ("[models.m]\nprovider = 'offline'\napi_key = 'x'\n", "models.m.api_key"),
         ("[models.m]\nprovider = 'offline'\napi_key_env = 'sk-1 2'\n", "models.m.api_key_env"),
         ("[models.m]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'file:///x'\n", "http"),
+        ("[models.m]\nprovider = 'offline'\nthinkng = 'low'\n", 'models.m.thinkng .*: there is no .*"thinking"'),
+        ("[models.m]\nprovider = 'offline'\n[models.m.price]\nimput = 1\noutput = 1\n", 'imput .*"input"'),
+        ("[defaults]\nmodl = 'offline'\n", 'defaults.modl .*"model"'),
+        ("[models.m]\nprovider = 'offline'\nproxy = 'http://me:secret@proxy.test'\n", "models.m.proxy"),
+        ("[models.m]\nprovider = 'offline'\nextra_headers = {'X-A' = \"a\\r\\nb\"}\n", "extra_headers"),
+        ("[models.m]\nprovider = 'offline'\nextra_body = {since = 2026-01-31}\n", "extra_body"),
         ("models = 3\n", "models"),
+        ("[roles]\nexplore = 'fasst'\n[models.fast]\nprovider = 'offline'\n", 'explore: .* "fast"'),
+        ("[roles]\nexplore = 'opnai/m'\n", "explore: there is no model 'opnai/m'"),
+        ("[roles]\n'a b' = 'offline'\n", "roles"),
+        ("[drone.roles]\na = 'offline'\n", "tables of their own"),
         ("drone = 3\n", "drone"),
     ],
 )
@@ -174,6 +188,30 @@ def test_what_does_not_belong_in_the_file_is_refused(
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(text)
     with pytest.raises(BadSettings, match=said):
         load()
+
+
+def test_headers_that_carry_keys_are_secret_and_others_are_not() -> None:
+    headers = {"Authorization": "Bearer harbour-harbour", "X-Api-Key": "anchorage", "X-Region": "south-of-it-all"}
+    headers |= {"Proxy-Authorization": "Basic bGlnaHRob3VzZQ==", "Cookie": "a=lighthouse; b=keeper"}
+    settings = Settings(models={"m": ModelConfig(provider="offline", extra_headers=headers)})
+    keys = {"harbour-harbour", "anchorage", "bGlnaHRob3VzZQ==", "a=lighthouse; b=keeper"}
+    assert keys <= settings.secrets() and "south-of-it-all" not in settings.secrets()
+    assert "harbour" not in repr(settings)
+
+
+def test_a_proxy_of_the_environment_is_asked_for_in_so_many_words(clean: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY"):
+        clean.delenv(name, raising=False)
+        clean.delenv(name.lower(), raising=False)
+    clean.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    clean.setenv("NO_PROXY", "inside.test")
+    settings, asks = load(), ModelConfig(provider="offline", proxy="environment")
+    assert settings.proxy_of(ModelConfig(provider="offline"), "https://far.test/v1") is None
+    assert settings.proxy_of(asks, "https://far.test/v1") == "http://proxy.test:3128"
+    assert settings.proxy_of(asks, "https://inside.test/v1") == ""
+    assert settings.proxy_of(asks, "http://far.test/v1") is None
+    named = ModelConfig(provider="offline", proxy="http://other.test:1")
+    assert settings.proxy_of(named, "https://inside.test/v1") == "http://other.test:1"
 
 
 def test_secrets_are_the_keys_of_models_and_the_passwords_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Hiring: what an agent of an order gets, what it does not get, and what its record says of both."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
-from drone.hiring import Hiring, Parent, Terms
+from drone.hiring import Hiring, ModelNames, Parent, Terms
 from drone.models.registry import Models
 from drone.models.scripted import ScriptedModel
 from drone.settings import Settings
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Rule
+from mcc.contracts.order import ModelSettings, Rule
 from mcc.definitions.scopes import AgentFile, installed
 
 THERE = {"read_file": "workspace_read", "read_artifact": "workspace_read", "git_diff": "diff_read"}
@@ -44,10 +45,12 @@ def file(name: str, *lines: str) -> AgentFile:
     return AgentFile(name, f"{name}.md", "\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")).encode())
 
 
-def hiring(*files: AgentFile, limits: Limits | None = None, terms: Terms | None = None) -> Hiring:
+def hiring(
+    *files: AgentFile, limits: Limits | None = None, terms: Terms | None = None, roles: dict[str, str] | None = None
+) -> Hiring:
     turn = Turn.begun(MemoryJournal("order"), Budget(limits or Limits()))
     models = Models(Settings(data_dir=Path("/nowhere")))
-    return Hiring(Definitions(installed(files)), models, turn, terms or Terms())
+    return Hiring(Definitions(installed(files)), models, turn, terms or Terms(), names=ModelNames(roles=roles or {}))
 
 
 def child(here: Hiring, kind: str, tools: dict[str, str] | None = None, groups: tuple[str, ...] | None = None) -> Agent:
@@ -105,7 +108,7 @@ def test_an_unknown_group_is_told_with_the_nearest() -> None:
 def test_run_group_and_shell_writes_are_never_in_chosen_groups_and_the_finish_tools_always() -> None:
     lead = file("lead", "spawns: [lead]", "result: report")
     groups = ("delegation", "shell_write", "diff_read")
-    assert names(child(hiring(lead), "lead", groups=groups)) == ["git_diff", "submit_result", "validate"]
+    assert names(child(hiring(lead), "lead", groups=groups)) == ["git_diff", "submit_result"]
     assert "run_shell" not in names(child(hiring(lead), "lead", groups=("finish",)))
     assert "run_shell" in names(child(hiring(lead), "lead"))
 
@@ -188,6 +191,56 @@ def test_a_model_is_asked_for_by_name_and_an_unknown_one_is_told() -> None:
     assert here.child(Wanted("scout", 1), parent).model.name == "scripted/parent"
     with pytest.raises(CannotHire, match="Did you mean offline"):
         here.child(Wanted("scout", 1, model="oflline"), parent)
+
+
+def test_a_role_has_its_model_unless_order_call_or_file_names_one() -> None:
+    roles = {"scout": "openai/cheap", "keen": "openai/cheap", "master": "openai/cheap"}
+    here = hiring(SCOUT, file("keen", "model: offline", "result: text"), file("master"), roles=roles)
+    parent = Parent(ScriptedModel(["x"], name="scripted/parent"), Bench(THERE))
+    scout = here.child(Wanted("scout", 1), parent)
+    assert (scout.model.name, scout.hired.requested_model) == ("openai/cheap", "openai/cheap")
+    assert here.child(Wanted("scout", 1, model="offline"), parent).model.name == "offline"
+    assert here.child(Wanted("keen", 1), parent).model.name == "offline"
+    assert here.master("master", None, Bench({})).model.name == "openai/cheap"
+    assert here.master("master", "offline", Bench({})).model.name == "offline"
+
+
+def asked(agent: Agent) -> dict[str, object]:
+    return dict(agent.model_settings.given)
+
+
+def test_the_order_says_how_its_agent_is_asked_before_the_file_and_the_file_before_the_parent() -> None:
+    here = hiring(
+        file("master", "thinking: low", "temperature: 0.1", "max_output_tokens: 900", "spawns: [scout, keen]"),
+        SCOUT,
+        file("keen", "thinking: max", "result: text"),
+        file("same", "thinking: inherit", "result: text"),
+    )
+    said = ModelSettings(thinking="high", service_tier="flex")
+    master = here.master("master", "offline", Bench(THERE), wanted=said)
+    assert asked(master) == {"thinking": "high", "temperature": 0.1, "max_output_tokens": 900, "service_tier": "flex"}
+    parent = Parent(master.model, Bench(THERE), model_settings=master.model_settings)
+    assert asked(here.child(Wanted("scout", 1), parent)) == asked(master)
+    assert asked(here.child(Wanted("same", 1), parent)) == asked(master)
+    assert asked(here.child(Wanted("keen", 1), parent)) == {**asked(master), "thinking": "max"}
+
+
+def test_what_the_table_of_a_chosen_model_says_is_nearer_than_the_parent() -> None:
+    names = ModelNames(roles={"scout": "offline"}, own_settings={"offline": ("thinking",)})
+    here = replace(hiring(SCOUT, file("other", "result: text")), names=names)
+    parent = Parent(
+        ScriptedModel(["x"]), Bench(THERE), model_settings=ModelSettings(thinking="high", service_tier="flex")
+    )
+    assert asked(here.child(Wanted("scout", 1), parent)) == {"service_tier": "flex"}
+    assert asked(here.child(Wanted("other", 1), parent)) == {"service_tier": "flex", "thinking": "high"}
+
+
+def test_a_level_of_thinking_that_a_model_is_known_not_to_take_is_refused_with_those_that_it_takes() -> None:
+    here = hiring(file("master"))
+    with pytest.raises(CannotHire, match=r"openai/o3 does not take thinking max; it takes low, medium, high\."):
+        here.master("master", "openai/o3", Bench({}), wanted=ModelSettings(thinking="max"))
+    assert asked(here.master("master", "openai/o3", Bench({}), wanted=ModelSettings(thinking="low")))
+    assert asked(here.master("master", "openai/nobody-knows", Bench({}), wanted=ModelSettings(thinking="max")))
 
 
 async def test_requested_and_effective_tools_and_model_are_in_the_record() -> None:

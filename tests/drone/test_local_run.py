@@ -6,11 +6,19 @@ import pytest
 
 from drone.local_run import order_from
 from mcc.contracts.limits import Limits
+from mcc.contracts.order import ModelSettings
 
 
 def test_limits_are_read_from_words() -> None:
     order = order_from("hello", Path("/"), "master", None, ["rounds=5", "cost_usd = 0.5"])
     assert order.limits == Limits(rounds=5, cost_usd=0.5)
+
+
+def test_how_the_model_is_asked_is_the_orders_own_word() -> None:
+    order = order_from("hello", Path("/"), "master", None, [], {"thinking": "off", "temperature": None})
+    assert ModelSettings.of(order) == ModelSettings(thinking="off")
+    with pytest.raises(ValueError, match=r"thinking: .*'high'"):
+        order_from("hello", Path("/"), "master", None, [], {"thinking": "hihg"})
 
 
 @pytest.mark.parametrize(

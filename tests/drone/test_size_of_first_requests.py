@@ -22,7 +22,17 @@ def tokens(ask: Ask, prompt: str) -> int:
     return len(sent.encode()) // BYTES_OF_A_TOKEN
 
 
-@pytest.mark.parametrize(("agent", "most"), [("master", 3_500), ("explore", 2_000), ("general", 2_000)])
+MOST = {
+    "master": 3_500,
+    **dict.fromkeys(("explore", "general", "scout", "review", "security_analyst", "verify"), 2_000),
+}
+
+
+def test_every_shipped_agent_has_its_bound() -> None:
+    assert set(Definitions.load(None).names()) == set(MOST)
+
+
+@pytest.mark.parametrize(("agent", "most"), MOST.items())
 async def test_a_first_request_is_short(tmp_path: Path, agent: str, most: int) -> None:
     asks: list[Ask] = []
 

@@ -190,6 +190,15 @@ class MessagesForm:
         return _event("error", error={"type": refused.kind, "message": str(refused)})
 
 
+class Forgetful(MessagesForm):
+    """Knows after its second reply none of the thinking that it gave before."""
+
+    def check(self, body: Json, memory: Memory) -> None:
+        if memory.turns == 2 and "sig-1-a" in memory.signed:
+            memory.signed.clear()
+        super().check(body, memory)
+
+
 def _blocks(message: Json) -> list[Json]:
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())

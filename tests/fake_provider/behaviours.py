@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tests.fake_provider.anthropic_form import MessagesForm
+from tests.fake_provider.anthropic_form import Forgetful, MessagesForm
 from tests.fake_provider.chat_families import (
     Azure,
     DeepSeek,
@@ -57,7 +57,7 @@ class Behaviour:
     """`provider`, `model` and `api` are what `mcc.toml` says; `seconds` pass before the first byte of a reply.
 
     `lines` of a file are read at a time. `broken` is an error in the middle of the first stream; `twist` changes what
-    is said, by the request's number.
+    is said, by the request's number. `window`: tokens of the context, which the server tells as vLLM does.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Behaviour:
     query: str = ""
     seconds: float = 0.0
     lines: int = 10
+    window: int = 0
     obstacle: Obstacle | None = None
     broken: Refused | None = None
     twist: Callable[[int, Say], Say] | None = None
@@ -195,6 +196,7 @@ _FAMILIES = (
     ),
     Behaviour("anthropic-cap", "at most 8,192 tokens of output", MessagesForm(8_192), "anthropic", "claude-3-5-haiku"),
     Behaviour("anthropic-pause", "pauses its turn once", MessagesForm(), "anthropic", "claude-sonnet-5", twist=paused),
+    Behaviour("anthropic-forgets", "knows its thinking no more", Forgetful(), "anthropic", "claude-sonnet-5"),
     Behaviour("anthropic-refusal", "refuses", MessagesForm(), "anthropic", "claude-sonnet-5", twist=refusing),
     Behaviour("gemini", "Gemini 3 in its own form", GeminiForm(), "gemini", "gemini-3.8-flash"),
     Behaviour("gemini-chat", "Gemini 3 in OpenAI's form", GoogleChat(), "gemini", "gemini-3.8-flash", "chat"),
@@ -232,8 +234,18 @@ _FAMILIES = (
     Behaviour("filter", "filtered half-way", ChatForm(), "openai", api="chat", twist=filtered),
 )
 
+_TELLING = Behaviour(
+    "vllm-window",
+    f"a context of {SMALL_CONTEXT:,} tokens, which it tells when it is asked",
+    Local(),
+    "vllm",
+    lines=500,
+    window=SMALL_CONTEXT,
+    obstacle=OVERFLOWS["vllm"][2],
+)
+
 BEHAVIOURS: Mapping[str, Behaviour] = {
-    **{one.name: one for one in _FAMILIES},
+    **{one.name: one for one in (*_FAMILIES, _TELLING)},
     **{
         f"overflow-{name}": Behaviour(
             f"overflow-{name}",

@@ -72,6 +72,9 @@ def conversation(rounds: int, lines: int = 10) -> Playing:
 
     def say(heard: Heard) -> Say:
         number = heard.replies
+        if number == 0 and len(heard.tools) == 1:
+            ((only, schema),) = heard.tools.items()
+            return Say("", (Call(only, _filled(schema, "")),))
         calls = _looking(number, heard.tools, lines) if number < rounds else ()
         if calls:
             return Say(f"Round {number + 1}: I look on. ", calls, f"There is more to see after {number} rounds.")

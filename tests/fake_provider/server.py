@@ -37,6 +37,13 @@ class FakeProvider:
             self.told(f"{refused.status}  {refused}")
             return web.json_response(form.error(refused), status=refused.status)
 
+    async def tell(self, request: web.Request) -> web.Response:
+        """What the server says of itself."""
+        behaviour = self.behaviour
+        if not behaviour.window or request.path != f"{behaviour.form.prefix}/models":
+            raise web.HTTPNotFound
+        return web.json_response({"data": [{"id": behaviour.model, "max_model_len": behaviour.window}]})
+
     async def _reply(self, request: web.Request, raw: bytes) -> web.StreamResponse:
         behaviour, memory = self.behaviour, self.memory
         form = behaviour.form
@@ -85,6 +92,7 @@ async def served(provider: FakeProvider, port: int = 0) -> AsyncIterator[str]:
     """The address at which it answers, with the path that its form begins with."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/{path:.*}", provider.answer)
+    app.router.add_get("/{path:.*}", provider.tell)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied
 from mcc.contracts.status import OrderStatus
 from tests.fake_provider.behaviours import BEHAVIOURS, OVERFLOWS
@@ -36,6 +37,12 @@ async def test_an_order_of_three_rounds_succeeds(name: str) -> None:
     assert ended.record.usage_total.tool_calls == 6
 
 
+def test_a_model_calls_the_only_tool_that_it_is_offered() -> None:
+    ready = {"type": "object", "properties": {"ready": {"type": "boolean"}}, "required": ["ready"]}
+    (call,) = conversation(3)(Heard({"report_ready": ready}, 0, 0)).calls
+    assert (call.name, call.arguments) == ("report_ready", {"ready": True})
+
+
 @pytest.mark.parametrize("name", OVERFLOWS)
 async def test_a_context_that_overflows_ends_no_order(name: str) -> None:
     provider = fake(f"overflow-{name}", 6)
@@ -43,6 +50,15 @@ async def test_a_context_that_overflows_ends_no_order(name: str) -> None:
         ended = await desk.run(order())
     assert ended.status is OrderStatus.SUCCEEDED, (ended.record.error, provider.refusals)
     assert provider.refusals
+
+
+async def test_a_context_whose_server_tells_its_size_never_overflows() -> None:
+    provider = fake("vllm-window", 6)
+    async with orders(provider) as desk:
+        ended = await desk.run(order())
+    assert (ended.status, provider.refusals) == (OrderStatus.SUCCEEDED, []), ended.record.error
+    replies = [entry.data for entry in ended.journal.entries if isinstance(entry.data, ModelReplied)]
+    assert {reply.context_tokens for reply in replies} == {provider.behaviour.window}
 
 
 @pytest.mark.parametrize("name", ["refusal", "anthropic-refusal", "filter"])
@@ -57,6 +73,16 @@ async def test_a_reply_that_was_cut_or_broken_off_costs_a_round_and_no_order(nam
     async with orders(fake(name)) as desk:
         ended = await desk.run(order())
     assert ended.status is OrderStatus.SUCCEEDED
+
+
+async def test_thinking_that_its_provider_forgot_stays_behind_and_the_record_says_so() -> None:
+    provider = fake("anthropic-forgets", 4)
+    async with orders(provider) as desk:
+        ended = await desk.run(order())
+    assert ended.status is OrderStatus.SUCCEEDED, ended.record.error
+    assert len(provider.refusals) == 1
+    told = [entry.data.message for entry in ended.journal.entries if isinstance(entry.data, AgentStep)]
+    assert sum("is not given back its earlier thinking" in what for what in told) == 1
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -95,6 +121,36 @@ async def test_a_conversation_goes_on_with_another_provider(first: str, second: 
     assert ended.status is OrderStatus.SUCCEEDED, (ended.record.error, one.refusals, two.refusals)
     assert any(isinstance(entry.data, ModelFellBack) for entry in ended.journal.entries)
     assert (len(one.asked), len(two.asked)) == (1, 3)
+
+
+CHAIN = ("responses", "anthropic", "gemini", "openai", "gemini-chat", "mistral", "deepseek", "openrouter", "groq")
+
+
+@pytest.mark.parametrize("chain", [CHAIN, CHAIN[::-1]], ids=["", "turned round"])
+async def test_every_form_in_one_order_with_a_gate_and_a_takeover(chain: tuple[str, ...]) -> None:
+    """Each provider goes away after one reply, so that each reads what all before it said and thought."""
+    providers = [fake(name, len(CHAIN), obstacle=after_one_reply) for name in chain[:-1]]
+    providers.append(fake(chain[-1], len(CHAIN)))
+    wanted = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
+    async with orders(*providers) as desk:
+        placed = order(result_schema=wanted)
+        whole = await desk.run(placed)
+        refused = [one.refusals for one in providers]
+        asked = [len(one.asked) for one in providers]
+        replied = [at for at, one in enumerate(whole.journal.entries, 1) if isinstance(one.data, ModelReplied)]
+        again = await desk.run(placed, whole.journal.entries[: replied[4]], whole.journal.texts)
+    for ended in (whole, again):
+        assert ended.status is OrderStatus.SUCCEEDED, (ended.record.error, refused)
+        assert ended.record.result["summary"].startswith("Done after 9 rounds")
+    assert asked == [1] * (len(chain) - 1) + [2]
+    # A server of no known name is asked without thinking only once it has refused it.
+    learnt = {"Unrecognized request argument supplied: messages[2].reasoning_content"}
+    assert {word for words in refused for word in words} - learnt == {"The model `fake-model` does not exist."}
+
+
+def after_one_reply(number: int, heard: Heard, since: float) -> None:
+    if number:
+        raise Refused(404, "The model `fake-model` does not exist.")
 
 
 @pytest.mark.parametrize("name", REMEMBERING)

@@ -170,7 +170,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "claim without lease check",
-        (Patch(f"{STORE}/claims.py", '                has_lease(database.time, sa.bindparam("by")),\n', ""),),
+        (Patch(f"{STORE}/claims.py", '            has_lease(time, sa.bindparam("by")),\n', ""),),
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(

@@ -183,10 +183,11 @@ class FailingNudger(Nudger):
 
     points: Failpoints | None = None
 
-    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5) -> None:
-        super().nudge(order_id, queue=queue, priority=priority)
+    def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5, last_seq: int = 1) -> bool:
+        sent = super().nudge(order_id, queue=queue, priority=priority, last_seq=last_seq)
         if self.points is not None:
             self.points.hit("F3", order_id)
+        return sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from drone.agent.gates.gate import Evidence
+from drone.agent.gates.evidence import Evidence
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
 from drone.agent.spending.budget import Budget

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 import mcc.api
 from mcc.api.app import build_app
-from mcc.api.door import Door
+from mcc.api.guard import Door
 from mcc.api.problems import Refusal
 from mcc.settings import Settings
 from mcc.testing import temporary_store

@@ -79,7 +79,9 @@ HOSTILE = {
     "memsample": {},
     "objgraph": {"num": 10},
     "report": {},
+    "revoke": {"task_id": "01900000-0000-7000-8000-000000000000"},
     "revoke_by_stamped_headers": {"headers": {"a": ["b"]}},
+    "terminate": {"signal": "KILL", "task_id": "01900000-0000-7000-8000-000000000000"},
 }
 
 
@@ -122,5 +124,5 @@ def test_every_command_of_celery_is_decided_on() -> None:
     """One that a later version brings is not obeyed before somebody has looked at it."""
     ours = handlers()
     assert set(ours) == set(Panel.data) and set(Panel.data) >= OBEYED
-    assert {name for name, handler in ours.items() if handler is Panel.data[name]} == OBEYED
+    assert {name for name, handler in ours.items() if handler is Panel.data[name]} == OBEYED - {"stats"}
     assert not set(HOSTILE) & OBEYED

@@ -94,13 +94,13 @@ def test_a_search_that_shows_a_part_of_a_line_shows_no_part_of_a_key(tmp_path: P
         assert TOKEN[-10:] not in said
 
 
-def shown_by(tool: str, folder: Path, said: str) -> str:
+async def shown_by(tool: str, folder: Path, said: str) -> str:
     """What a tool makes of a text that is longer than it shows."""
     where = ToolContext("call", Origin(record_id="r", agent="master"), Workspace(folder))
     match tool:
         case "read_file":
             (folder / "one-line").write_text(said)
-            return read_file(where, "one-line")
+            return str(await read_file(where, "one-line"))
         case "rules_list":
             (folder / "AGENTS.md").write_text(f"# {said}\n")
             return rules_list(where)
@@ -128,10 +128,12 @@ def shown_by(tool: str, folder: Path, said: str) -> str:
         ("environment_detect", 300),
     ],
 )
-def test_a_cut_that_goes_through_a_key_shows_no_part_of_it(tmp_path: Path, tool: str, most: int, inside: int) -> None:
+async def test_a_cut_that_goes_through_a_key_shows_no_part_of_it(
+    tmp_path: Path, tool: str, most: int, inside: int
+) -> None:
     before = "word " * ((most - inside) // 5)
     said = f"{before}{'x' * (most - inside - len(before) - 1)} {TOKEN} {'word ' * (5_000 if most > 1_000 else 200)}"
-    shown = Redactor([TOKEN]).text(shown_by(tool, tmp_path, said))
+    shown = Redactor([TOKEN]).text(await shown_by(tool, tmp_path, said))
     assert "word" in shown
     assert TOKEN[:4] not in shown
 

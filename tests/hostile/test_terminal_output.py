@@ -18,7 +18,7 @@ from mcc.contracts.shape import to_json
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
-from mcc.view.clean import clean, clean_json
+from mcc.view.output import clean, clean_json
 
 OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = "\u061c\u200b\u200e\u200f\u2028\u2029\u2060\ufeff"

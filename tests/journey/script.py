@@ -9,6 +9,8 @@ STRANGE = "before\x00\ud800after \U0001f6a2"
 SURVEY, NORTH, SOUTH = "Survey the harbour", "Look at the north quay", "Look at the south quay"
 SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", "Wait for the tide", "Talk slowly"
 
+NAME = "Name the boat"
+
 PATROL, EAST, WEST, BELL = "Patrol the harbour", "Walk the east quay", "Walk the west quay", "Ring the bell"
 
 
@@ -18,6 +20,15 @@ def call(name: str, **arguments: object) -> dict[str, Any]:
 
 SCRIPT: dict[str, Any] = {
     "rules": [
+        {
+            "match": "(?s)Judge the result.*It is a boat",
+            "replies": [{"tool_calls": [call("submit_result", passed=False, points=["Say its name."])]}],
+        },
+        {
+            "match": "(?s)Judge the result.*It is the Albatross",
+            "replies": [{"tool_calls": [call("submit_result", passed=True, points=[])]}],
+        },
+        {"match": NAME, "replies": [{"text": "It is a boat."}, {"text": "It is the Albatross."}]},
         {
             "match": NORTH,
             "replies": [

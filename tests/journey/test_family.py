@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,10 @@ KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
 def environment(data_dir: Path) -> dict[str, str]:
     """This process's own, without what would choose another service or model."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MCC_", "DRONE_"))}
-    return {name: value for name, value in own.items() if name not in KEYS} | {"MCC_DATA_DIR": str(data_dir)}
+    return {name: value for name, value in own.items() if name not in KEYS} | {
+        "MCC_DATA_DIR": str(data_dir),
+        "MCC_FLOWER_PORT": "0",
+    }
 
 
 def until(true: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -170,19 +174,53 @@ def test_a_data_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -
     assert "--data-dir" in told.stderr
 
 
-def test_flower_wants_its_login(up: Up) -> None:
-    def status(login: str | None) -> int:
-        request = urllib.request.Request(up.told["flower_url"] + "/workers")
-        if login:
-            request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
+def of_flower(up: Up, path: str, login: str | None) -> tuple[int, bytes]:
+    request = urllib.request.Request(up.told["flower_url"] + path)
+    if login:
+        request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, b""
 
-    assert status(None) == 401
-    assert status((up.data_dir / "flower.auth").read_text().strip()) == 200
+
+def test_flower_wants_its_login(up: Up) -> None:
+    assert of_flower(up, "/workers", None)[0] == 401
+    assert of_flower(up, "/workers", (up.data_dir / "flower.auth").read_text().strip())[0] == 200
+
+
+IN_FLOWER = {"succeeded": "SUCCESS", "failed": "FAILURE", "cancelled": "REVOKED", "waiting": "RETRY"}
+
+
+def test_flower_tells_of_each_order_what_the_service_tells(up: Up) -> None:
+    login = (up.data_dir / "flower.auth").read_text().strip()
+
+    def tasks() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(of_flower(up, "/api/tasks?limit=1000", login)[1])
+        return found
+
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    with up.client() as client:
+        done = [client.orders.submit(f"hello {number}", model="offline") for number in range(10)]
+        failed = client.orders.submit("hello", model="openai/none")
+        waiting, cancelled = (client.orders.submit("later", model="offline", not_before=tomorrow) for _ in range(2))
+        client.orders.cancel(cancelled.id, reason="no longer wanted")
+        for order in (*done, failed, cancelled):
+            list(client.orders.watch(order.id))
+        wanted = {
+            order.id: IN_FLOWER[client.orders.get(order.id).status] for order in (*done, failed, waiting, cancelled)
+        }
+        until(lambda: {one: tasks().get(one, {}).get("state") for one in wanted} == wanted, 20, "Flower says the same")
+        shown, listed = tasks(), {order.id for order in client.orders.list(limit=200).items}
+        client.orders.cancel(waiting.id)
+    assert len(set(wanted.values())) == 4
+    assert set(shown) <= listed, "orders, and nothing else"
+    assert shown[done[0].id]["args"] == repr((done[0].id, "master", "hello 0", "offline"))
+    assert shown[done[0].id]["worker"] in ("drone-1@drone", "drone-2@drone")
+    assert shown[failed.id]["exception"].startswith("model_error: ")
+    assert shown[waiting.id]["exception"].startswith("waiting (not_before): until ")
+    assert shown[cancelled.id]["exception"] == "no longer wanted"
 
 
 def test_the_doctor_finds_nothing_broken(up: Up) -> None:

@@ -19,7 +19,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from tests.journey.conftest import House
 from tests.journey.expected import Playwright, leaf_of
-from tests.journey.script import HARBOUR, REFUSED, SAY_SHORT, SAY_STRANGE, SLOW, STRANGE, SURVEY, WAIT
+from tests.journey.script import HARBOUR, NAME, REFUSED, SAY_SHORT, SAY_STRANGE, SLOW, STRANGE, SURVEY, WAIT
 
 pytestmark = pytest.mark.xdist_group("turns")
 
@@ -202,6 +202,24 @@ def _kill_the_drone_of(house: House, order_id: str) -> None:
     name = house.mcc.orders.get(order_id).drone
     pid = next(drone.pid for drone in house.mcc.drones.list() if drone.name == name and drone.status == "up")
     psutil.Process(pid).send_signal(signal.SIGKILL)
+
+
+def test_an_answer_that_its_verifier_sends_back_is_mended_and_judged_again(house: House) -> None:
+    order = house.mcc.orders.submit(NAME, model=HARBOUR, verify={"rubric": "It says the name."})
+    order, entries = finished(house.mcc, order)
+    assert (order.status, order.answer, order.accepted) == (OrderStatus.SUCCEEDED, "It is the Albatross.", True)
+    record = house.mcc.orders.record(order.id)
+    assert folded(order, entries) == record
+    verdicts = [step for step in record.steps if step.kind == "verify"]
+    assert [(one.passed, one.points, one.sent_back) for one in verdicts] == [
+        (False, ("Say its name.",), True),
+        (True, (), False),
+    ]
+    assert [child.id for child in record.subagent_history] == [one.verifier_id for one in verdicts]
+    assert (order.usage.model_calls, record.usage.model_calls, record.usage_total) == (4, 2, order.usage)
+    again = house.mcc.orders.retry(order.id)
+    assert again.verify == order.verify and again.verify is not None and again.verify.rubric == "It says the name."
+    assert finished(house.mcc, again)[0].accepted is True
 
 
 def test_a_key_that_the_provider_refuses_is_told_in_a_sentence_without_the_key(house: House) -> None:

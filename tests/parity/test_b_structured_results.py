@@ -86,16 +86,16 @@ async def test_groups_filter_the_catalogue_and_are_enforced_where_the_tool_runs(
 
     def play(task: str, replies: int, ask: Ask) -> Said:
         if task == "go":
-            return "Done." if replies else team(piece("p", "scout", allowed_tool_groups=["environment_read"]))
+            return "Done." if replies else team(piece("p", "review", allowed_tool_groups=["workspace_read"]))
         shown.extend(tool.name for tool in ask.tools if replies == 0)
-        return report() if replies else calls(call("read_file", path="README.md"), call("environment_detect"))
+        return report() if replies else calls(call("git_diff"), call("read_file", path="README.md"))
 
     world = World(tmp_path, play)
     await world.run()
-    assert "environment_detect" in shown and "submit_result" in shown and "read_file" not in shown
+    assert "read_file" in shown and "submit_result" in shown and "git_diff" not in shown
     (child,) = world.record.subagent_history
     refused, allowed = world.results(child)[:2]
-    assert refused.is_error and "environment_detect" in refused.content and not allowed.is_error
+    assert refused.is_error and "read_file" in refused.content and not allowed.is_error
     assert not {"subagents_run", "run_shell"} & set(child.tools)
 
 
@@ -116,10 +116,7 @@ async def test_an_unknown_group_is_warned_of_and_with_none_valid_the_role_keeps_
 
 
 async def test_a_report_is_cut_for_the_parent_and_its_whole_can_be_fetched(tmp_path: Path) -> None:
-    found = [
-        {"title": f"finding {number}", "path": "README.md", "evidence": "ä" * 3_000 + str(number)}
-        for number in range(30)
-    ]
+    found = [{"title": f"finding {number}", "evidence": "ä" * 3_000 + str(number)} for number in range(30)]
     kept = [{"name": f"artifact {number}", "content": "b" * 5_000} for number in range(12)]
     handles: list[str] = []
 

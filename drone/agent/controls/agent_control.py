@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -155,16 +156,20 @@ class AgentControl:
     @property
     def removed(self) -> tuple[str, ...]:
         """What was taken from this very agent."""
-        return tuple(sorted(self._removed | self._restraints.tools_removed))
+        return tuple(sorted(self._taken))
+
+    @property
+    def _taken(self) -> AbstractSet[str]:
+        return self._removed | self._restraints.tools_removed
 
     @property
     def narrowed(self) -> bool:
-        return any(agent_control.removed for agent_control in self._upwards())
+        return any(agent_control._taken for agent_control in self._upwards())
 
     def allows(self, name: str, group: str) -> bool:
         """Whether nobody took the tool of this name and group away."""
-        removed = {tool for agent_control in self._upwards() for tool in agent_control.removed}
-        return not removed & {name, group} and name not in expanded(removed)
+        removed = frozenset[str]().union(*(agent_control._taken for agent_control in self._upwards()))
+        return not removed or (removed.isdisjoint((name, group)) and name not in expanded(removed))
 
     @property
     def at_work(self) -> bool:

@@ -1,21 +1,19 @@
 """The gate: what an agent hands in is checked, sent back with reasons, or accepted as its result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from drone.agent.gates.evidence import Evidence
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap, no_object
-from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState
-from drone.agent.report import GateFailed, Report
-from drone.agent.threads import OwnThreads
+from drone.agent.report import GateFailed
 from drone.agent.toolset import Output
-from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE
+from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.journal import GateChecked, Outcome
 from mcc.contracts.record import RecordStatus
-from mcc.contracts.usage import Usage
 from mcc.rules.report import few
 
 ATTEMPTS = 5
@@ -28,36 +26,18 @@ ERROR_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a gate may know beside the result: the task, what the tools did, what the children brought.
-
-    `reading` are the names of the tools by which the agent can look at something; `threads` are for checks that block.
-    """
-
-    task: str
-    receipts: Sequence[Receipt]
-    children: Sequence[Report]
-    usage: Usage
-    reading: frozenset[str] = frozenset()
-    threads: OwnThreads = field(default_factory=OwnThreads, repr=False, compare=False)
-
-    @property
-    def untried(self) -> bool:
-        """Whether the agent could have looked at something and never called such a tool."""
-        return bool(self.reading) and not any(receipt.tool in self.reading for receipt in self.receipts)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """No errors = accepted: `result` (JSON) is then the run's, `text` what a person reads of it.
 
     `errors` are sentences that the model can act on; `faults` are those of them that say that a rule has no value.
+    `warnings` say what was changed of what was handed in.
     """
 
     errors: tuple[str, ...] = ()
     result: object = None
     text: str = ""
     faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -72,7 +52,11 @@ class Gate(Protocol):
         """The name of the tool that hands the result in."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The finish tools: that one, and `validate`."""
+        """The finish tools: that one, and `validate` where it has one."""
+
+    @property
+    def check_only(self) -> str | None:
+        """The argument of `finish` that asks for a check alone; it is no part of what is handed in."""
 
     @property
     def guidance(self) -> str:
@@ -116,16 +100,26 @@ class Finish:
                 f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}", error=True
             )
         verdict = await self._judged(call, evidence)
-        if call.name == VALIDATE:
-            good = f"This would be accepted. Hand it in with {self._gate.finish}."
+        if self.only_checks(call):
+            good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
             said = good if verdict.ok else _complaint(verdict)
-            return _checked(call.name, self.tried, verdict), _told(said, error=not verdict.ok)
+            checked = _checked(call.name, self.tried, verdict, check_only=True)
+            return checked, _told(said, error=not verdict.ok)
         attempt = self.tried + 1
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
             return _checked(call.name, attempt, verdict), _told("Accepted.")
         chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
         return _checked(call.name, attempt, verdict), _told(_complaint(verdict) + chances, error=True)
+
+    def only_checks(self, call: ToolCall) -> bool:
+        """Whether the call asks what the gate would say and ends nothing; the last reply of all hands in."""
+        if call.name == VALIDATE:
+            return True
+        asks = self._gate.check_only
+        if asks is None or self._state.landing is not None or not isinstance(call.arguments, Mapping):
+            return False
+        return call.arguments.get(asks) in (True, "true")
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
         """Judge what another drone had accepted, which takes no attempt; the entry that tells the model if it is not
@@ -139,8 +133,9 @@ class Finish:
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
         if not isinstance(call.arguments, Mapping):
             return Verdict((no_object(call.name, call.arguments),))
+        offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
         try:
-            verdict = await self._gate.check(call.arguments, evidence)
+            verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
@@ -151,9 +146,9 @@ class Finish:
             and verdict.result.get("status") == RecordStatus.BLOCKED
             and evidence.untried
         ):
-            return Verdict((TRY_FIRST,), verdict.result, verdict.text)
+            return Verdict((TRY_FIRST,), verdict.result, verdict.text, (), verdict.warnings)
         told = [few(sentences, TOLD, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
-        return Verdict(told[0], verdict.result, verdict.text, told[1])
+        return Verdict(told[0], verdict.result, verdict.text, told[1], few(verdict.warnings, TOLD, ERROR_CHARACTERS))
 
     async def best(self, evidence: Evidence) -> Verdict | None:
         """What was handed in with the fewest errors, though it was not accepted; None when nothing was."""
@@ -187,8 +182,16 @@ class Finish:
 _BROKEN = " (The rule itself breaks, as it did before: nothing that you hand in can mend it, and your work ends here.)"
 
 
-def _checked(tool: str, attempt: int, verdict: Verdict) -> GateChecked:
-    return GateChecked(tool=tool, attempt=attempt, ok=verdict.ok, errors=verdict.errors, faults=verdict.faults)
+def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = False) -> GateChecked:
+    return GateChecked(
+        tool=tool,
+        attempt=attempt,
+        ok=verdict.ok,
+        check_only=check_only,
+        errors=verdict.errors,
+        faults=verdict.faults,
+        warnings=verdict.warnings,
+    )
 
 
 def _complaint(verdict: Verdict) -> str:
@@ -219,6 +222,7 @@ class StateGate:
             _spec(VALIDATE, "Check the work as it is now, at any time, and be told what is wrong. It ends nothing."),
         )
         self.finish = DONE
+        self.check_only = None
         self.guidance = (
             f"How to finish: call `{DONE}` when the work is done. It is checked then, and you are told what is wrong. "
             f"Nothing else ends your work: a reply without a tool call is sent back. You have {ATTEMPTS} attempts; "

@@ -7,21 +7,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
+from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import ATTEMPTS, Verdict
 from drone.agent.messages import ToolSpec
 from drone.agent.mishap import mishap
 from drone.agent.receipts import Receipt
 from drone.agent.report import Report
-from drone.agent.transcript import VALIDATE
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json
 from mcc.rules.errors import SchemaError
+from mcc.rules.reads import READS, Passage, Reads
 from mcc.rules.report import REPORT, REPORT_NAME, TEXT_NAME, resolved
 from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
 
 SUBMIT = "submit_result"
+
+CHECK_ONLY = "check_only"
 
 LONGEST = 2_000
 """Characters of a text in the arguments of a call, or in what a child said, that rules see."""
@@ -42,6 +45,7 @@ class _Judged:
     errors: tuple[str, ...]
     faults: tuple[str, ...]
     fits: bool
+    warnings: tuple[str, ...] = ()
 
 
 class ReportGate:
@@ -62,28 +66,31 @@ class ReportGate:
         self._schema = checked_schema(REPORT if known is None else known)
         self._rules = tuple(compiled(rule) for rule in rules)
         self._variables = sorted({name for rule in self._rules for name in rule.expression.names})
+        self._reads = READS in self._variables or any("lines" in rule.cel for rule in rules)
         self._functions = dict(functions or {})
-        self._specs = _specs(self._schema.tool_parameters)
+        self._specs, self.check_only = _specs(self._schema.tool_parameters)
         self.finish = SUBMIT
-        self.guidance = _guidance(rules)
+        self.guidance = _guidance(rules, self.check_only)
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
-        judged = await evidence.threads.gate(self._judged, offered, evidence)
+        whole = await evidence.whole() if self._reads else {}
+        judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
             errors = (*errors, *await _asked(name, function, judged.whole, evidence))
-        return Verdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults)
+        return Verdict(errors, judged.handed_in, text_of(judged.handed_in), judged.faults, judged.warnings)
 
-    def _judged(self, offered: Mapping[str, object], evidence: Evidence) -> _Judged:
-        handed_in = self._schema.handed_in(offered)
+    def _judged(self, offered: Mapping[str, object], evidence: Evidence, whole_texts: Mapping[str, str]) -> _Judged:
+        handed_in, warnings = self._schema.fitted(self._schema.handed_in(offered))
         if errors := self._schema.errors(handed_in):
-            return _Judged(handed_in, None, errors, (), fits=False)
+            return _Judged(handed_in, None, errors, (), fits=False, warnings=warnings)
         whole = self._schema.with_unset(handed_in)
-        checked = check(self._rules, variables(whole, evidence, self._variables))
-        return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True)
+        shown = tuple(evidence.shown(whole_texts)) if self._reads else ()
+        checked = check(self._rules, variables(whole, evidence, self._variables, shown))
+        return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True, warnings=warnings)
 
 
 def gate_for(
@@ -141,55 +148,66 @@ async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evide
     return (said if isinstance(said, str) and said.strip() else f"The rule {name} is not met.",)
 
 
-def _specs(parameters: Mapping[str, Any]) -> tuple[ToolSpec, ...]:
-    submit = "Hand in your result. If it is accepted your work is done; if not, you are told why and go on."
-    validate = f"Check a result before you hand it in: takes the arguments of {SUBMIT}, all of them. It ends nothing."
-    # The whole schema once more would double what most agents are sent with every question.
-    same: dict[str, object] = {"type": "object", "properties": {}, "additionalProperties": True}
-    return (
-        ToolSpec(SUBMIT, submit, parameters, group="finish", idempotent=True, untrusted=False),
-        ToolSpec(VALIDATE, validate, same, group="finish", idempotent=True, untrusted=False),
-    )
+def _specs(parameters: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
+    """The tool, and its argument that asks for a check alone: none where the result has a property of that name."""
+    own = parameters.get("properties", {})
+    asks = None if CHECK_ONLY in own else CHECK_ONLY
+    if asks is not None:
+        parameters = {**parameters, "properties": {**own, asks: {"type": "boolean", "description": "End nothing."}}}
+    submit = "Hand in your result. Accepted, it ends your work; else you are told why."
+    return (ToolSpec(SUBMIT, submit, parameters, group="finish", idempotent=True, untrusted=False),), asks
 
 
-def _guidance(rules: Sequence[Rule]) -> str:
+def _guidance(rules: Sequence[Rule], check_only: str | None) -> str:
+    asks = f"; with `{check_only}: true` it uses none and ends nothing" if check_only else ""
     said = (
-        f"How to finish: call `{SUBMIT}` with your result. Nothing else ends your work: a reply without a tool call is "
-        f"sent back. You have {ATTEMPTS} attempts; `{VALIDATE}` takes the same arguments and tells what is missing "
-        "without using one."
+        f"How to finish: call `{SUBMIT}`. Nothing else ends your work: a reply without a tool call is sent back. You "
+        f"have {ATTEMPTS} attempts{asks}."
     )
     if not rules:
         return said
     demands = "".join(f"\n- {rule.message or f'`{rule.cel}`'}" for rule in rules)
-    return f"{said}\nYour result must also hold to these rules:{demands}"
+    return f"{said}\nYour result must hold to these rules:{demands}"
 
 
-def variables(result: Any, evidence: Evidence, names: Iterable[str]) -> dict[str, Any]:
+def variables(
+    result: Any, evidence: Evidence, names: Iterable[str], shown: Sequence[tuple[str, Passage]] = ()
+) -> dict[str, Any]:
     """The variables of rules that `names` asks for, by name; `result` has its unset properties as null.
 
-    `receipts`: `{call_id, tool, arguments, ok, outcome, path, paths}` of each call, in the order in which they ended.
+    `receipts`: `{call_id, tool, arguments, ok, outcome, path, paths, lines}` of each call, in the order in which they
+    ended; `lines`: `{path, start_line, end_line}` of what it showed of files, as far as `shown` says.
     `children`: `{record_id, agent, title, status, text, result, error, rounds}` of each agent that the calls ran.
     `usage`: the agent's own, without its children's; `tool_calls` counts the receipts.
     """
+    reads = Reads((passage for _, passage in shown), evidence.roots)
+    lines: dict[str, list[dict[str, object]]] = {}
+    for call_id, one in shown:
+        if one.first:
+            span = {"path": reads.plain(one.path), "start_line": one.first, "end_line": one.last}
+            lines.setdefault(call_id, []).append(span)
     made: Mapping[str, Any] = {
         "result": lambda: result,
         "task": lambda: evidence.task,
-        "receipts": lambda: [_receipt(one) for one in evidence.receipts],
+        "receipts": lambda: [_receipt(one, reads, lines.get(one.call_id, [])) for one in evidence.receipts],
         "children": lambda: [_child(one) for one in evidence.children],
         "usage": lambda: {**evidence.usage.model_dump(), "tool_calls": len(evidence.receipts)},
+        READS: lambda: reads,
     }
     return {name: made[name]() for name in names}
 
 
-def _receipt(receipt: Receipt) -> dict[str, Any]:
+def _receipt(receipt: Receipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    paths = [reads.plain(path) for path in receipt.paths]
     return {
         "call_id": receipt.call_id,
         "tool": receipt.tool,
         "arguments": _brief(receipt.arguments),
         "ok": receipt.ok,
         "outcome": receipt.outcome,
-        "path": receipt.path,
-        "paths": list(receipt.paths),
+        "path": paths[0] if paths else None,
+        "paths": paths,
+        "lines": list(lines),
     }
 
 

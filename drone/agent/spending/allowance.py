@@ -1,13 +1,13 @@
 """The allowance of one agent: what it may still use, its own share within the budget of its tree."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
-from drone.agent.spending.budget import Budget, Reservation, Share
-from drone.agent.spending.landing import ROOM, kept, kept_output, kept_seconds, landing, reply_tokens
+from drone.agent.spending.budget import NOTHING_KEPT, Budget, Reservation, Share
+from drone.agent.spending.landing import ROOM, kept, kept_of_kind, kept_output, kept_seconds, landing, reply_tokens
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import TOKENS
@@ -18,8 +18,11 @@ LAST_TOKENS = 4096
 than their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+OWN_CLOCK_SECONDS = 1.0
+"""The clock of an agent ends a call that outlives it, so that its limit is named: the call's own comes later."""
+
+
+class Use(NamedTuple):
     """How much of a limit is used, by one agent or by its whole tree; `allowed` 0 where there is none."""
 
     limit: str
@@ -28,8 +31,7 @@ class Use:
     of_tree: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     """What is kept for the last reply: of the agent's own limits, and of its tree's."""
 
     output_tokens: float = 0
@@ -37,6 +39,8 @@ class _Kept:
     total_tokens: float = 0
     usd: float = 0
     seconds: float = 0
+    kinds: Mapping[str, float] = NOTHING_KEPT
+    tree_kinds: Mapping[str, float] = NOTHING_KEPT
 
 
 class Allowance:
@@ -105,11 +109,11 @@ class Allowance:
             raise LimitReached("output_tokens", share.output_tokens)
         for name in TOKENS:
             allowed = getattr(share, name)
-            if allowed is not None and getattr(self.state.spent, name) >= allowed:
+            if allowed is not None and getattr(self.state.spent, name) >= allowed - kept.kinds.get(name, 0):
                 raise LimitReached(name, allowed)
         if self.seconds_left() <= kept.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
-        self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd)
+        self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd, kept.tree_kinds)
 
     @property
     def _may_land(self) -> bool:
@@ -126,13 +130,16 @@ class Allowance:
         if self._next_round == 1:
             return _Kept()
         limits, agents = self._budget.limits, self.state.origin.depth + 1
-        tokens = (self.state.tokens_of_question() + ROOM) * agents
+        question = self.state.tokens_of_question()
+        tokens = (question + ROOM) * agents
         return _Kept(
             output_tokens=kept_output(ROOM, self.share.output_tokens),
             tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
             total_tokens=kept(tokens, limits.total_tokens),
             usd=kept(tokens * (self._usd_per_token() or 0), limits.cost_usd),
             seconds=kept_seconds(self.share.wall_seconds),
+            kinds={name: kept_of_kind(name, question, getattr(self.share, name)) for name in TOKENS},
+            tree_kinds={name: kept_of_kind(name, question * agents, getattr(limits, name)) for name in TOKENS},
         )
 
     @property
@@ -232,6 +239,16 @@ class Allowance:
         self._calling.discard(call_id)
         self._budget.tool_call_ended(call_id)
 
+    @property
+    def must_land(self) -> bool:
+        """Whether only the time for a last reply is left."""
+        return self.state.landing is None and self.seconds_left() <= self._kept().seconds
+
+    def seconds_for_call(self) -> float:
+        """How long the next call may take. An agent that could land on what it has keeps the time for that."""
+        kept = self._kept().seconds if self.state.landing is None else 0.0
+        return self.seconds_left() - kept if kept else self.seconds_left() + OWN_CLOCK_SECONDS
+
     def seconds_left(self) -> float:
         left = self._budget.seconds_left()
         return min(left, left - self._left_at_end)
@@ -254,7 +271,7 @@ def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
             f"The limit {use.limit} is {left}: {counts}. Start nothing new. "
             f"Do only what your answer cannot be without, then finish, by {how}, with what you have."
         )
-    return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said)
+    return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said, in_results=True)
 
 
 def _unpriced(model: str, allowed: float) -> BudgetWarned:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,6 +12,8 @@ from mcc.contracts.limits import TOKENS, AgentLimits, Limits
 from mcc.contracts.usage import Usage
 
 N = TypeVar("N", int, float)
+
+NOTHING_KEPT: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,17 @@ class Budget:
             self._deadline += self._clock() - self._stopped_at
         self._stopped_at = self._clock() if stands else None
 
-    def check(self, output_kept: float = 0, tokens_kept: float = 0, usd_kept: float = 0) -> None:
-        """Raises `LimitReached` when the tree may not ask a model again without what is to be kept of its limits."""
+    def check(
+        self,
+        output_kept: float = 0,
+        tokens_kept: float = 0,
+        usd_kept: float = 0,
+        kinds_kept: Mapping[str, float] = NOTHING_KEPT,
+    ) -> None:
+        """Raises `LimitReached` when the tree may not ask a model again without what is to be kept of its limits.
+
+        `kinds_kept`: by the limit's name, of tokens of one kind.
+        """
         limits, spent = self.limits, self.spent
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", limits.wall_seconds)
@@ -75,7 +86,7 @@ class Budget:
             raise LimitReached("output_tokens", limits.output_tokens)
         for name in TOKENS:
             allowed = getattr(limits, name)
-            if allowed is not None and getattr(spent, name) >= allowed:
+            if allowed is not None and getattr(spent, name) >= allowed - kinds_kept.get(name, 0):
                 raise LimitReached(name, allowed)
         if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_kept:
             raise LimitReached("total_tokens", limits.total_tokens)

@@ -19,6 +19,11 @@ def kept(room: float, limit: float | None) -> float:
     return 0 if limit is None else min(room, limit / PART)
 
 
+def kept_of_kind(kind: str, question: float, limit: float | None) -> float:
+    """The same of a limit on one kind of tokens: those read go by the last question, those thought by its reply."""
+    return kept(ROOM if kind == "reasoning_tokens" else question, limit)
+
+
 def kept_output(room: int, limit: int) -> int:
     """How many output tokens ordinary rounds leave; of a small limit none, which a small last reply passes instead."""
     return 0 if room * PART > limit else room
@@ -41,4 +46,5 @@ def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
         f"{'tool' if finish is None else 'other tool'} runs any more: {how} now, from what you have, and say what is "
         "missing in it."
     )
-    return BudgetWarned(limit=reached.limit, used=reached.allowed, allowed=reached.allowed, message=said, landing=True)
+    allowed = reached.allowed
+    return BudgetWarned(limit=reached.limit, used=allowed, allowed=allowed, message=said, landing=True, in_results=True)

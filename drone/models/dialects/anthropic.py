@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.messages import AssistantMessage, Message, Picture, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError
 from drone.models.body import encoded
 from drone.models.dialects.anthropic_hosts import place_of
@@ -37,6 +37,8 @@ _CACHED_TURNS = 2
 _TIERS = ("auto", "standard_only")
 _ABOVE = "max_tokens above "
 _TOO_MUCH = Pattern(r"max_tokens: \d{1,9} > (\d{1,9})")
+_OWN_THINKING = "its earlier thinking as agent "
+_MODIFIED = ("cannot be modified", "nvalid `signature`")
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
 
@@ -60,7 +62,8 @@ class Messages:
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
-        yield from _turns(ask.messages, self._endpoint.name, self._cached)
+        giver = "" if _OWN_THINKING + ask.cache_key in without else self._endpoint.name
+        yield from _turns(ask.messages, giver, self._cached)
         yield b"]"
         if ask.system:
             yield b',"system":[{"type":"text","text":' + write(ask.system) + self._cached + b"]"
@@ -77,11 +80,15 @@ class Messages:
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         if (found := _TOO_MUCH.search(words)) and 0 < int(found[1]) < self._most(ask, without):
             return f"{_ABOVE}{found[1]}"
+        if "thinking" in words and any(sign in words for sign in _MODIFIED):
+            return None if (own := _OWN_THINKING + ask.cache_key) in without else own
         return next((name for name in self._options(ask, without) if name in words), None)
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if ask.service_tier is not None and ask.service_tier not in _TIERS:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
+        if _OWN_THINKING + ask.cache_key in without:
+            yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         yield from Thinking.asked(self._known, ask.thinking).not_sent(self._endpoint.name)
 
     def incoming(self, ask: Ask) -> MessageReply:
@@ -104,6 +111,8 @@ class Messages:
             options["temperature"] = min(ask.temperature, 1.0)
         if ask.service_tier in _TIERS:
             options["service_tier"] = ask.service_tier
+        if self._known.thinks_by == "budget" and _OWN_THINKING + ask.cache_key in without:
+            options.pop("thinking", None)  # within a budget, calls must stand behind the thinking that led to them
         return {name: value for name, value in options.items() if name not in without}
 
 
@@ -139,7 +148,8 @@ def _marked(blocks: list[bytes], mark: bytes) -> list[bytes]:
 
 
 def _blocks(message: Message, name: str) -> bytes:
-    """The message's content blocks for the model `name`, joined by commas; nothing for a reply that said nothing."""
+    """The message's content blocks for the model `name` (empty: for any), joined by commas; nothing for a reply that
+    said nothing."""
     # A provider takes what it signed back from the model that it gave it to: bytes of a reply are kept by model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
     return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
@@ -150,12 +160,12 @@ def _fresh(message: Message, name: str) -> Iterator[Mapping[str, object]]:
         case UserMessage():
             yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
         case AssistantMessage():
-            own = message.model == name
+            own = bool(name) and message.model == name
             for block in message.blocks:
                 if (told := _sent_back(block, own=own)) is not None:
                     yield told
         case ToolResults():
-            yield from map(_result, message.results)
+            yield from map(_result, message.told)
         case _:
             assert_never(message)
 
@@ -185,8 +195,16 @@ def _call(call: ToolCallBlock) -> Mapping[str, object]:
 
 
 def _result(result: ToolResult) -> Mapping[str, object]:
-    told = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
+    content: object = result.content
+    if result.pictures:
+        content = [{"type": "text", "text": result.content}, *map(_picture, result.pictures)]
+    told = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
     return {**told, "is_error": True} if result.is_error else told
+
+
+def _picture(picture: Picture) -> Mapping[str, object]:
+    source = {"type": "base64", "media_type": picture.image.media_type, "data": picture.data}
+    return {"type": "image", "source": source}
 
 
 def _tool(tool: ToolSpec) -> bytes:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from drone.agent.messages import AssistantMessage, Message
 from drone.agent.model import Ask
-from drone.models.dialects.chat_messages import ChatMessages, tool
+from drone.models.body import listed
+from drone.models.dialects.chat_messages import DETAILS, ChatMessages, tool
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.chat_servers import differences
 from drone.models.dialects.differences import NOTHING, address
@@ -17,6 +18,7 @@ _CAPS = ("max_tokens", "max_completion_tokens")
 _NONE = "none"
 _EFFORT = "reasoning_effort"
 _BESIDE_TOOLS = "reasoning beside tools"
+_OWN_DETAILS = f"{DETAILS} as agent "
 
 
 class ChatCompletions:
@@ -38,11 +40,8 @@ class ChatCompletions:
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
-        between = b""
-        for told in self._messages(ask.system, ask.messages, without):
-            yield between
-            yield told
-            between = b","
+        back = without | {DETAILS} if _OWN_DETAILS + ask.cache_key in without else without
+        yield from listed(self._messages(ask.system, ask.messages, back))
         yield b"]"
         if ask.tools:
             yield b',"tools":[' + b",".join([tool(spec) for spec in ask.tools]) + b"]"
@@ -55,6 +54,8 @@ class ChatCompletions:
         field = self._differences.thinking_back
         if field and field in words and field not in without and any(map(_thought, ask.messages)):
             return field
+        if "thinking" in words and "cannot be modified" in words:
+            return None if (own := _OWN_DETAILS + ask.cache_key) in without else own
         options = self._options(ask, without)
         if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
             # A gateway to such a model has its rule: what counts is who refuses, not whose address it is.
@@ -71,6 +72,8 @@ class ChatCompletions:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
+        if _OWN_DETAILS + ask.cache_key in without:
+            yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         if _BESIDE_TOOLS in without and ask.tools and ask.thinking != "off":
             yield (
                 f"{self._endpoint.name} does not think beside tools in this form of requests; its server offers that "

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from drone.models.dialects.azure import AZURE
 from drone.models.dialects.deepseek import DEEPSEEK
 from drone.models.dialects.differences import Differences
-from drone.models.dialects.google_chat import GOOGLE
+from drone.models.dialects.google_chat import GOOGLE, VERTEX
 from drone.models.dialects.groq import GROQ
 from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
 from drone.models.dialects.open_weights import BEDROCK, LLAMACPP, LMSTUDIO, OLLAMA, TOGETHER, VLLM
@@ -29,7 +29,7 @@ CHAT_SERVERS: Mapping[str, Differences] = {
     "ollama": OLLAMA,
     "openrouter": OPENROUTER,
     "together": TOGETHER,
-    "vertex": GOOGLE,
+    "vertex": VERTEX,
     "vllm": VLLM,
     "xai": XAI,
 }

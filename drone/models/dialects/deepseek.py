@@ -21,4 +21,4 @@ def _levels(model: str) -> Levels:
     return _LEVELS
 
 
-DEEPSEEK = Differences(name="deepseek", levels=_levels, leaks=False)
+DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=_levels, leaks=False)

@@ -55,7 +55,8 @@ class Differences:
     where leaving it out is enough. `takes`: the knobs that are told under their own names.
 
     `call_id` makes an id that the server takes of one of ours. `thinking_back` is the field in which thinking goes back
-    with the calls that it led to, empty: it does not. `user_after_tool`: a user's message may follow a tool's result.
+    with the calls that it led to, empty: it does not; `always_thought`: calls of a model that did not think are refused
+    without that field too. `user_after_tool`: a user's message may follow a tool's result.
 
     `leaks`: the server may leave in the text what a template of the model's makers put there, thinking and calls.
     """
@@ -70,6 +71,7 @@ class Differences:
     key_header: Literal["authorization", "api-key"] = "authorization"
     call_id: Callable[[str], str] = as_it_is
     thinking_back: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"
+    always_thought: bool = False
     user_after_tool: bool = True
     caches: Callable[[str], bool] = never
     unsigned_call: Callable[[str], Parameters] = unsigned

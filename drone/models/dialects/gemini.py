@@ -38,7 +38,7 @@ class Gemini:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._generation = _generation(endpoint.model)
-        self._signs = self._generation >= (3, 0)
+        self._signs = signs_its_calls(endpoint.model)
 
     def target(self, key: str) -> Target:
         endpoint = self._endpoint
@@ -175,7 +175,9 @@ class Gemini:
                 parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=own)) is not None]
                 return _signed(parts) if self._signs else parts
             case ToolResults():
-                return [_result(result, ids) for result in message.results]
+                told = [_result(result, ids, nested=self._signs) for result in message.told]
+                beside = [] if self._signs else [one for result in message.told for one in _pictures(result)]
+                return [*told, *beside]
             case _:
                 assert_never(message)
 
@@ -183,6 +185,11 @@ class Gemini:
 def gemini_model(endpoint: Endpoint, wire: Wire) -> Remote:
     """A model of Google's Gemini API, or of Vertex AI where `base_url` ends in `/publishers/google`."""
     return Remote(endpoint, Gemini(endpoint), wire)
+
+
+def signs_its_calls(model: str) -> bool:
+    """Whether the first call of each reply comes with a signature, and must go back with one."""
+    return _generation(model) >= (3, 0)
 
 
 def _generation(model: str) -> tuple[int, int]:
@@ -233,10 +240,16 @@ def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
     return {**_identity(call.call_id, ids), "name": callable_name(call.name), "args": given}
 
 
-def _result(result: ToolResult, ids: Mapping[str, str]) -> Mapping[str, object]:
+def _result(result: ToolResult, ids: Mapping[str, str], *, nested: bool) -> Mapping[str, object]:
+    """`nested`: pictures stand within the response, which Google takes since generation 3; before, they follow it."""
     response = {"error" if result.is_error else "output": result.content}
-    name = callable_name(result.name)
-    return {"functionResponse": {**_identity(result.call_id, ids), "name": name, "response": response}}
+    told = {**_identity(result.call_id, ids), "name": callable_name(result.name), "response": response}
+    parts = {"parts": _pictures(result)} if nested and result.pictures else {}
+    return {"functionResponse": {**told, **parts}}
+
+
+def _pictures(result: ToolResult) -> list[Mapping[str, object]]:
+    return [{"inlineData": {"mimeType": one.image.media_type, "data": one.data}} for one in result.pictures]
 
 
 def _identity(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ import string
 from dataclasses import replace
 from functools import lru_cache
 
-from drone.models.dialects.differences import THINKING_LEVELS, Differences, Levels
+from drone.models.dialects.differences import THINKING_LEVELS, Differences, Levels, efforts
 
 _LETTERS = string.ascii_letters + string.digits
 _LETTERS_OF_AN_ID = 9
@@ -14,6 +14,7 @@ _LEVELS: Levels = {
     "off": {"reasoning_effort": "none"},
     **{level: {"reasoning_effort": "high"} for level in THINKING_LEVELS},
 }
+_OF_LARGE = efforts("none", "low", "low", "medium", "high", "high", "high")
 
 
 @lru_cache(maxsize=4096)
@@ -28,7 +29,8 @@ def short_id(call_id: str) -> str:
 
 
 def _levels(model: str) -> Levels:
-    return _LEVELS
+    """Large thinks by degrees, the others think or do not."""
+    return _OF_LARGE if "mistral-large" in model else _LEVELS
 
 
 def is_of_mistral(model: str) -> bool:

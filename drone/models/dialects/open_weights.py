@@ -8,11 +8,14 @@ _TEMPLATE_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": Tr
 _TEMPLATE: Levels = {"off": _TEMPLATE_OFF, **dict.fromkeys(THINKING_LEVELS, _TEMPLATE_ON)}
 _EFFORTS_OF_TEMPLATE: Levels = {level: {"chat_template_kwargs": asked} for level, asked in OPEN_WEIGHTS.items()}
 _LOCAL = efforts("none", "low", "low", "medium", "high", "high", "high")
+_GLM = efforts("", "low", "low", "medium", "high", "max", "max")
 _OLLAMA = efforts("none", "low", "low", "medium", "high", "high", "max")
 
 
 def _switched(model: str) -> Levels:
-    """gpt-oss knows efforts and always thinks; the others think or do not."""
+    """gpt-oss and GLM-5.3 know efforts and always think; the others think or do not."""
+    if "glm-5.3" in model.lower():
+        return _GLM
     return OPEN_WEIGHTS if "gpt-oss" in model else _SWITCHED
 
 
@@ -35,6 +38,6 @@ def _ollama(model: str) -> Levels:
 TOGETHER = Differences(name="together", levels=_switched)
 BEDROCK = Differences(name="bedrock", levels=_efforts, output_cap="max_completion_tokens", thinking_back="")
 OLLAMA = Differences(name="ollama", levels=_ollama, thinking_back="reasoning")
-VLLM = Differences(name="vllm", levels=_by_template)
+VLLM = Differences(name="vllm", levels=_by_template, thinking_back="reasoning")
 LLAMACPP = Differences(name="llamacpp", levels=_all_by_template)
 LMSTUDIO = Differences(name="lmstudio", levels=_efforts)

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
-from drone.models.body import encoded
+from drone.models.body import encoded, listed
 from drone.models.dialects.chat_servers import differences
 from drone.models.dialects.differences import address
 from drone.models.dialects.openai_effort import effort, effort_refused, not_taken, replaced
@@ -64,13 +64,8 @@ class Responses:
         if ask.tools:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
         yield b',"input":['
-        between = b""
         giver = "" if _SEALED_ELSEWHERE + ask.cache_key in without else self._endpoint.name
-        for message in ask.messages:
-            if told := _items(message, giver):
-                yield between
-                yield told
-                between = b","
+        yield from listed(told for message in ask.messages if (told := _items(message, giver)))
         yield b"]"
         for name, value in {**self._changing(ask, without), **own}.items():
             yield b",%b:%b" % (write(name), write(value))
@@ -167,8 +162,12 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
         case AssistantMessage():
             yield from _given_back(message.blocks, own=bool(name) and message.model == name)
         case ToolResults():
-            for result in message.results:
-                yield {"type": "function_call_output", "call_id": result.call_id, "output": result.content}
+            for result in message.told:
+                output: object = result.content
+                if result.pictures:
+                    shown = [{"type": "input_image", "image_url": one.url} for one in result.pictures]
+                    output = [{"type": "input_text", "text": result.content}, *shown]
+                yield {"type": "function_call_output", "call_id": result.call_id, "output": output}
         case _:
             assert_never(message)
 

@@ -7,11 +7,12 @@ from typing import Any
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, WantedCall
 from drone.agent.opening import request_in
+from drone.agent.transcript import WOULD_BE
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 
 FINISH = ("submit_result", "done")
-VALIDATE = "validate"
+CHECK_ONLY = "check_only"
 _READ_ON = "read_artifact"
 
 _STOPPED = Pattern(r"\bthe limit \w+.{0,40} is reached\b|\bno tool runs any more\b", ignore_case=True)
@@ -131,7 +132,7 @@ def read(ask: Ask) -> Conversation:
     start = _start_of_turn(ask.messages)
     turn = ask.messages[start:]
     opening = _opening(turn)
-    steers = tuple(message.text for message in turn[opening:] if isinstance(message, UserMessage))
+    steers = tuple(said for message in turn[opening:] for said in _said_beside(message))
     asked = "\n".join(request_in(message.text) for message in turn[:opening] if isinstance(message, UserMessage))
     done = _whole(tuple(_done(ask.messages)))
     now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
@@ -145,6 +146,16 @@ def read(ask: Ask) -> Conversation:
         rounds=sum(isinstance(message, AssistantMessage) for message in turn),
         tools={spec.name: spec for spec in ask.tools},
     )
+
+
+def _said_beside(message: Message) -> tuple[str, ...]:
+    """What a message tells that neither the model nor a tool of it said."""
+    match message:
+        case UserMessage(text):
+            return (text,)
+        case ToolResults(notices=notices):
+            return notices
+    return ()
 
 
 def _start_of_turn(messages: Sequence[Message]) -> int:
@@ -161,7 +172,9 @@ def _is_end(last: Message, following: UserMessage) -> bool:
     if isinstance(last, AssistantMessage):
         return not _NOT_HANDED_IN.search(following.text)
     if isinstance(last, ToolResults):
-        return any(result.name in FINISH and not result.is_error for result in last.results)
+        return any(
+            result.name in FINISH and not result.is_error and WOULD_BE not in result.content for result in last.results
+        )
     return False
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from drone.models.offline.children import DELEGATION, Child, children_of
-from drone.models.offline.conversation import Conversation
+from drone.models.offline.conversation import FINISH, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, unique
 from drone.models.offline.focus import focus_of
@@ -191,7 +191,7 @@ def _opening(merged: _Merged) -> list[str]:
 
 def _sources(conversation: Conversation, children: Sequence[Child]) -> str:
     used = {done.name for done in conversation.done if done.name not in DELEGATION and not done.is_error}
-    own = sorted(used - {"submit_result", "validate", "done"})
+    own = sorted(used - {*FINISH})
     finished = sum(not child.failed for child in children)
     said = f"From {finished} of {len(children)} subagents" if children else "From no subagent"
     beside = f", and {', '.join(f'`{name}`' for name in own)}" if own else ""

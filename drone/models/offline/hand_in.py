@@ -7,7 +7,7 @@ from typing import Any
 
 from drone.agent.messages import ToolSpec
 from drone.agent.model import WantedCall
-from drone.models.offline.conversation import VALIDATE, Conversation, Done
+from drone.models.offline.conversation import CHECK_ONLY, Conversation, Done
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import Facts, unique
 from drone.models.offline.form import Form
@@ -31,7 +31,7 @@ _WANTS_READING = Pattern(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\bl
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What the gate said of the results so far, by `validate` or when they were handed in."""
+    """What the gate said of the results so far, when it was asked or when they were handed in."""
 
     finish: ToolSpec
     checks: tuple[Done, ...]
@@ -47,7 +47,7 @@ class Checks:
 
     def passed(self, arguments: Mapping[str, object]) -> bool:
         last = self.checks[-1] if self.checks else None
-        return last is not None and not last.is_error and dict(last.arguments) == arguments
+        return last is not None and not last.is_error and _result(last) == arguments
 
 
 def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None) -> Step | None:
@@ -57,13 +57,14 @@ def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None)
     """
     if conversation.finish is None:
         return None
-    of_gate = (conversation.finish.name, VALIDATE)
-    gate = Checks(conversation.finish, tuple(done for done in conversation.done if done.name in of_gate))
+    finish = conversation.finish
+    gate = Checks(finish, tuple(done for done in conversation.done if done.name == finish.name))
     if calls := _still_to_read(conversation, facts, gate.complaint):
         return Step("The result was sent back; I read what it speaks of first.", calls)
     arguments = next(_not_refused(gate, _true(conversation, facts, gate), tokens))
     if _check_first(conversation, gate) and not gate.passed(arguments):
-        return Step("I have the result checked before I hand it in.", (WantedCall(VALIDATE, arguments),))
+        asked = WantedCall(finish.name, {**arguments, CHECK_ONLY: True})
+        return Step("I have the result checked before I hand it in.", (asked,))
     again = "I correct what was complained of, and hand it in again." if gate.refusals else "I hand in what I found."
     return Step(again, (WantedCall(gate.finish.name, arguments),))
 
@@ -73,18 +74,18 @@ def _not_refused(gate: Checks, facts: Facts, tokens: int | None) -> Iterator[dic
     blocked = facts.blocked(_first_line(gate.complaint))
     for way in (facts, replace(facts, findings=()), blocked, replace(blocked, findings=())):
         arguments = _arguments(gate, way, tokens)
-        if not any(dict(done.arguments) == arguments for done in gate.refusals):
+        if not any(_result(done) == arguments for done in gate.refusals):
             yield arguments
     yield _arguments(gate, blocked, tokens)
 
 
 def _check_first(conversation: Conversation, gate: Checks) -> bool:
     """A form of an unusual kind is checked first, and whatever was refused before."""
-    if VALIDATE not in conversation.tools or conversation.must_finish:
-        return False
     properties = gate.finish.parameters.get("properties")
-    usual = isinstance(properties, Mapping) and properties.keys() >= _USUAL
-    checked = sum(check.name == VALIDATE for check in gate.checks)
+    if not isinstance(properties, Mapping) or CHECK_ONLY not in properties or conversation.must_finish:
+        return False
+    usual = properties.keys() >= _USUAL
+    checked = sum(CHECK_ONLY in check.arguments for check in gate.checks)
     return checked < 3 and (bool(gate.refusals) or not usual)
 
 
@@ -123,7 +124,7 @@ def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
 
 def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, object]:
     """The filled form, as large as there is room for."""
-    form = Form(gate.finish.parameters, without=_refused_names(gate.refusals, gate.finish.parameters))
+    form = Form(gate.finish.parameters, without=_refused_names(gate.refusals, gate.finish.parameters) | {CHECK_ONLY})
     most = _MOST_CHARACTERS if tokens is None else min(_MOST_CHARACTERS, tokens * 3)
     filled: dict[str, object] = {}
     for findings, characters in _SIZES:
@@ -139,6 +140,11 @@ def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> froze
     known = json.dumps(schema, default=str)
     names = (_INDEX.sub("", match["place"]).split(".")[-1] for match in found if not _MISSING.search(match["words"]))
     return frozenset(name for name in names if f'"{name}"' in known and name not in _USUAL)
+
+
+def _result(done: Done) -> dict[str, object]:
+    """What was handed in, or shown for a check."""
+    return {name: given for name, given in done.arguments.items() if name != CHECK_ONLY}
 
 
 def _first_line(text: str) -> str:

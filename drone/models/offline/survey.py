@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.models.offline.conversation import FINISH, VALIDATE, Conversation, Done
+from drone.models.offline.conversation import FINISH, Conversation, Done
 from drone.models.offline.environment import Environment, environment
 from drone.models.offline.languages import BUILD_FILES, depth_of, is_readme, is_source, is_test, language_of
 from drone.models.offline.manifests import Manifest, manifest
@@ -108,7 +108,7 @@ _LISTS = ("list_files", "find_files")
 
 def _is_refused(done: Done) -> bool:
     """A tool said no; what a gate says of a result is no such thing."""
-    return done.is_error and done.name not in (*FINISH, VALIDATE)
+    return done.is_error and done.name not in FINISH
 
 
 def _below(done: Done, found: Listing) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
-from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, may_move
+from mcc.contracts.status import FINAL, MOVES, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
 from mcc.store.transitions import stops_all
 from mcc.store.values import Batch, Claim, Parking
@@ -258,7 +258,9 @@ class OrderMachine(RuleBasedStateMachine):
         before = self.seen.get(order.id)
         assert before not in FINAL or before == order.status, "an end was not the end"
         self.seen[order.id] = order.status
-        direct = before is None or before == order.status or may_move(before, order.status)
+        direct = before in (None, order.status) or (before, order.status) in {
+            (move.source, move.target) for move in MOVES
+        }
         assert direct or before is OrderStatus.RUNNING or order.status in FINAL
 
     def _told(self, order: WorkOrder) -> None:

@@ -79,8 +79,8 @@ def submit(result: Mapping[str, object] = GOOD, **more: object) -> Line:
     return Line(calls=(WantedCall("submit_result", {**result, **more}),))
 
 
-def validate(result: Mapping[str, object] = GOOD, **more: object) -> Line:
-    return Line(calls=(WantedCall("validate", {**result, **more}),))
+def check(result: Mapping[str, object] = GOOD, **more: object) -> Line:
+    return submit(result, **more, check_only=True)
 
 
 def read(*paths: str) -> Line:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from drone.agent.agent import Agent
 from drone.agent.gates.gate import Gate
 from drone.agent.memory import MemoryJournal
-from drone.agent.messages import ToolResult, ToolResults, UserMessage
+from drone.agent.messages import Message, ToolResult, ToolResults, UserMessage
 from drone.agent.model import Model
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
@@ -73,9 +73,16 @@ class Lone:
     def heard(self) -> list[str]:
         """What the runtime said to the model, beside the task."""
         messages = self.scripted.asks[-1].messages
-        return [message.text for message in messages if isinstance(message, UserMessage)][1:]
+        return [said for message in messages for said in spoken_in(message)][1:]
 
     def results(self) -> Sequence[ToolResult]:
         """What all tool calls said to the model."""
         messages = self.scripted.asks[-1].messages
         return [one for message in messages if isinstance(message, ToolResults) for one in message.results]
+
+
+def spoken_in(message: Message) -> list[str]:
+    """What people and the runtime say in a message."""
+    if isinstance(message, ToolResults):
+        return [notice.removeprefix("<notice>\n").removesuffix("\n</notice>") for notice in message.notices]
+    return [message.text] if isinstance(message, UserMessage) else []

@@ -20,7 +20,7 @@ class Spender:
         )
         self._budget = budget
         self.state = budget.tree.record(self.origin)
-        budget.tree.apply(self.origin, _started(continues))
+        budget.tree.apply(self.origin, _started(continues, "call" if depth else None))
         share = Share.of(budget.limits, AgentLimits(**own), depth)  # type: ignore[arg-type]
         self.allowance = Allowance(budget, share, self.state)
 
@@ -55,9 +55,10 @@ class Spender:
         return said
 
 
-def _started(continues: str | None) -> AgentStarted:
+def _started(continues: str | None, call_id: str | None) -> AgentStarted:
     return AgentStarted(
         title="",
+        call_id=call_id,
         continues=continues,
         prompt="Spend.",
         model=ModelChoice(requested="m", effective="m"),

@@ -25,6 +25,7 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, ControlApplied
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, RecordStatus
+from tests.drone.agent.lone import spoken_in
 
 ORDER = "order-1"
 MASTER = "master"
@@ -107,9 +108,9 @@ class SteeredTree:
         return [entry.kind for entry in self.journal.entries if entry.record_id == record_id]
 
     def said_to(self, prompt: str) -> list[str]:
-        """The user messages in the last question to the agent's model."""
+        """What people and the runtime say in the last question to the agent's model."""
         asks = [ask for ask in self.model.asks if _prompt(ask) == prompt]
-        return [message.text for message in asks[-1].messages if isinstance(message, UserMessage)]
+        return [said for message in asks[-1].messages for said in spoken_in(message)]
 
     def offered_to(self, prompt: str) -> list[str]:
         """The tools in the last question to the agent's model."""

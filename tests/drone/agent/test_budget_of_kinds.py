@@ -38,7 +38,7 @@ def test_a_tree_that_used_its_tokens_of_a_kind_asks_no_model_again(limit: str, u
     ("limit", "used"), [("input_tokens", 900), ("cached_input_tokens", 800), ("reasoning_tokens", 200)]
 )
 async def test_an_agents_own_file_lowers_them(limit: str, used: int) -> None:
-    allowed = allowance(Limits(), AgentLimits(**{limit: used + 1}))
+    allowed = allowance(Limits(), AgentLimits(**{limit: 2 * used}))
     allowed.settle(await allowed.reserve())
     with pytest.raises(LimitReached, match=limit):
         await allowance(Limits(), AgentLimits(**{limit: used})).reserve()

@@ -3,7 +3,8 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.gate import ATTEMPTS, Evidence
+from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import ATTEMPTS
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.model import WantedCall
@@ -16,7 +17,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
-from tests.drone.agent.gate_bench import GOOD, Bench, read, submit, validate
+from tests.drone.agent.gate_bench import GOOD, Bench, check, read, submit
 
 
 async def test_an_accepted_result_ends_the_run_and_is_its_result() -> None:
@@ -61,13 +62,12 @@ async def test_the_fifth_refusal_fails_the_run_and_names_the_reason() -> None:
 async def test_an_agent_without_a_tool_call_left_is_told_by_which_tools_it_can_still_finish() -> None:
     bench = Bench([read("a.py"), read("b.py"), submit()], limits=Limits(tool_calls=1))
     assert (await bench.run()).completed
-    *_, results, last = bench.model.asks[2].messages
+    results = bench.model.asks[2].messages[-1]
     assert [spec.name for spec in bench.model.asks[2].tools] == ["submit_result"]
-    assert isinstance(last, UserMessage) and "hand in your result with submit_result" in last.text
     assert isinstance(results, ToolResults)
+    assert "hand in your result with submit_result" in results.told[-1].content
     assert results.results[0].content == (
-        "The limit tool_calls (1) is reached: no tool but submit_result and validate runs any more. "
-        "Finish with what you have."
+        "The limit tool_calls (1) is reached: no tool but submit_result runs any more. Finish with what you have."
     )
 
 
@@ -91,10 +91,11 @@ async def test_an_agent_that_only_ever_replies_fails_with_what_it_said_last() ->
 
 
 async def test_a_result_may_be_checked_at_any_time_without_using_an_attempt() -> None:
-    bench = Bench([validate({"status": "completed"})] * 2 + [validate(), submit()])
+    bench = Bench([check({"status": "completed"})] * 2 + [check(), submit()])
     report = await bench.run()
     assert report.completed
-    assert [check.tool for check in bench.checks()] == ["validate"] * 3 + ["submit_result"]
+    assert [check.tool for check in bench.checks()] == ["submit_result"] * 4
+    assert [check.check_only for check in bench.checks()] == [True] * 3 + [False]
     assert [check.attempt for check in bench.checks()] == [0] * 3 + [1]
     assert "would be accepted" in bench.told()[2]
 
@@ -163,7 +164,7 @@ async def test_what_other_calls_brought_is_committed_before_the_result_is_judged
 
 
 async def test_once_accepted_a_second_result_of_the_same_reply_changes_nothing() -> None:
-    both = Line(calls=(*submit().calls, *submit(summary="Something else.").calls, *validate().calls))
+    both = Line(calls=(*submit().calls, *submit(summary="Something else.").calls, *check().calls))
     bench = Bench([both])
     report = await bench.run()
     assert report.result == GOOD
@@ -180,7 +181,7 @@ async def test_attempts_beyond_the_last_in_the_same_reply_are_not_looked_at() ->
 
 
 async def test_the_reason_of_the_failure_is_that_of_the_result_and_not_of_a_check_after_it() -> None:
-    both = Line(calls=(*submit({"status": "completed"}).calls, *validate({"summary": "x"}).calls))
+    both = Line(calls=(*submit({"status": "completed"}).calls, *check({"summary": "x"}).calls))
     report = await Bench([both] * 5).run()
     assert report.error is not None and "summary" in report.error and "status" not in report.error
 
@@ -205,7 +206,7 @@ async def test_the_finish_tools_cannot_be_taken_away() -> None:
     bench = Bench([submit()])
     bench.turn.tree.restraints.tools_removed = frozenset({"finish", "submit_result", "read_file"})
     assert (await bench.run()).completed
-    assert [spec.name for spec in bench.model.asks[0].tools] == ["submit_result", "validate"]
+    assert [spec.name for spec in bench.model.asks[0].tools] == ["submit_result"]
 
 
 async def test_an_agent_whose_reading_tools_were_taken_away_may_be_blocked_at_once() -> None:
@@ -240,7 +241,7 @@ async def test_the_system_prompt_says_how_to_finish_and_what_the_rules_demand_in
     await bench.run()
     system = bench.model.asks[0].system
     assert system.startswith(f"You look.\n\n{EXPLAINED}\n\nHow to finish: call `submit_result`")
-    assert system.endswith('Your result must also hold to these rules:\n- Be brief.\n- `result.status != "failed"`')
+    assert system.endswith('Your result must hold to these rules:\n- Be brief.\n- `result.status != "failed"`')
 
 
 async def test_many_errors_are_told_in_part() -> None:
@@ -248,3 +249,31 @@ async def test_many_errors_are_told_in_part() -> None:
     bench = Bench([submit()] * 5, gate)
     assert (await bench.run()).cause is Cause.GATE
     assert len(bench.checks()[0].errors) == 21 and bench.checks()[0].errors[-1] == "And 10 more."
+
+
+async def test_a_property_too_many_is_left_out_with_a_warning_and_the_result_is_taken() -> None:
+    finding = {"title": "A bug", "paths": ["src/a.py"], "mood": "grim"}
+    bench = Bench([submit(GOOD, findings=[finding])])
+    report = await bench.run()
+    assert report.completed and report.result == {**GOOD, "findings": [{"title": "A bug", "path": "src/a.py"}]}
+    warnings = (
+        "findings[0].paths is not a property here and was taken for path",
+        "findings[0].mood is not a property here and was left out",
+    )
+    assert [check.warnings for check in bench.checks()] == [warnings]
+    record = bench.journal.fold.record()
+    assert record is not None
+    assert [step.warnings for step in record.steps if step.kind == "gate"] == [warnings]
+
+
+async def test_a_property_called_check_only_of_ones_own_schema_is_a_property_like_others() -> None:
+    schema = {"type": "object", "properties": {"check_only": {"type": "boolean"}}, "required": ["check_only"]}
+    bench = Bench([submit({"check_only": True})], ReportGate(schema))
+    assert (await bench.run()).result == {"check_only": True}
+    assert [check.check_only for check in bench.checks()] == [False]
+
+
+async def test_the_last_reply_of_all_hands_in_also_what_it_only_wanted_to_have_checked() -> None:
+    bench = Bench([read("a.py"), check()], limits=Limits(rounds=1))
+    report = await bench.run()
+    assert report.result == GOOD

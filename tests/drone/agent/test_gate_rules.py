@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.gates.gate import Evidence
+from drone.agent.gates.evidence import Evidence
 from drone.agent.gates.report_gate import LONGEST, ReportGate
 from drone.agent.report import Cause
 from mcc.contracts.order import Rule
-from mcc.rules.declaration import check_declared
 from mcc.rules.errors import RuleError
-from tests.drone.agent.gate_bench import GOOD, Bench, read, submit, validate
+from mcc.rules.rule import check_declared
+from tests.drone.agent.gate_bench import GOOD, Bench, check, read, submit
 
 READ_ALL = Rule(
     cel=(
@@ -94,7 +94,7 @@ async def test_a_function_refuses_with_its_words_and_only_true_and_none_pass(
         return honest(result, evidence)
 
     function: Callable[..., object] = honest_later if is_async else honest
-    bench = Bench([submit(), validate(), submit()], ReportGate(functions={"honest": function}))
+    bench = Bench([submit(), check(), submit()], ReportGate(functions={"honest": function}))
     assert (await bench.run()).completed
     assert words in bench.told()[0]
     assert [check.ok for check in bench.checks()] == [False, True, True]
@@ -117,7 +117,7 @@ BREAKS = Rule(cel="result.findings[0].line > 3", message="The first finding is f
 
 async def test_a_rule_that_breaks_twice_in_the_same_way_ends_the_run_and_the_result_is_kept() -> None:
     later = {**GOOD, "summary": "Said better."}
-    bench = Bench([submit(), validate(), submit(later), submit()], ReportGate(rules=[BREAKS]))
+    bench = Bench([submit(), check(), submit(later), submit()], ReportGate(rules=[BREAKS]))
     report = await bench.run()
     assert report.cause is Cause.GATE
     assert report.error is not None and report.error.startswith("a rule broke twice in the same way: The first finding")

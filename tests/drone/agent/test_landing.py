@@ -7,17 +7,18 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import ReportGate
 from drone.agent.memory import MemoryJournal
-from drone.agent.model import ModelError
+from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report
 from drone.agent.spending.allowance import LAST_TOKENS, Allowance
 from drone.agent.spending.budget import Budget, Share
 from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.blocks import TextBlock
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import BudgetWarned
@@ -75,6 +76,66 @@ async def test_the_last_reply_is_the_answer(limits: Limits, name: str, rounds: i
     outcome = outcome_of(report)
     wanted = FailureReason.BUDGET_EXHAUSTED if name in ("cost_usd", "total_tokens") else FailureReason.LIMIT_REACHED
     assert (outcome.reason, outcome.answer, outcome.accepted) == (wanted, "What I have.", None)
+
+
+KINDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "total_tokens", "cost_usd")
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [(kind, own) for kind in KINDS for own in (False, True) if not own or kind in AgentLimits.model_fields],
+)
+async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: bool) -> None:
+    """`own`: the limit stands in the agent's file. The last question and its reply fit, but for a part of one call."""
+    allowed = {"reasoning_tokens": 30_000, "output_tokens": 30_000, "cost_usd": 2}.get(kind, 100_000)
+    spent = Usage(
+        input_tokens=5_000,
+        cached_input_tokens=4_800,
+        output_tokens=3_000,
+        reasoning_tokens=2_500,
+        model_calls=1,
+        cost_usd=0.1,
+    )
+    lines: list[Said] = [Line(calls=(call("look", at=number),), usage=spent) for number in range(50)]
+    limits = {"own": AgentLimits(**{kind: allowed})} if own else {"limits": Limits(**{kind: allowed})}
+    one = Lone(lines, TOOLS, **limits)  # type: ignore[arg-type]
+    report = await one.run()
+    assert (report.cause, report.limit) == (Cause.LIMIT, kind)
+    assert allowed / 2 < getattr(report.usage, kind) < allowed + getattr(spent, kind)
+    assert [bool(ask.tools) for ask in one.scripted.asks[-2:]] == [True, False]
+
+
+class Slow:
+    """Calls a tool twice, then says nothing until its time is over; in its last reply it answers."""
+
+    name = "slow/model"
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.given: list[float] = []
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        self.given.append(ask.seconds)
+        if not ask.tools:
+            return Reply((TextBlock(text="What I have."),))
+        if len(self.given) < 3:
+            self.now += 100.0
+            return Reply((WantedCall("look", {"at": len(self.given)}),), "tool_calls")
+        self.now += ask.seconds
+        raise AskLater("It did not finish.", 60.0, usage=Usage(input_tokens=7, model_calls=1))
+
+
+async def test_a_call_ends_in_time_for_the_last_reply() -> None:
+    model, journal = Slow(), MemoryJournal(ORDER)
+    definition = AgentDefinition(name="master", prompt="You work.")
+    budget = Budget(Limits(wall_seconds=600), clock=lambda: model.now)
+    agent = Agent(definition, model=model, tools=TOOLS)
+    report = await agent.run(Task("Go.", root_record_id(ORDER)), Turn.begun(journal, budget))
+    assert (report.cause, report.limit, report.text) == (Cause.LIMIT, "wall_seconds", "What I have.")
+    assert [round(seconds) for seconds in model.given] == [601, 440, 340, 61]
+    assert report.usage.input_tokens == 7
+    record = journal.fold.record()
+    assert record is not None and record.answer == "What I have."
 
 
 async def test_a_tool_called_in_the_last_reply_does_not_run_and_ends_it() -> None:

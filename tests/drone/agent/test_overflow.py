@@ -4,17 +4,19 @@ from collections.abc import Sequence
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import LONGEST, TOGETHER, handle_of
-from drone.agent.clipping import KEPT
+from drone.agent.clipping import KEPT, NAMED
 from drone.agent.memory import MemoryJournal
 from drone.agent.messages import Message, ToolResults
 from drone.agent.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.report import Cause, Report
+from drone.agent.toolset import Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.catalog import ArtifactTools
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id
@@ -127,10 +129,55 @@ async def test_older_results_follow_when_the_newest_are_not_enough() -> None:
     assert {clip.kept for fact in world.compacted() for clip in fact.clipped} <= set(KEPT)
 
 
+async def test_when_all_results_are_short_the_oldest_are_only_named() -> None:
+    script: list[Said] = [*(pages(*[(letter, 500 + number) for letter in "abcdefgh"]) for number in range(12)), "Done."]
+    world = World(Small(script, window=6_000, tells=True))
+    report = await world.run()
+    assert report.text == "Done.", report
+    contents = told(world.model.asks[-1])
+    clips = {clip.call_id: clip for fact in world.compacted() for clip in fact.clipped}
+    named = [content for content in contents if len(content) <= NAMED]
+    assert named == contents[: len(named)] and 8 <= len(named) < len(contents) - 8
+    handles = [handle_of(clip.artifact) for clip in clips.values() if clip.kept == NAMED]
+    assert all("[… 539 characters were here" in content for content in named[:8])
+    assert len(handles) == len(named) and all(any(handle in content for content in named) for handle in handles)
+    assert all("aa" in unfenced(content) for content in contents[-8:][:1])
+
+
 async def test_a_known_context_is_not_overrun() -> None:
     world = World(Small([*(pages((letter, 12_000)) for letter in "abcdefghijkl"), "Done."], window=11_000, tells=True))
     assert (await world.run()).text == "Done."
     assert world.model.refused == 0 and world.compacted()
+
+
+async def test_pictures_that_do_not_fit_go_and_are_counted_no_more() -> None:
+    @tool(idempotent=True)
+    async def look(number: int) -> Output:
+        """A picture.
+
+        Args:
+            number: which one.
+        """
+        size = 2_000 + number
+        return Output(
+            f"seen {number}", images=(ImageBlock(artifact="f" * 64, media_type="image/png", width=size, height=size),)
+        )
+
+    model = Small(
+        [*(Line(calls=(call("look", number=number),), usage=Usage(model_calls=1)) for number in range(4)), "Done."],
+        window=5_000,
+        tells=True,
+    )
+    agent = Agent(AgentDefinition(name="master", prompt="You look."), model=model, tools=FunctionTools([look]))
+    journal = MemoryJournal(ORDER)
+    journal.texts["f" * 64] = "aGk="
+    report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal))
+    assert report.text == "Done.", report
+    [*facts] = [entry.data for entry in journal.entries if isinstance(entry.data, TranscriptCompacted)]
+    assert facts and all(clip.kept <= clip.characters for fact in facts for clip in fact.clipped)
+    results = [one for said in model.asks[-1].messages if isinstance(said, ToolResults) for one in said.results]
+    assert 0 < sum(bool(one.pictures) for one in results) < 4
+    assert all(one.pictures or "did not fit" in one.content for one in results)
 
 
 async def test_an_order_ends_only_where_not_even_its_beginning_fits() -> None:

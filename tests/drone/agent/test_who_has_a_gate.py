@@ -50,14 +50,14 @@ def test_an_orders_schema_takes_the_place_of_the_files_and_its_rules_come_on_top
     own = Rule(cel="result.count > 0")
     asked = Rule(cel="result.count < 9")
     gate = gate_for(defined(result="report", rules=[own]), is_subagent=False, result_schema=COUNT, rules=[asked])
-    assert keys(gate) == {"count"}
+    assert keys(gate) == {"count", "check_only"}
     assert gate is not None and gate.guidance.index(own.cel) < gate.guidance.index(asked.cel)
 
 
 def test_an_order_with_a_schema_or_rules_gives_its_master_a_gate() -> None:
-    assert keys(gate_for(defined(), is_subagent=False, result_schema=COUNT)) == {"count"}
+    assert keys(gate_for(defined(), is_subagent=False, result_schema=COUNT)) == {"count", "check_only"}
     assert "summary" in keys(gate_for(defined(), is_subagent=False, rules=[RULE]))
-    assert keys(gate_for(defined(result="text"), is_subagent=False, result_schema=COUNT)) == {"count"}
+    assert keys(gate_for(defined(result="text"), is_subagent=False, result_schema=COUNT)) == {"count", "check_only"}
 
 
 def test_agents_that_owe_the_same_share_one_gate() -> None:

@@ -73,15 +73,17 @@ Answering = Callable[[httpx.Request], httpx.Response]
 
 
 class Provider(httpx.AsyncBaseTransport):
-    """Answers in the order given, the last answer for ever; keeps the requests."""
+    """Answers in the order given, the last answer for ever; keeps the requests. Says nothing of itself."""
 
     def __init__(self, *answers: httpx.Response | Exception | Answering) -> None:
-        self._answers = list(answers)
+        self.answers = list(answers)
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(404)
         self.requests.append(request)
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, httpx.Response) else answer(request)

@@ -11,7 +11,7 @@ from drone.models.checks import check, check_all
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
-from mcc.contracts.model_checks import ModelCheck
+from mcc.contracts.answers import ModelCheck
 from mcc.redaction import Redactor
 
 SECRET = "sk-very-secret-key-0123456789"
@@ -61,6 +61,13 @@ async def test_a_model_that_works_shows_all_of_it_in_one_call(bench: Any) -> Non
     body = json.loads(request.content)
     assert body["stream"] is True and [tool["function"]["name"] for tool in body["tools"]] == ["report_ready"]
     assert 0 < body.get("max_completion_tokens", body.get("max_tokens")) <= 4_096
+
+
+async def test_a_model_is_tried_as_its_table_says_that_it_is_asked(bench: Any) -> None:
+    provider = bench.Provider(called(bench))
+    await check(models(provider, fast=config(model="gpt-5.2", thinking="high", temperature=0.2)), "fast")
+    assert (provider.body["reasoning_effort"], provider.body["temperature"]) == ("high", 0.2)
+    assert provider.body.get("max_completion_tokens", provider.body.get("max_tokens")) > 4_096
 
 
 async def test_a_model_that_only_talks_is_told_to_be_of_no_use_to_agents(bench: Any) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from drone.models.known import TABLE, UNKNOWN, known_model
+from drone.models.known import TABLE, UNKNOWN, known_model, listed_price
 from mcc.configuration.providers import PROVIDERS, Provider
 
 NAMED = [one for one in PROVIDERS if one.name in ("anthropic", "openai", "gemini") and one.first_model]
@@ -39,6 +39,27 @@ def test_what_the_maker_says_holds_for_those_who_serve_the_model(provider: str, 
     known = known_model(provider, name)
     assert known.max_output_tokens == 128_000
     assert known.thinking == ("low", "medium", "high", "xhigh", "max")
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("gpt-5", "minimal low medium high"),
+        ("gpt-5-codex", "low medium high"),
+        ("gpt-5-chat-latest", ""),
+        ("gpt-5.1-2025-11-13", "off low medium high"),
+        ("gpt-5.1-codex", "low medium high"),
+        ("gpt-5.1-codex-max", "low medium high xhigh"),
+        ("gpt-5.2-chat-latest", "medium"),
+        ("gpt-5.6-cyber", ""),
+        ("gpt-6.1-sol", "low medium high xhigh max"),
+        ("gpt-6.1-terra", "off low medium high xhigh max"),
+    ],
+)
+def test_what_has_its_price_of_another_model_has_levels_of_its_own(name: str, levels: str) -> None:
+    known = known_model("openai", name)
+    assert known.thinking == tuple(levels.split())
+    assert listed_price("openai", name) is not None
 
 
 def test_of_a_model_that_is_not_in_the_table_nothing_is_known() -> None:

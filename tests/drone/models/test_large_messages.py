@@ -6,7 +6,7 @@ import pytest
 
 from drone.agent.messages import ToolResult, ToolResults
 from drone.agent.model import Ask
-from drone.models.body import LARGE_BYTES, LongBody, body_of
+from drone.models.body import LARGE_BYTES, LongBody, body_of, listed
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Format
@@ -37,3 +37,11 @@ async def test_a_long_request_is_never_whole_and_says_how_long_it_is(form: Forma
     assert max(map(len, pieces)) < 250_000 and sum(map(len, pieces)) == len(body)
     assert json.loads(b"".join(pieces))["model"] == "m"
     assert [piece async for piece in body] == pieces, "for another try"
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [10, 20], [LARGE_BYTES + 1], [5, LARGE_BYTES + 1, 7], [LARGE_BYTES] * 3])
+def test_a_list_comes_in_few_pieces_with_commas_between_its_elements(sizes: list[int]) -> None:
+    elements = [b"x" * size for size in sizes]
+    pieces = list(listed(elements))
+    assert b"".join(pieces) == b",".join(elements)
+    assert len(pieces) <= 1 + sum(size > LARGE_BYTES // 2 for size in sizes)

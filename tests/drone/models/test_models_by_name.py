@@ -1,11 +1,12 @@
 """Models by name: what configuration and keys make of a name."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.model import ModelError
 from drone.models.registry import Models, UnknownModel
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
@@ -139,7 +141,47 @@ async def test_a_missing_key_is_a_problem_that_names_its_variable(bench: Any) ->
 
 def test_http_to_another_machine_is_a_problem() -> None:
     models = Models(settings(models={"far": config(base_url="http://models.test/v1")}))
-    assert "use https" in str(problem(models, "far"))
+    assert "use https" in str(problem(models, "far")) and "allow_http = true" in str(problem(models, "far"))
+
+
+async def test_http_to_another_machine_may_be_allowed_for_one_model(bench: Any) -> None:
+    provider = bench.Provider(whole("Hi"))
+    table = {"far": config(base_url="http://models.test/v1", allow_http=True)}
+    assert (await asked(Models(settings(models=table), wire=Wire(provider)), "far", bench)).text == "Hi"
+    assert provider.requests[0].url.scheme == "http"
+
+
+async def test_the_table_of_a_model_says_how_it_is_asked_where_nobody_else_does(bench: Any) -> None:
+    provider = bench.Provider(whole("Hi"))
+    more = {"extra_body": {"seed": 7}, "extra_headers": {"X-Team": "blue"}, "thinking": "low", "temperature": 0.5}
+    table = {"far": config(base_url="https://models.test/v1", model="gpt-5.2", **more)}
+    models = Models(settings(models=table), wire=Wire(provider))
+    await asked(models, "far", bench)
+    body = provider.body
+    assert (body["reasoning_effort"], body["temperature"], body["seed"]) == ("low", 0.5, 7)
+    assert provider.requests[0].headers["x-team"] == "blue"
+    await models.get("far").ask(bench.asking(thinking="high", temperature=0.0), bench.ear)
+    assert (provider.body["reasoning_effort"], provider.body["temperature"]) == ("high", 0.0)
+
+
+def test_a_level_of_thinking_that_a_model_does_not_take_is_a_problem_of_its_table() -> None:
+    table = {"far": config(base_url="https://models.test/v1", model="o3", thinking="max")}
+    said = problem(Models(settings(models=table)), "far")
+    assert said == "The model far cannot be used: it does not take thinking max; it takes low, medium, high."
+
+
+async def test_a_call_may_have_a_longest_time_whether_it_streams_or_not(bench: Any) -> None:
+    held = asyncio.Event()
+
+    async def forever() -> AsyncIterator[bytes]:
+        await held.wait()
+        yield b""
+
+    for stream in (True, False):
+        table = {"far": config(base_url="https://models.test/v1", call_seconds=0.01, retry_seconds=0, stream=stream)}
+        provider = bench.Provider(httpx.Response(200, headers={"content-type": "text/event-stream"}, content=forever()))
+        with pytest.raises(ModelError, match=r"did not finish within 0\.01 seconds"):
+            await asked(Models(settings(models=table), wire=Wire(provider)), "far", bench)
 
 
 @pytest.mark.parametrize("key", ["schlüssel-0123456789", "a\nb"])

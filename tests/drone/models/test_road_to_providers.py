@@ -362,9 +362,25 @@ async def test_a_provider_elsewhere_is_asked_through_the_proxy_which_sees_its_ho
         own = Wire(proxy=address.removesuffix("/v1"))
         error = await ask(own, "https://models.example.invalid/v1", bench)
         await own.aclose()
-    assert "egress proxy answered 403" in str(error)
+    assert "the proxy answered 403" in str(error)
     assert seen[0].startswith(b"CONNECT models.example.invalid:443 ")
     assert all(b"authorization" not in head.lower() and b"kkkk" not in head for head in seen)
+
+
+async def test_a_model_with_a_proxy_of_its_own_is_asked_through_that_also_by_http(bench: Any) -> None:
+    seen: list[bytes] = []
+
+    async def answer(guest: Guest) -> None:
+        seen.append(await guest.request())
+        await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
+
+    async with server(answer) as address:
+        own = Wire(proxy="http://127.0.0.1:1")
+        proxy = address.removesuffix("/v1")
+        far = Endpoint("openai/m", "m", "http://models.example.invalid/v1", allow_http=True, proxy=proxy)
+        assert (await Remote(far, ChatCompletions(far), own).ask(bench.asking(), bench.ear)).text == "x"
+        await own.aclose()
+    assert seen[0].startswith(b"POST http://models.example.invalid/v1/chat/completions ")
 
 
 async def test_a_server_on_this_machine_is_asked_past_the_proxy(bench: Any) -> None:
@@ -375,5 +391,5 @@ async def test_a_server_on_this_machine_is_asked_past_the_proxy(bench: Any) -> N
     async with server(answer) as address:
         own = Wire(proxy="http://127.0.0.1:1")
         assert (await model(address, own).ask(bench.asking(), bench.ear)).text == "x"
-        assert "egress proxy does not answer" in str(await ask(own, "https://models.example.invalid/v1", bench))
+        assert "the proxy does not answer" in str(await ask(own, "https://models.example.invalid/v1", bench))
         await own.aclose()

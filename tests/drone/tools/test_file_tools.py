@@ -141,6 +141,7 @@ async def test_the_tools_of_a_workspace_work_together_and_are_idempotent(use: Us
         "find_files",
         "search_text",
         "read_file",
+        "outline",
         "skills_list",
         "skills_read",
         "rules_list",

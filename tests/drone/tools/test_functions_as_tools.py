@@ -1,6 +1,7 @@
 """A function becomes a tool: its schema, the check of its arguments, its result and its failures."""
 
 import asyncio
+import functools
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -302,3 +303,44 @@ def test_what_cannot_be_shown_to_a_model_is_refused_when_it_is_declared() -> Non
 def test_an_unknown_group_is_refused_with_the_nearest() -> None:
     with pytest.raises(ToolDeclarationError, match="did you mean 'workspace_read'"):
         tool(group="workspace_reed")
+
+
+def test_a_function_is_made_a_tool_once_for_all_sets() -> None:
+    def echo(text: str) -> str:
+        return text
+
+    first, again = FunctionTools([echo]).specs()[0], FunctionTools([echo]).specs()[0]
+    assert first is again
+    tool(name="shout")(echo)
+    assert FunctionTools([echo]).specs()[0].name == "shout", "what is declared anew is made anew"
+
+
+def test_a_function_around_another_is_a_tool_of_its_own() -> None:
+    def echo(text: str) -> str:
+        """Says it."""
+        return text
+
+    inner = FunctionTools([echo]).specs()[0]
+
+    @functools.wraps(echo)
+    def louder(text: str) -> str:
+        return text.upper()
+
+    assert FunctionTools([louder]).specs()[0] is not inner
+
+
+def test_methods_are_tools_too() -> None:
+    class Counter:
+        def count(self, number: int) -> int:
+            return number
+
+    assert [FunctionTools([one.count]).specs()[0].name for one in (Counter(), Counter())] == ["count"] * 2
+
+
+def test_a_tool_that_a_group_lists_is_in_that_group_unless_it_says_another() -> None:
+    def read_file(path: str) -> str:
+        return path
+
+    assert FunctionTools([read_file]).specs()[0].group == "workspace_read"
+    tool(group="web_read")(read_file)
+    assert FunctionTools([read_file]).specs()[0].group == "web_read"

@@ -14,6 +14,7 @@ def test_groups_and_tool_names_become_tool_names_each_once() -> None:
         "list_files",
         "find_files",
         "search_text",
+        "outline",
         "read_artifact",
     )
     assert expand(["shell_read", "shell_write"]) == ("run_shell",)

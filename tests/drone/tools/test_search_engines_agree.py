@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.reads import shown
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import Workspace
 from drone.tools.files import MAX_WHOLE_BYTES
@@ -20,6 +21,7 @@ from drone.tools.ripgrep import Ripgrep
 from drone.tools.search import search_tool
 from drone.tools.tool import FunctionTools
 from mcc.contracts.journal import Outcome
+from mcc.rules.reads import Passage
 
 Use = Callable[..., Awaitable[Output]]
 
@@ -188,6 +190,17 @@ async def test_lines_around_a_match_are_shown_once(use: Use, tmp_path: Path) -> 
         *("2-2", "3:3", "4-4", "5:5", "6-6"),
         "--",
         *("14-14", "15:15", "16-16"),
+    ]
+
+
+async def test_a_file_whose_name_begins_with_a_number_is_no_line_of_another(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "0-first").write_text("hit\n")
+    (tmp_path / "0001-second.sql").write_text("other\nhit\n")
+    output = await use(searching(tmp_path), "search_text", pattern="hit", context_lines=1)
+    assert list(shown("search_text", {}, output.content)) == [
+        Passage("./0-first", 1, ("hit",)),
+        Passage("./0001-second.sql", 1, ("other",)),
+        Passage("./0001-second.sql", 2, ("hit",)),
     ]
 
 

@@ -45,6 +45,9 @@ class Ears:
     def __init__(self) -> None:
         self.published: list[Message] = []
 
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """No monitor listens."""
+
     async def publish(self, messages: Iterable[Message]) -> bool:
         self.published.extend(messages)
         return True

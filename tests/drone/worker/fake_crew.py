@@ -8,7 +8,7 @@ import asyncio
 import threading
 
 from drone.agent.controls.control_router import ControlRouter
-from drone.agent.journal import Journal
+from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
@@ -54,8 +54,8 @@ class FakeCrew:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if router.tree.root is None:
             await journal.write(origin, started(order.prompt))
-        journal.delta(origin, "model.delta", 1, 1, 0, "work")
-        journal.delta(origin, "model.delta", 1, 1, 4, "ing")
+        journal.delta(origin, TextDelta("model.delta", 1, 1, 0, "work"))
+        journal.delta(origin, TextDelta("model.delta", 1, 1, 4, "ing"))
         self.journal = journal
         self.began.set()
         await self._obey(order.prompt)

@@ -113,7 +113,7 @@ def test_terminating_a_body_cancels_its_order(tmp_path: Path) -> None:
         body = threading.Thread(target=staffed.drone.work, args=(order,))
         body.start()
         wait_for(staffed.store, order, OrderStatus.RUNNING)
-        staffed.drone.cancel(body.ident or 0, "flower")
+        staffed.drone.cancel(order, "flower")
         body.join(5)
         assert staffed.store.orders.get(order).status is OrderStatus.CANCELLED
         assert staffed.store.controls.of_order(order)[0].applied_seq is not None
@@ -127,7 +127,7 @@ def test_terminating_while_draining_hands_back_and_does_not_cancel(tmp_path: Pat
         wait_for(staffed.store, order, OrderStatus.RUNNING)
         staffed.drone.drain()
         staffed.drone.drain()
-        staffed.drone.cancel(body.ident or 0, "celery")
+        staffed.drone.cancel(order, "celery")
     body.join(5)
     assert staffed.store.orders.get(order).status is OrderStatus.QUEUED
     assert list(staffed.store.controls.of_order(order)) == []
@@ -144,11 +144,11 @@ def test_a_drone_whose_lease_was_lost_stops_its_turns_and_works_on_as_another(tm
         body.join(5)
         assert not body.is_alive()
         wait_for(staffed.store, order, OrderStatus.QUEUED)
-        (after,) = staffed.store.leases.drones()
-        assert after.incarnation != before.incarnation
         other = place(staffed.store, "hello")
         staffed.drone.work(other)
         assert staffed.store.orders.get(other).status is OrderStatus.SUCCEEDED
+        (after,) = staffed.store.leases.drones()
+        assert after.incarnation != before.incarnation
 
 
 def test_a_loop_that_hangs_ends_the_process(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -163,18 +164,30 @@ def test_two_idle_drones_share_a_hundred_short_orders(site: Site) -> None:
     assert min(shares["d1"], shares["d2"]) >= 20, shares
 
 
-def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site) -> None:
-    worker = site.drone("d1")
-    order = site.place("sleep 60")
-    site.wait(order, OrderStatus.RUNNING)
+def test_forty_orders_and_three_drones_that_sweep_are_hardly_more_than_forty_nudges(site: Site) -> None:
+    for name in ("d1", "d2", "d3"):
+        site.drone(name, DRONE_CANARY_SECONDS="3600")
+    with redis.Redis.from_url(site.redis.url) as client:
+        client.config_resetstat()
+        for order in [site.place("sleep 0.05") for _ in range(40)]:
+            site.wait(order, OrderStatus.SUCCEEDED)
+        sent = client.info("commandstats")["cmdstat_lpush"]["calls"]  # type: ignore[index]
+    print(f"nudges of 40 orders with three drones: {sent}")
+    assert 1 <= sent <= 44
+
+
+@pytest.mark.parametrize("road", ["nudged", "polled"])
+def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site, road: str) -> None:
+    worker = site.drone("d1", DRONE_POLL_SECONDS="60" if road == "nudged" else "0.05", DRONE_SWEEP_SECONDS="60")
+    placed = site.store.orders.place(NewOrder(prompt="sleep 60"), principal="test").order.id
+    if road == "nudged":
+        site.nudger.nudge(placed)
+    site.wait(placed, OrderStatus.RUNNING)
     app = make_app(site.redis.url, ["default"])
-    (active,) = (app.control.inspect(timeout=2).active() or {}).values()
-    (task,) = [task for task in active if task["args"] == [order]]
-    app.control.revoke(task["id"], terminate=True)
-    site.wait(order, OrderStatus.CANCELLED)
-    assert site.store.controls.of_order(order)[0].applied_seq is not None
-    following = site.place("hello")
-    site.wait(following, OrderStatus.SUCCEEDED)
+    app.control.revoke(placed, terminate=True)
+    site.wait(placed, OrderStatus.CANCELLED)
+    assert site.store.controls.of_order(placed)[0].applied_seq is not None
+    site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
     assert worker.poll() is None
     app.close()
 
@@ -277,13 +290,28 @@ def test_every_nudge_can_be_lost(site: Site) -> None:
 
 def test_canaries_come_back_and_leave_no_queue_behind(site: Site) -> None:
     site.drone("d1", DRONE_CANARY_SECONDS="0.2", DRONE_CANARY_PATIENCE_SECONDS="3", DRONE_LOG_LEVEL="debug")
-    with redis.Redis.from_url(site.redis.url) as client, client.monitor() as monitor:
-        for command in monitor.listen():
-            if "canary." in command["command"] and command["command"].startswith("BRPOP"):
-                break
-    order = site.place("hello")
-    site.wait(order, OrderStatus.SUCCEEDED)
+    with redis.Redis.from_url(site.redis.url) as client, client.pubsub() as heard:
+        heard.psubscribe("*celeryev*")
+        with client.monitor() as monitor:
+            for command in monitor.listen():
+                if "canary." in command["command"] and command["command"].startswith("BRPOP"):
+                    break
+        order = site.place("hello")
+        told = list(takewhile(lambda event: event != ("task-succeeded", order), told_to_monitors(heard)))
+    assert [event for event in told if event[0].startswith("task")] == [
+        ("task-received", order),
+        ("task-started", order),
+    ], "Flower hears of the order alone"
     assert "does not consume" not in site.log("d1")
+
+
+def told_to_monitors(heard: redis.client.PubSub) -> Iterator[tuple[str, str]]:
+    """Type and task of each event."""
+    for message in heard.listen():
+        if message["type"] == "pmessage":
+            body = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
+            for event in body if isinstance(body, list) else [body]:
+                yield event["type"], event.get("uuid", "")
 
 
 def test_a_drone_that_does_not_consume_connects_anew_and_then_ends_for_its_supervisor(site: Site) -> None:

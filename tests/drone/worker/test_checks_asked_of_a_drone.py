@@ -16,8 +16,8 @@ import redis
 from drone.worker.model_checks import BUSY, MOST_BYTES, ModelChecks
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
+from mcc.contracts.answers import MOST_NAMES, ModelCheck
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.model_checks import MOST_NAMES, ModelCheck
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, control_channel
 from mcc.dispatch.broker import DispatchUnavailable, connect_async, queue_keys

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from drone.agent.journal import Fenced, Unwritable
+from drone.agent.journal import Fenced, TextDelta, Unwritable
 from drone.worker.journal import OrderJournal, Writer
 from mcc.contracts.entry import Origin
 from mcc.contracts.fold import Fold
@@ -186,7 +186,7 @@ async def test_a_sealed_journal_takes_nothing_more() -> None:
         journal.seal()
         with pytest.raises(Fenced):
             await journal.write(ROOT, started("p"))
-        journal.delta(ROOT, "model.delta", 1, 1, 0, "unheard")
+        journal.delta(ROOT, TextDelta("model.delta", 1, 1, 0, "unheard"))
         await bench.broadcaster.flush()
         assert bench.ears.deltas == []
 

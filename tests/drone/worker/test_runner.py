@@ -233,8 +233,9 @@ async def test_a_turn_that_is_handed_back_leaves_its_order_and_epoch_behind() ->
         for run in bench.executions:
             run.halt(Stop.HAND_BACK)
         assert await working is None
-        assert bench.executions.to_hand_back() == [(order.id, 1)]
-        returned = bench.store.claims.hand_back(bench.executions.to_hand_back(), drone="d1", message="bye")
+        held = [(claim.order.id, claim.epoch) for claim in bench.executions.to_hand_back()]
+        assert held == [(order.id, 1)]
+        returned = bench.store.claims.hand_back(held, drone="d1", message="bye")
         assert list(returned) == [order.id]
         assert bench.kinds(order.id)[-2:] == ["agent.started", "order.handed_back"]
 

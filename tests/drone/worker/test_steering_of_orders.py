@@ -206,7 +206,8 @@ async def test_a_message_that_a_lost_drone_had_not_read_is_read_by_the_one_that_
             run.halt(Stop.HAND_BACK)
         await first.working
         store = first.bench.store
-        assert list(store.claims.hand_back(first.bench.executions.to_hand_back(), drone="d1", message="bye"))
+        held = [(claim.order.id, claim.epoch) for claim in first.bench.executions.to_hand_back()]
+        assert list(store.claims.hand_back(held, drone="d1", message="bye"))
         assert first.now(steer).open
 
         async with steered(store, first.order) as second:
@@ -223,7 +224,8 @@ async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is()
         for run in first.bench.executions:
             run.halt(Stop.HAND_BACK)
         await first.working
-        assert list(store.claims.hand_back(first.bench.executions.to_hand_back(), drone="d1", message="bye"))
+        held = [(claim.order.id, claim.epoch) for claim in first.bench.executions.to_hand_back()]
+        assert list(store.claims.hand_back(held, drone="d1", message="bye"))
         steer = first.request(ControlKind.STEER, record_id=north, message="Mind the gulls.")
         south = first.child("south").id
         cancel = first.request(ControlKind.CANCEL, record_id=south, reason="enough")

@@ -95,7 +95,8 @@ async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolle
         for run in talk.executions:
             run.halt(Stop.HAND_BACK)
         await working
-        talk.store.claims.hand_back(talk.executions.to_hand_back(), drone="d1", message="bye")
+        held = [(claim.order.id, claim.epoch) for claim in talk.executions.to_hand_back()]
+        talk.store.claims.hand_back(held, drone="d1", message="bye")
         talk.store.orders.roll_back(first.id, principal="test")
         talk.let_go.set()
         done = await talk.work(second)

@@ -243,7 +243,8 @@ async def began_and_left(bench: Bench, order: WorkOrder) -> None:
     for run in bench.executions:
         run.halt(Stop.HAND_BACK)
     await working
-    bench.store.claims.hand_back(bench.executions.to_hand_back(), drone="d1", message="bye")
+    held = [(claim.order.id, claim.epoch) for claim in bench.executions.to_hand_back()]
+    bench.store.claims.hand_back(held, drone="d1", message="bye")
 
 
 async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: Path, locks: Path) -> None:

@@ -22,6 +22,7 @@ from drone.worker.poll import Poll
 from drone.worker.runner import Runner
 from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint
 from mcc.dispatch.publisher import Message
 from mcc.dispatch.sweep import SweepLoop
@@ -42,6 +43,9 @@ class Ears:
     def __init__(self, heard: Callable[[Hint], None]) -> None:
         self._heard = heard
 
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """No monitor listens."""
+
     async def publish(self, messages: Iterable[Message]) -> bool:
         for message in messages:
             if isinstance(message, Hint):
@@ -57,6 +61,9 @@ class Silent:
 
     def round(self, store: Store) -> int:
         return self._round(store)
+
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """No monitor listens."""
 
     def publish(self, messages: Iterable[Message]) -> bool:
         return True
@@ -231,7 +238,8 @@ class SimulatedDrone:
         held = self._executions.to_hand_back()
         try:
             if held:
-                self._store.claims.hand_back(held, drone=self.process.name, message="told to stop")
+                epochs = [(claim.order.id, claim.epoch) for claim in held]
+                self._store.claims.hand_back(epochs, drone=self.process.name, message="told to stop")
             self._keeper.leave()
         except StoreUnavailable:
             pass

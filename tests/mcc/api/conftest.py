@@ -43,7 +43,7 @@ class RecordedNudges:
         self.sent: list[tuple[str, str, int]] = []
         self._moved = threading.Condition()
 
-    def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
+    def nudge(self, order_id: str, *, queue: str, priority: int, last_seq: int) -> None:
         with self._moved:
             self.sent.append((order_id, queue, priority))
             self._moved.notify_all()

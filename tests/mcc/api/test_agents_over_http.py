@@ -8,7 +8,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability, Registration
 from mcc.store.store import Store
 
-AGENTS = "/api/v1/agents"
+AGENTS, ORDERS = "/api/v1/agents", "/api/v1/orders"
 
 
 def register(store: Store, name: str, *agents: Capability, root: str = "/nowhere") -> None:
@@ -57,10 +57,41 @@ async def test_an_agent_that_only_the_workspace_may_have_is_left_to_the_drone(
 ) -> None:
     register(store, "a", Capability(name="master"), root=str(tmp_path))
     order = {"prompt": "x", "agent": "historian", "workspace": str(tmp_path)}
-    refused = await api.post("/api/v1/orders", json=order)
+    refused = await api.post(ORDERS, json=order)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "agent")
     (tmp_path / ".mcc" / "agents").mkdir(parents=True)
     (tmp_path / ".mcc" / "agents" / "historian.md").write_text("---\nname: historian\n---\nx")
-    assert (await api.post("/api/v1/orders", json=order)).status_code == 201
+    assert (await api.post(ORDERS, json=order)).status_code == 201
     elsewhere = {**order, "workspace": str(tmp_path / "on-the-drones-machine")}
-    assert (await api.post("/api/v1/orders", json=elsewhere)).status_code == 201
+    assert (await api.post(ORDERS, json=elsewhere)).status_code == 201
+
+
+async def test_a_verifier_that_only_the_workspace_may_have_is_left_to_the_drone(
+    api: httpx.AsyncClient, store: Store, tmp_path: Path
+) -> None:
+    register(store, "a", Capability(name="master"), root=str(tmp_path))
+    (tmp_path / ".mcc" / "agents").mkdir(parents=True)
+    (tmp_path / ".mcc" / "agents" / "historian.md").write_text("---\nname: historian\n---\nx")
+    order = {"prompt": "x", "workspace": str(tmp_path)}
+    assert (await api.post(ORDERS, json={**order, "verify": {"agent": "historian"}})).status_code == 201
+    for agent in ("master", "historian"):
+        refused = await api.post(ORDERS, json={**order, "agent": agent, "verify": {"agent": "nobody"}})
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "verify.agent")
+
+
+async def test_rules_are_checked_against_what_the_file_of_the_agent_asks_for(
+    api: httpx.AsyncClient, store: Store
+) -> None:
+    register(store, "a", Capability(name="review", agent=sheet(store, "Be strict.")), Capability(name="broken"))
+    order = {"prompt": "x", "agent": "review", "rules": [{"cel": "result.length > 3"}]}
+    refused = await api.post(ORDERS, json=order)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "rules[0].cel")
+    assert "no key 'length'" in refused.json()["detail"]
+    assert (await api.post(ORDERS, json={**order, "rules": [{"cel": "result.summary != ''"}]})).status_code == 201
+    register(store, "b", Capability(name="review"))
+    assert (await api.post(ORDERS, json=order)).status_code == 201
+    free = sheet(store, "As you like.")
+    free = free.model_copy(update={"definition": free.definition.model_copy(update={"result": {}})})
+    register(store, "c", Capability(name="free", agent=free))
+    for agent in ("broken", "free"):
+        assert (await api.post(ORDERS, json={**order, "agent": agent})).status_code == 201

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from mcc.api.app import RedisAccess, build_app
+from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint, Wake
 from mcc.settings import Settings
 from mcc.store.store import Store
@@ -136,8 +137,11 @@ class RecordedPublisher:
         self.hints: list[Hint] = []
         self.wakes: list[tuple[str, Wake]] = []
 
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """No monitor listens."""
+
     async def publish(self, messages: Iterable[Hint]) -> bool:
-        self.hints.extend(messages)
+        self.hints.extend(message for message in messages if isinstance(message, Hint))
         return True
 
     async def wake(self, incarnation: str, wake: Wake) -> bool:

@@ -11,8 +11,7 @@ import pytest
 from starlette.requests import Request
 
 from mcc.api.app import build_app
-from mcc.api.door import Door
-from mcc.api.guard import MAX_BODY_BYTES, nested_deeper_than, read_body
+from mcc.api.guard import MAX_BODY_BYTES, Door, nested_deeper_than, read_body
 from mcc.api.problems import Refusal
 from mcc.api.serve import BoundedConnection
 from mcc.settings import Settings

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from mcc.api.app import NO_REDIS, RedisAccess, build_app
-from mcc.api.model_checks import assignments
+from mcc.api.fleet import assignments
+from mcc.contracts.answers import ModelCheck
 from mcc.contracts.drones import Capability, Registration
-from mcc.contracts.model_checks import ModelCheck
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.settings import Settings
 from mcc.store.store import Store

@@ -21,6 +21,13 @@ async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -
     assert [rule["cel"] for rule in order["rules"]] == ["size(result.findings) > 0", "size(receipts) > 0"]
 
 
+async def test_an_order_keeps_who_verifies_it(api: httpx.AsyncClient) -> None:
+    placed = await api.post(ORDERS, json={"prompt": "Explain", "verify": {"rubric": "Be short.", "max_revisions": 2}})
+    assert placed.status_code == 201, placed.text
+    order = (await api.get(placed.headers["location"])).json()
+    assert order["verify"] == {"rubric": "Be short.", "agent": None, "max_revisions": 2}
+
+
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
@@ -40,6 +47,13 @@ async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -
             "result_schema.properties.a.$ref",
             "nothing is fetched",
         ),
+        ({"verify": {}}, "verify", "either a rubric or an agent"),
+        ({"verify": {"rubric": "Be short.", "agent": "review"}}, "verify", "either a rubric or an agent"),
+        ({"verify": {"rubric": " \n"}}, "verify.rubric", "is blank"),
+        ({"verify": {"rubric": "x" * 20_001}}, "verify.rubric", "20000"),
+        ({"verify": {"rubric": "Be short.", "max_revisions": 3}}, "verify.max_revisions", "less than or equal to 2"),
+        ({"verify": {"rubrik": "Be short."}}, "verify.rubrik", "Nothing of this name"),
+        ({"verify": "Be short."}, "verify", "should be a JSON object"),
         ({"result_schema": {"$ref": "#"}}, "result_schema.$ref", "never end"),
         ({"result_schema": {"enum": list(range(30_000))}}, "result_schema", "more than 20,000 values"),
     ],

@@ -82,12 +82,16 @@ def serving(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Clien
         )
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     with process, httpx.Client(base_url=url, timeout=60) as client:
-        assert client.get("/readyz").json()["status"] == "ok"
-        client.headers["Authorization"] = "Bearer " + (data_dir / "token").read_text().strip()
-        yield process, client
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=20)
+        try:
+            assert client.get("/readyz").json()["status"] == "ok"
+            client.headers["Authorization"] = "Bearer " + (data_dir / "token").read_text().strip()
+            yield process, client
+            if process.poll() is None:
+                process.terminate()
+            process.communicate(timeout=20)
+        finally:
+            # Leaving the process's context waits for its end, which a service that is still there never comes to.
+            process.kill()
 
 
 @pytest.fixture(scope="module")

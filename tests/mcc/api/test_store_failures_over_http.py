@@ -49,7 +49,7 @@ class HungNudges:
         self.let_go = threading.Event()
         self.asked = threading.Event()
 
-    def nudge(self, order_id: str, *, queue: str, priority: int) -> None:
+    def nudge(self, order_id: str, *, queue: str, priority: int, last_seq: int) -> None:
         self.asked.set()
         self.let_go.wait(30)
         raise ConnectionError("the broker is away")

@@ -28,7 +28,7 @@ def write(path: Path, name: str, *lines: str) -> Path:
 
 def test_the_shipped_agents_have_nothing_wrong_with_them() -> None:
     done = check()
-    assert (done.exit_code, done.stdout) == (0, "6 agent files: all is well\n")
+    assert (done.exit_code, done.stdout) == (0, "7 agent files: all is well\n")
 
 
 def test_an_error_has_file_line_and_suggestion_and_exit_code_1(tmp_path: Path) -> None:

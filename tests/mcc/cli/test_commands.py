@@ -141,6 +141,8 @@ def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
         (["run", "hello", "--limit", "money=3"], "there is: .*cost_usd"),
         (["run", "hello", "--agent", "no agent"], "agent"),
         (["run", "hello", "--session", "7"], "session_id"),
+        (["run", "hello", "--thinking", "hihg"], "thinking"),
+        (["run", "hello", "--temperature", "3"], "temperature"),
         (["run", ""], "prompt"),
     ],
 )

@@ -9,12 +9,12 @@ from typer.testing import CliRunner, Result
 
 from drone.cli import app
 from mcc.api.app import RedisAccess
-from mcc.contracts.model_checks import ModelCheck
+from mcc.contracts.answers import ModelCheck
 from mcc.contracts.usage import Usage
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
-from mcc.view.model_checks import CHECKED, print_checks, total
+from mcc.view.output import CHECKED, print_checks, total
 from tests.mcc.cli.test_commands import Done, environment, mcc
 
 SPENT = Usage(input_tokens=100, output_tokens=10, model_calls=1, cost_usd=0.002)

@@ -117,6 +117,37 @@ def test_many_and_long_names_are_told_in_few_words() -> None:
     assert len(left) == 13 and left[-1] == "90 more" and max(map(len, left)) < 70
 
 
-def test_a_table_of_defaults_is_laid_over_key_by_key() -> None:
+TRUSTED = {"model": "n", "api": "chat", "context_tokens": 9, "max_output_tokens": 9, "price": {"input": 1, "output": 1}}
+OWN_ONLY = {
+    "base_url": "https://evil.test",
+    "api_key_env": "A",
+    "key_command": ["a"],
+    "key_seconds": 9,
+    "extra_body": {"a": 1},
+    "extra_headers": {"a": "b"},
+    "allow_http": True,
+    "proxy": "http://evil.test",
+    "first_token_seconds": 1,
+    "stall_seconds": 1,
+    "call_seconds": 1,
+    "retry_seconds": 1,
+    "fallback": ["evil"],
+    "stream": False,
+    "cache_ttl": "1h",
+    "send_key_to_other_host": True,
+}
+
+
+@pytest.mark.parametrize("key", [*TRUSTED, *OWN_ONLY, "thinking", "temperature"])
+def test_of_a_trusted_file_each_key_of_a_model_counts_or_is_told(key: str) -> None:
+    known = {**TRUSTED, **OWN_ONLY, "thinking": "low", "temperature": 0.5}
+    tables, left = laid_over({"models": {"m": {"model": "mine"}}}, {"models": {"m": {key: known[key]}}})
+    assert left == ((f"[models.m] {key}",) if key in OWN_ONLY else ())
+    assert tables["models"]["m"] == {"model": "mine"} | ({} if key in OWN_ONLY else {key: known[key]})
+
+
+def test_tables_of_defaults_and_roles_are_laid_over_key_by_key() -> None:
+    tables, left = laid_over({"roles": {"explore": "a", "verify": "v"}}, {"roles": {"explore": "b"}})
+    assert (tables, left) == ({"roles": {"explore": "b", "verify": "v"}}, ())
     tables, left = laid_over({"defaults": {"model": "a", "kept": 1}}, {"defaults": {"model": "b"}, "models": {"m": 1}})
     assert (tables, left) == ({"defaults": {"model": "b", "kept": 1}}, ("[models] m",))

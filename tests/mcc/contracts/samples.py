@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
-from mcc.contracts.audit import AuditNote
 from mcc.contracts.blocks import (
     FileBlock,
     ImageBlock,
@@ -40,11 +39,13 @@ from mcc.contracts.journal import (
     ToolFinished,
     ToolStarted,
     TranscriptCompacted,
+    VerifyChecked,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import (
     EarlierTurn,
+    ModelSettings,
     NewFork,
     NewOrder,
     NewSession,
@@ -52,6 +53,7 @@ from mcc.contracts.order import (
     OrderOrigin,
     Rule,
     Session,
+    Verification,
     WhenBusy,
     WorkOrder,
 )
@@ -75,10 +77,12 @@ from mcc.contracts.record import (
     RecordStatus,
     SteerStep,
     ToolStep,
+    VerifyStep,
 )
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.wire import Delta, Hint, Wake
+from mcc.store.audit import AuditNote
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 12, 1, tzinfo=UTC)
@@ -121,6 +125,7 @@ LIMITS = Limits(
     warn_share=0.5,
 )
 CHOICE = ModelChoice(requested="fast", effective="openai/qwen3-coder")
+ASKED = ModelSettings(thinking="high", temperature=0.5, max_output_tokens=9_000, service_tier="flex")
 ORIGIN = DefinitionOrigin(scope="workspace", path=".mcc/agents/scout.md")
 TOOL_CALL = ToolCall(call_id=CALL, provider_id="toolu_1", name="read_file", arguments={"path": "README.md"})
 
@@ -151,14 +156,16 @@ FACTS: tuple[Fact, ...] = (
         prompt="Find the entry points.",
         environment="Your limits: 8 rounds.",
         model=CHOICE,
-        tools=("list_files", "read_file"),
+        model_settings=ASKED,
+        tools=("list_files", "read_file", "submit_result"),
+        finish_tools=("submit_result",),
         tools_requested=("workspace_read",),
         limits=LimitChoice(requested=AgentLimits(rounds=10), effective=AgentLimits(rounds=8, tool_calls=0)),
         definition_digest="d" * 64,
         definition_origin=ORIGIN,
         setup_digest="e" * 64,
     ),
-    AgentStep(name="model_failed", message="It broke off.", usage=USAGE),
+    AgentStep(name="model_failed", message="It broke off.", usage=USAGE, in_results=True),
     AgentReused(message="And now the tests.", turn=2),
     AgentFinished(
         status=RecordStatus.COMPLETED,
@@ -218,11 +225,29 @@ FACTS: tuple[Fact, ...] = (
         subagent_ids=(CHILD,),
         artifact="f" * 64,
         untrusted=True,
+        images=(ImageBlock(artifact="e" * 64, media_type="image/png", name="logo.png", width=640, height=480),),
     ),
     GateChecked(
-        tool="validate", attempt=1, ok=False, errors=("It names no finding.", "It broke."), faults=("It broke.",)
+        tool="validate",
+        attempt=1,
+        ok=False,
+        check_only=True,
+        errors=("It names no finding.", "It broke."),
+        faults=("It broke.",),
+        warnings=("findings[0].paths is not a property here and was taken for path",),
     ),
-    BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end.", landing=True),
+    VerifyChecked(
+        verifier="verify",
+        verifier_id=CHILD,
+        revision=1,
+        passed=False,
+        points=("Say which colour.",),
+        error="none",
+        message="Not accepted yet.",
+        model="openai/qwen3-coder",
+        usage=USAGE,
+    ),
+    BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end.", landing=True, in_results=True),
     TranscriptCompacted(
         through_seq=40,
         summary="Much was read.",
@@ -262,6 +287,7 @@ NEW_ORDER = NewOrder(
     session_id=SESSION_ID,
     agent="master",
     model="anthropic/claude-sonnet",
+    **dict(ASKED),
     workspace="/srv/work",
     ref="release/1.2",
     document_id=DOCUMENT_ID,
@@ -275,6 +301,7 @@ NEW_ORDER = NewOrder(
     labels=("team:blue", "nightly"),
     result_schema={"type": "object", "required": ["summary"]},
     rules=(Rule(cel="size(result.summary) > 0", message="Say something."),),
+    verify=Verification(rubric="It is said.", max_revisions=2),
     webhook_url="https://example.org/hook",
 )
 WORK_ORDER = WorkOrder(
@@ -314,6 +341,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
         prompt="Explain this repository",
         status=RecordStatus.COMPLETED,
         model=CHOICE,
+        model_settings=ASKED,
         tools=("read_file",),
         definition_digest="d" * 64,
         definition_origin=ORIGIN,
@@ -339,9 +367,21 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
                 seconds=0.1,
                 subagent_ids=(CHILD,),
             ),
-            GateStep(seq=6, ok=True, errors=()),
-            SteerStep(seq=7, control="steer", message="Hurry.", reason=None),
-            NoteStep(seq=8, name="retried", message="429"),
+            GateStep(seq=6, ok=True, errors=(), warnings=("extra is not a property here and was left out",)),
+            VerifyStep(
+                seq=7,
+                verifier="verify",
+                verifier_id=CHILD,
+                revision=1,
+                passed=False,
+                points=("Say which colour.",),
+                error="none",
+                sent_back=True,
+                model="openai/qwen3-coder",
+                usage=USAGE,
+            ),
+            SteerStep(seq=8, control="steer", message="Hurry.", reason=None),
+            NoteStep(seq=9, name="retried", message="429"),
         ),
         result=None,
         answer="It hums.",
@@ -371,6 +411,7 @@ DEFINITION = AgentDefinition(
     permission={"run_shell": "ask"},
     result={"$ref": "report"},
     rules=(Rule(cel="true", message="Always."),),
+    verify=Verification(agent="explore", max_revisions=0),
     guidelines=("Quote exactly.",),
     prompt="You review.",
 )

@@ -334,7 +334,7 @@ def test_every_kind_of_fact_can_be_folded() -> None:
         if not isinstance(fact, AgentStarted | OrderQueued | OrderClaimed):
             story.tell(ORDER if fact.kind.startswith("order.") else root, fact)
     kinds = [step.kind for step in told(story).steps]
-    assert {"model", "tool", "gate", "steer", "note"} == set(kinds)
+    assert {"model", "tool", "gate", "verify", "steer", "note"} == set(kinds)
     assert told(story).result == {"status": "completed"}
 
 

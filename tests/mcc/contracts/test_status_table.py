@@ -1,25 +1,9 @@
-"""The life of an order as a table, and the page that is made of it."""
-
-from pathlib import Path
+"""The life of an order as a table."""
 
 import pytest
 
 from mcc.contracts import journal
-from mcc.contracts.states_page import page
-from mcc.contracts.status import FINAL, MOVES, UNFINISHED, OrderStatus, may_move, sources_of, state_diagram
-
-ROOT = Path(__file__).parents[3]
-
-
-def test_the_page_in_docs_is_made_of_the_table() -> None:
-    assert (ROOT / "docs" / "states.md").read_text() == page(), (
-        "run python -m mcc.contracts.states_page > docs/states.md"
-    )
-
-
-def test_the_page_holds_the_picture_and_every_move() -> None:
-    assert state_diagram() in page()
-    assert all(f"| {move.name} |" in page() for move in MOVES)
+from mcc.contracts.status import FINAL, MOVES, UNFINISHED, OrderStatus, sources_of
 
 
 def test_nothing_leaves_a_final_status_and_everything_can_reach_one() -> None:
@@ -58,7 +42,7 @@ def test_a_move_is_told_by_an_entry_that_exists_and_names_are_told_apart() -> No
 def test_only_the_moves_of_the_table_are_allowed(
     source: OrderStatus | None, target: OrderStatus, allowed: bool
 ) -> None:
-    assert may_move(source, target) is allowed
+    assert any((move.source, move.target) == (source, target) for move in MOVES) is allowed
 
 
 def test_a_stores_condition_comes_from_the_table() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
+from mcc.contracts.order import Verification
 from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_workspace
 
 
@@ -123,6 +124,35 @@ def test_a_result_and_rules_that_the_operator_demands_stay_demanded() -> None:
     assert review.result == "report"
     assert [rule.cel for rule in review.rules] == ["size(result.findings) > 0", "true"]
     assert "result is not used" in told(agents)
+
+
+def test_a_verifier_that_the_operator_demands_stays_and_a_workspace_names_only_one_that_it_might_ask() -> None:
+    strict = file("strict", "verify: {rubric: Be exact.}")
+    files = [
+        file("strict", "verify: {rubric: Let it pass.}"),
+        file("one", "verify: {agent: explore, max_revisions: 2}"),
+        file("other", "verify: {agent: review}"),
+        file("third", "verify: {rubric: Be short.}"),
+    ]
+    agents = with_workspace(installed([*OPERATOR, strict]), files, trusted={"strict"})
+    kept = {one.name: agents.get(one.name).verify for one in files}
+    assert kept["strict"] == Verification(rubric="Be exact.") and kept["third"] == Verification(rubric="Be short.")
+    assert kept["one"] == Verification(agent="explore", max_revisions=2) and kept["other"] is None
+    assert "strict.md: verify is not used: the operator's stays" in told(agents)
+    assert "other.md: verify is not used: the operator allows no such agent" in told(agents)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("verify: {agent: exlpore}", "verify names 'exlpore', and there is no such agent; did you mean 'explore'?"),
+        ("verify: {rubrik: Be short.}", "'verify.rubrik' is not a key of an agent file; did you mean 'rubric'?"),
+        ("verify: {}", "either a rubric or an agent"),
+        ("verify: {rubric: Be short., max_revisions: 3}", "verify.max_revisions"),
+    ],
+)
+def test_a_mistake_in_what_verifies_is_told(line: str, said: str) -> None:
+    assert said in str(installed([file("master", line), file("explore")]).problems["master"])
 
 
 def test_a_broken_workspace_file_is_told_with_its_line_and_the_others_work() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcc.definitions.yaml12 import MAX_NESTING, YamlProblem, parse
+from mcc.definitions.front_matter import MAX_NESTING, YamlProblem, parse
 
 
 @pytest.mark.parametrize(

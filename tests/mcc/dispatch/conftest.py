@@ -1,8 +1,10 @@
-"""Fixtures: a Redis of the session's own."""
+"""Fixtures: a Redis of the session's own, and one in memory."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
+from fakeredis import TcpFakeServer
 
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 
@@ -13,3 +15,13 @@ def real_redis() -> Iterator[RealRedis]:
         pytest.skip(WHY_NOT)
     with own_redis() as server:
         yield server
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    """A Redis in memory that kombu and redis-py reach as any other."""
+    with TcpFakeServer(("127.0.0.1", 0), server_type="redis") as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        server.shutdown()

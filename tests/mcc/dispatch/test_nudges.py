@@ -11,17 +11,14 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue
-from mcc.dispatch.nudge import Nudger, room_of
+from mcc.dispatch.nudge import REPEAT_SECONDS, Nudger, room_of
 from mcc.store.store import Store
 from mcc.testing import temporary_store
-from tests.drone.worker.real_redis import RealRedis
 
 
 @pytest.fixture
-def nudger(real_redis: RealRedis) -> Iterator[Nudger]:
-    with redis.Redis.from_url(real_redis.url) as client:
-        client.flushall()
-    made = Nudger(real_redis.url, ["default", "slow"])
+def nudger(redis_url: str) -> Iterator[Nudger]:
+    made = Nudger(redis_url, ["default", "slow"])
     yield made
     made.close()
 
@@ -39,12 +36,13 @@ def orders(store: Store, count: int, queue: str = "default") -> list[str]:
     return [store.orders.place(NewOrder(prompt="p", queue=queue), principal="t").order.id for _ in range(count)]
 
 
-def test_a_nudge_is_a_message_with_the_order_s_id_alone(nudger: Nudger, real_redis: RealRedis) -> None:
+def test_a_nudge_is_a_message_with_the_order_s_id_alone(nudger: Nudger, redis_url: str) -> None:
     order_id = fresh_id()
     nudger.nudge(order_id, queue="default", priority=0)
-    with redis.Redis.from_url(real_redis.url) as client:
+    with redis.Redis.from_url(redis_url) as client:
         message = json.loads(client.lpop("mcc:default"))  # type: ignore[arg-type]
     assert message["headers"]["task"] == RUN_ORDER_TASK
+    assert message["headers"]["id"] == order_id, "which is the id of the task, whoever nudges and how often"
     assert message["headers"]["argsrepr"] == repr([order_id])
     assert message["content-type"] == "application/json"
 
@@ -80,16 +78,60 @@ def test_no_drone_no_nudge(nudger: Nudger) -> None:
     assert nudger.round(store) == 0
 
 
-def test_the_same_order_is_not_nudged_again_at_once(real_redis: RealRedis) -> None:
-    now = [100.0]
-    nudger = Nudger(real_redis.url, ["default"], repeat_seconds=2, clock=lambda: now[0])
+def remembered(url: str) -> list[str]:
+    with redis.Redis.from_url(url) as client:
+        return [key.decode() for key in client.keys("mcc:nudged:*")]  # type: ignore[union-attr]
+
+
+def test_an_order_is_not_nudged_again_before_its_message_must_be_lost(nudger: Nudger, redis_url: str) -> None:
     store = temporary_store()
     orders(store, 1)
     a_drone(store, slots=50)
     assert [nudger.round(store), nudger.round(store)] == [1, 0]
-    now[0] += 2.1
+    (key,) = remembered(redis_url)
+    with redis.Redis.from_url(redis_url) as client:
+        assert REPEAT_SECONDS - 2 < client.pttl(key) / 1000 <= REPEAT_SECONDS  # type: ignore[operator]
+        client.delete(key)
     assert nudger.round(store) == 1
-    nudger.close()
+
+
+def test_an_order_that_came_back_is_nudged_at_once(nudger: Nudger) -> None:
+    store = temporary_store()
+    (order,) = orders(store, 1)
+    a_drone(store, slots=50)
+    assert nudger.round(store) == 1
+    (drone,) = store.leases.drones()
+    claim = store.claims.claim(order, incarnation=drone.incarnation, claim_token=fresh_id(), drone="d")
+    assert claim is not None
+    store.claims.hand_back([(order, claim.epoch)], drone="d", message="told to stop")
+    assert nudger.round(store) == 1
+
+
+def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None:
+    """The service nudges for each order it takes, and it and three drones sweep all the while."""
+    service, *drones = (Nudger(redis_url, ["default"]) for _ in range(4))
+    store = temporary_store()
+    for _ in range(3):
+        a_drone(store, slots=50)
+    sent = 0
+    for number in range(40):
+        (order,) = orders(store, 1)
+        if number % 4:
+            sent += service.nudge(order, last_seq=1)
+        sent += sum(sweeper.round(store) for sweeper in (*drones, service))
+    assert sent == 40
+    assert service.lengths() == {"default": 40}
+    for one in (service, *drones):
+        one.close()
+
+
+def test_a_message_that_another_sweeper_sends_at_the_same_moment_is_not_sent_twice(redis_url: str) -> None:
+    nudgers = [Nudger(redis_url, ["default"]) for _ in range(3)]
+    order = fresh_id()
+    assert [one.nudge(order, last_seq=1) for one in nudgers] == [True, False, False]
+    assert nudgers[1].nudge(order, last_seq=2), "its journal has grown: it was claimed and has come back"
+    for one in nudgers:
+        one.close()
 
 
 def test_a_drone_that_drains_or_is_silent_has_no_room() -> None:
@@ -126,9 +168,9 @@ def test_a_redis_that_swallows_everything_does_not_hang_the_sender() -> None:
         nudger.close()
 
 
-def test_a_redis_that_comes_back_is_used_again(real_redis: RealRedis) -> None:
+def test_a_redis_that_comes_back_is_used_again(redis_url: str) -> None:
     now = [0.0]
-    nudger = Nudger(real_redis.url, ["default"], clock=lambda: now[0])
+    nudger = Nudger(redis_url, ["default"], clock=lambda: now[0])
     nudger._away_until = 1.0
     with pytest.raises(DispatchUnavailable):
         nudger.nudge(fresh_id())

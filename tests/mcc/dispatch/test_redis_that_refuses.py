@@ -93,6 +93,7 @@ def test_a_redis_whose_disk_is_full_is_treated_as_one_that_is_away(tmp_path: Pat
         with redis.Redis.from_url(server.url) as client:
             client.config_set("appendonly", "yes")
             until(lambda: client.info("persistence")["aof_rewrite_in_progress"] == 0, "its file is there")
+            nudger.nudge(fresh_id())
             disk.fill_up()
             until(lambda: is_refused(nudger, clock), "it refuses to be written")
             assert "MISCONF" in nudger.trouble

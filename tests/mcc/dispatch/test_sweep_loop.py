@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from mcc.contracts.drones import Registration
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder
+from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Hint
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.publisher import Message
-from mcc.dispatch.sweep import SweepLoop
+from mcc.dispatch.sweep import LOST, SweepLoop
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
 from mcc.store.values import Swept
@@ -25,6 +26,7 @@ class Scene:
         self.store = temporary_store(self.clock)
         self.rounds = 0
         self.published: list[Message] = []
+        self.told: list[tuple[str, OrderStatus, str]] = []
         self.redis = True
         self.rounded = threading.Semaphore(0)
         self.loop = SweepLoop(self.store, self, self, sweeper="mcc", sweep_seconds=0.001, clock=self.clock.uptime)
@@ -39,6 +41,9 @@ class Scene:
     def publish(self, messages: Iterable[Message]) -> bool:
         self.published.extend(messages)
         return True
+
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        self.told.append((order.id, order.status, why))
 
     def a_running_order(self, lease_seconds: float) -> str:
         incarnation = fresh_id()
@@ -62,7 +67,11 @@ def test_an_order_of_a_lost_drone_goes_back_is_told_and_nudges_follow() -> None:
     scene.beats(4)
     kept = scene.store.orders.get(order)
     assert kept.status is OrderStatus.QUEUED
-    assert scene.published == [Hint(order_id=order, seq=kept.last_seq, status="queued")]
+    *entries, hint = scene.published
+    kinds = [entry.kind for entry in entries if isinstance(entry, Entry)]
+    assert kinds == ["order.queued", "order.claimed", "order.requeued"]
+    assert hint == Hint(order_id=order, seq=kept.last_seq, status="queued")
+    assert scene.told == [(order, OrderStatus.QUEUED, LOST)]
     assert scene.rounds == 8
 
 

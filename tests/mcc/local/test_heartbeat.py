@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.child import Backoff, Command
-from mcc.local.heartbeat import Heartbeat, Silence, is_stopped
+from mcc.local.child import Backoff, Command, Heartbeat, Silence, is_stopped
 from mcc.local.supervisor import Supervisor
 
 QUICK = Backoff(first_seconds=0.01, most_seconds=0.02, steady_seconds=60)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcc.local.family import Family
-from mcc.local.programs import ChildCommands, Staff
+from mcc.local.programs import ChildCommands, Flower, Staff, free_from
 from mcc.settings import BadSettings, Settings, load
 
 LOGIN = "mcc:a-password-of-flower"
@@ -108,3 +108,28 @@ async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: P
         async with Family(open_wide, Staff()):
             pass
     assert not (tmp_path / "data").exists()
+
+
+def test_flower_is_on_its_port_or_the_next_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = free_from(port)
+        assert found != port
+    assert free_from(port) == port
+    assert free_from(0) > 0
+
+
+def test_it_is_told_when_flower_is_not_where_it_is_wanted(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        wanted = Settings(data_dir=tmp_path, flower_port=port)
+        flower = Flower(ChildCommands.of(wanted, {}, tmp_path, "redis://x"), LOGIN)
+        assert str(port) in flower.elsewhere and flower.url in flower.elsewhere
+    at_home = Flower(ChildCommands.of(wanted, {}, tmp_path, "redis://x"), LOGIN)
+    assert (at_home.elsewhere, at_home.url) == ("", f"http://127.0.0.1:{port}")
+
+
+def test_every_child_learns_whether_titles_are_shown(tmp_path: Path) -> None:
+    silent = ChildCommands.of(Settings(data_dir=tmp_path, flower_titles=False), {}, tmp_path, "redis://x")
+    assert silent.drone("d", None)().environment["MCC_FLOWER_TITLES"] == "off"
+    assert household(tmp_path).environment["MCC_FLOWER_TITLES"] == "on"

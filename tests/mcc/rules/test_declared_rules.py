@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.gates.gate import Evidence
+from drone.agent.gates.evidence import Evidence
 from drone.agent.gates.report_gate import variables
 from drone.agent.receipts import Receipt
 from drone.agent.report import Report
@@ -12,9 +12,9 @@ from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
-from mcc.rules.declaration import check_declared, shapes
 from mcc.rules.errors import RuleError
-from mcc.rules.shape import ANYTHING
+from mcc.rules.kinds import ANYTHING
+from mcc.rules.rule import check_declared, shapes
 
 TOOLS = frozenset(tool for tools in TOOL_GROUPS.values() for tool in tools)
 

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.contracts.ids import fresh_id
 from mcc.store.clock import SystemClock, micros, moment
-from mcc.testing import FakeClock
+from mcc.testing import FakeClock, temporary_store
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,10 @@ def test_ids_sort_by_the_time_they_were_made() -> None:
         while SystemClock().now() - start < timedelta(microseconds=5):
             pass
     assert made == sorted(made)
+
+
+def test_all_stores_of_a_process_ask_for_the_time_in_the_same_words() -> None:
+    stores = [temporary_store(), temporary_store(FakeClock())]
+    assert stores[0].database.time is stores[1].database.time is stores[0].beats.time
+    for store in stores:
+        store.close()

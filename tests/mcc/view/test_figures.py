@@ -1,4 +1,6 @@
-"""How much of the children's work their parents never had to read."""
+"""Figures as people read them: what came from a cache, and how much of their children's work parents never read."""
+
+import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.memory import MemoryJournal
@@ -12,7 +14,8 @@ from mcc.contracts.fence import fenced
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord, ToolStep
-from mcc.view.figures import Savings, saved_by_delegation
+from mcc.contracts.usage import Usage
+from mcc.view.figures import Savings, saved_by_delegation, tokens
 
 LONG = "x" * 8_000
 
@@ -55,3 +58,17 @@ async def test_what_a_child_read_and_said_is_set_against_what_its_parent_was_tol
 def test_without_children_nothing_is_saved() -> None:
     assert (Savings().tokens, Savings().share) == (0, 0.0)
     assert (Savings(10, 400).tokens, Savings(10, 400).share) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "cached", "said"),
+    [
+        (0, 0, "200 tokens"),
+        (1_000, 0, "1,200 tokens"),
+        (1_000, 9, "1,200 tokens"),
+        (1_000, 819, "1,200 tokens (81 % cached)"),
+        (1_000, 1_000, "1,200 tokens (100 % cached)"),
+    ],
+)
+def test_the_part_of_the_input_that_came_from_a_cache_is_told(read: int, cached: int, said: str) -> None:
+    assert tokens(Usage(input_tokens=read, cached_input_tokens=cached, output_tokens=200)) == said

@@ -8,7 +8,15 @@ from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentReused, AgentStarted, AgentStep, ControlApplied, GateChecked, ToolFinished
+from mcc.contracts.journal import (
+    AgentReused,
+    AgentStarted,
+    AgentStep,
+    ControlApplied,
+    GateChecked,
+    ToolFinished,
+    VerifyChecked,
+)
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -73,12 +81,25 @@ def test_what_people_asked_is_a_plain_line_too() -> None:
     ]
 
 
+REST = ("nudged", "provisioned", "asked again", "kept whole")
+
+
 @pytest.mark.parametrize(
     ("fact", "said"),
     [
         (GateChecked(attempt=1, ok=False, errors=("Read it.",)), "its result was sent back (attempt 1): Read it."),
-        (GateChecked(tool="validate", attempt=0, ok=True), "its result would be accepted"),
+        (GateChecked(check_only=True, attempt=0, ok=True), "its result would be accepted"),
         (GateChecked(attempt=2, ok=True), "its result was accepted"),
+        (VerifyChecked(verifier="verify", revision=0, passed=True), "verified by verify"),
+        (
+            VerifyChecked(verifier="review", revision=0, passed=False, points=("Read it.",), message="Not yet."),
+            "sent back by the verifier review: Read it.",
+        ),
+        (
+            VerifyChecked(verifier="verify", revision=1, passed=False, points=("Read it.", "Say so.")),
+            "not accepted by the verifier verify: Read it.; Say so.",
+        ),
+        (VerifyChecked(verifier="verify", revision=0, passed=None, error="It is away."), "not verified: It is away."),
         (AgentStep(name="nudge", message="Try another."), "goes round in circles and is told so: Try another."),
         (AgentStep(name="provisioned", message="provisioned 3 tools"), "provisioned 3 tools"),
         (AgentReused(message="And the tests?", turn=2), "is asked again (turn 2): And the tests?"),
@@ -87,7 +108,7 @@ def test_what_people_asked_is_a_plain_line_too() -> None:
             "read_file brought more than fits; the whole is artifact 0123456789abcdef",
         ),
     ],
-    ids=["sent back", "would do", "accepted", "nudged", "provisioned", "asked again", "kept whole"],
+    ids=["sent back", "would do", "accepted", "verified", "sent back by it", "not passed", "no verdict", *REST],
 )
 def test_how_an_agent_came_to_its_result_is_a_plain_line(fact: Fact, said: str) -> None:
     entry = Draft(at=BEGAN, origin=CHILD, data=fact).numbered(ORDER_ID, 1)

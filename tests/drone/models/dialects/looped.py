@@ -49,7 +49,8 @@ class Looped:
         answers = (one if isinstance(one, httpx.Response) else streamed(one) for one in streams)
         self.server = Provider(*answers)
         self.journal = MemoryJournal(fresh_id())
-        known = {"base_url": row.base_url or "https://mine.openai.azure.com/openai/v1", "key": "sk-key-0123456789"}
+        own = row.base_url or f"https://mine.{row.other_hosts[0].replace('*', 'eu-west-1')}/openai/v1"
+        known = {"base_url": own, "key": "sk-key-0123456789"}
         asked = Endpoint(**{"name": f"{name}/{model}", "provider": name, "model": model, **known, **endpoint})
         self._model = Remote(asked, ChatCompletions(asked), Wire(self.server))
 

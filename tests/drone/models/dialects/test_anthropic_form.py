@@ -224,6 +224,59 @@ async def test_a_request_begins_as_the_one_before_but_for_moving_cache_marks(ben
         assert after[1:] == before[1:]
 
 
+def refusing_thinking(bench: Any, words: str) -> Any:
+    """A server that knows no thinking which is sent back to it."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if b'"signature"' not in request.content:
+            return said(bench, "x")  # type: ignore[no-any-return]
+        return httpx.Response(400, json={"error": {"type": "invalid_request_error", "message": words}})
+
+    return bench.Provider(answer)
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks"), [("claude-sonnet-5", {"thinking": ADAPTIVE}), ("claude-haiku-4-5", {"thinking": None})]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages.3.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+        "modified. These blocks must remain as they were in the original response.",
+        "messages.3.content.0: Invalid `signature` in `thinking` block",
+    ],
+)
+async def test_thinking_that_its_server_does_not_know_again_stays_behind(
+    bench: Any, words: str, model: str, thinks: dict[str, Any]
+) -> None:
+    provider = refusing_thinking(bench, words)
+    asked = bench.anthropic(provider, model=model)
+    for rounds in (2, 3):
+        ask = bench.asking(*grown(rounds), tools=[READ], thinking="high", cache_key="agent-1")
+        assert (await asked.ask(ask, bench.ear)).text == "x"
+    assert len(provider.requests) == 3
+    body = provider.body
+    assert {block["type"] for turn in body["messages"] for block in turn["content"]} == {
+        "text",
+        "tool_use",
+        "tool_result",
+    }
+    assert {"thinking": body.get("thinking")} == thinks
+    assert len(bench.ear.retries) == 1
+    assert set(bench.ear.not_told) == {"anthropic/m is not given back its earlier thinking: it does not know it again."}
+    await asked.ask(bench.asking(tools=[READ], thinking="high", cache_key="agent-2"), bench.ear)
+    assert provider.body["thinking"]["type"] in ("adaptive", "enabled")
+
+
+async def test_thinking_is_left_behind_once_and_another_such_refusal_stands(bench: Any) -> None:
+    words = "messages.1: `thinking` blocks cannot be modified."
+    refusal = {"error": {"type": "invalid_request_error", "message": words}}
+    provider = bench.Provider(lambda _: httpx.Response(400, json=refusal))
+    error = await bench.refused(bench.anthropic(provider), bench.asking(*grown(1), tools=[READ]))
+    assert "cannot be modified" in str(error)
+    assert len(provider.requests) == 2
+
+
 async def test_what_is_written_to_the_cache_is_paid_for_as_such(bench: Any) -> None:
     usage = {
         "input_tokens": 400,

@@ -11,6 +11,7 @@ from drone.models.dialects.chat_messages import ChatMessages
 from drone.models.dialects.chat_servers import CHAT_SERVERS
 from drone.models.dialects.differences import LEVELS
 from mcc.configuration.providers import PROVIDERS
+from mcc.contracts.blocks import ToolCallBlock
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
@@ -53,7 +54,7 @@ async def test_a_turn_with_a_call_comes_to_its_end_at_every_server(name: str) ->
         ("azure", None),
         ("openai", None),
         ("deepseek", "reasoning_content"),
-        ("vllm", "reasoning_content"),
+        ("vllm", "reasoning"),
         ("llamacpp", "reasoning_content"),
         ("together", "reasoning_content"),
         ("ollama", "reasoning"),
@@ -88,7 +89,7 @@ async def test_mistral_takes_ids_of_nine_letters_and_no_user_after_a_tool() -> N
     roles = [message["role"] for message in looped.bodies[-1]["messages"]]
     assert ("tool", "user") not in {*pairwise(roles)}
     nudges = [entry.data.message for entry in looped.journal.entries if isinstance(entry.data, AgentStep)]
-    assert nudges and looped.bodies[-1]["messages"][-1]["content"].endswith(nudges[-1])
+    assert nudges and looped.bodies[-1]["messages"][-1]["content"].endswith(f"{nudges[-1]}\n</notice>")
     assert "stream_options" not in looped.bodies[0]
 
 
@@ -126,10 +127,20 @@ async def test_a_signature_of_google_goes_back_with_the_call_that_it_came_with(n
     assert [call.get("extra_content") for call in calls] == [SIGNED["extra_content"], None]
 
 
-@pytest.mark.parametrize(("model", "marked"), [("gemini-3.1-pro", True), ("gemini-2.5-flash", False)])
+@pytest.mark.parametrize(
+    ("model", "marked"),
+    [("gemini-3.1-pro", True), ("gemini-4-argon", True), ("gemini-flash-latest", True), ("gemini-2.5-flash", False)],
+)
 async def test_calls_of_another_model_are_marked_as_such_for_google(model: str, marked: bool) -> None:
     calls = (await done(Looped("gemini", CALLED, ANSWER, model=model))).sent_back()[0]["tool_calls"]
     assert ("skip_thought_signature_validator" in str(calls[0])) is marked
+
+
+async def test_what_the_same_model_gave_in_its_own_form_is_no_field_of_this_one() -> None:
+    own = ToolCallBlock(call_id="call-1", name="double", arguments={}, extra={"thoughtSignature": "c2ln"})
+    told = ChatMessages("gemini/gemini-3.1-pro", "gemini-3.1-pro", CHAT_SERVERS["gemini"])
+    [sent] = told("", [AssistantMessage((own,), "gemini/gemini-3.1-pro")], frozenset())
+    assert b"c2ln" not in sent and b"skip_thought_signature_validator" in sent
 
 
 DETAILS = [
@@ -163,6 +174,16 @@ async def test_reasoning_details_go_to_no_other_model() -> None:
     other = ChatMessages("openrouter/two", "two", CHAT_SERVERS["openrouter"])
     [sent] = other("", [AssistantMessage(told.blocks, told.model)], frozenset())
     assert b"reasoning_details" not in sent and b'"double"' in sent
+
+
+async def test_reasoning_details_that_are_not_known_again_stay_behind_and_that_is_told() -> None:
+    words = {"error": {"message": "messages.1.content.0: `thinking` blocks cannot be modified."}}
+    refusal = httpx.Response(400, json=words)
+    looped = Looped("openrouter", thought_about(*DETAILS), refusal, ANSWER, model="anthropic/claude-sonnet-5")
+    assert (await looped.run()).status is RecordStatus.COMPLETED
+    assert ["reasoning_details" in str(body["messages"]) for body in looped.bodies] == [False, True, False]
+    told = [entry.data.message for entry in looped.journal.entries if isinstance(entry.data, AgentStep)]
+    assert told == [f"{looped.replies[0].model} is not given back its earlier thinking: it does not know it again."]
 
 
 @pytest.mark.parametrize(
@@ -265,9 +286,14 @@ async def test_every_level_of_thinking_is_asked_for_or_it_is_told_that_it_is_not
         ("deepseek", "deepseek-v4-pro", "off", {"thinking": {"type": "disabled"}}),
         ("deepseek", "deepseek-v4-pro", "max", {"thinking": {"type": "enabled"}, "reasoning_effort": "max"}),
         ("xai", "grok-4.3", "off", {"reasoning_effort": "none"}),
+        ("xai", "grok-4.5", "max", {"reasoning_effort": "high"}),
+        ("xai", "grok-latest", "max", {"reasoning_effort": "xhigh"}),
+        ("vertex", "google/gemini-3.8-flash", "minimal", {"reasoning_effort": "low"}),
         ("xai", "grok-3-mini", "medium", {"reasoning_effort": "high"}),
         ("deepseek", "deepseek-v4-pro", "minimal", {"thinking": {"type": "enabled"}, "reasoning_effort": "low"}),
         ("mistral", "m", "low", {"reasoning_effort": "high"}),
+        ("mistral", "mistral-large-4", "low", {"reasoning_effort": "low"}),
+        ("together", "zai-org/GLM-5.3", "max", {"reasoning_effort": "max"}),
         ("together", "zai-org/GLM-5", "off", {"reasoning": {"enabled": False}}),
         ("ollama", "qwen3", "max", {"reasoning_effort": "max"}),
         ("vllm", "qwen3", "off", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
@@ -280,6 +306,21 @@ async def test_thinking_is_asked_for_in_the_server_s_words(
     looped = await done(Looped(name, ANSWER, model=model), thinking=level)
     body = looped.bodies[0]
     assert {key: body[key] for key in asked} == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("xai", "grok-latest"),
+        ("xai", "grok-4.5"),
+        ("vertex", "google/gemini-3.8-flash"),
+        ("together", "zai-org/GLM-5.3"),
+    ],
+)
+async def test_thinking_that_cannot_be_switched_off_is_not_asked_to_be_and_that_is_told(name: str, model: str) -> None:
+    looped = await done(Looped(name, ANSWER, model=model), thinking="off")
+    assert not any(key.startswith("reasoning") for key in looped.bodies[0])
+    assert "cannot be told to think off" in str([entry.data for entry in looped.journal.entries])
 
 
 @pytest.mark.parametrize("name", ["openai", "azure"])

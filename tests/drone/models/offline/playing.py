@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from drone.agent.journal import DeltaKind
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, Reply, WantedCall
+from drone.agent.transcript import WOULD_BE
 from drone.models.offline import OfflineModel
 from mcc.contracts.blocks import ToolCall
 
@@ -51,8 +53,9 @@ REPORT: Mapping[str, object] = {
 }
 
 
-def finishing(schema: Mapping[str, object] = REPORT) -> tuple[ToolSpec, ...]:
-    return (ToolSpec("submit_result", "Hand in.", schema), ToolSpec("validate", "Check.", schema))
+def finishing(schema: Mapping[str, Any] = REPORT) -> tuple[ToolSpec, ...]:
+    asking = {**schema, "properties": {**schema.get("properties", {}), "check_only": {"type": "boolean"}}}
+    return (ToolSpec("submit_result", "Hand in.", asking),)
 
 
 SUBAGENT = spec("subagent", "prompt", "title", agent_type={"type": "string", "enum": ["general", "explore"]})
@@ -128,9 +131,13 @@ async def play(
         calls = tuple(_call(number, index, wanted) for index, wanted in enumerate(reply.tool_calls))
         results = [await _result(call, answerer, game) for call in calls]
         game.messages += [AssistantMessage.of(reply.text, calls, thinking=reply.thinking), ToolResults(tuple(results))]
-        if any(result.name == "submit_result" and not result.is_error for result in results):
+        if any(_ends(result) for result in results):
             return game
     raise AssertionError(f"no end after {rounds} rounds")
+
+
+def _ends(result: ToolResult) -> bool:
+    return result.name == "submit_result" and not result.is_error and WOULD_BE not in result.content
 
 
 def _call(number: int, index: int, wanted: WantedCall) -> ToolCall:

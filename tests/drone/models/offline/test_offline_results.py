@@ -21,21 +21,29 @@ async def explored(
     schema: Mapping[str, object] = REPORT,
     tools: Sequence[ToolSpec] = READING,
     workspace: Callable[[str, Mapping[str, object]], str] = real_format,
-    validate: bool = True,
 ) -> Game:
     seen = Game([])
 
     def answerer(name: str, arguments: Mapping[str, object]) -> str:
-        if name not in ("submit_result", "validate"):
+        if name != "submit_result":
             content = workspace(name, arguments)
             seen.calls.append((name, arguments))
             return content
         if wrong := gate(arguments, seen):
             raise Failure(f"Not accepted: {wrong}")
-        return "Accepted."
+        return "This would be accepted." if asks(arguments) else "Accepted."
 
-    finish = finishing(schema) if validate else finishing(schema)[:1]
-    return await play(prompt, answerer, (*tools, *finish))
+    return await play(prompt, answerer, (*tools, *finishing(schema)))
+
+
+def asks(arguments: Mapping[str, object]) -> bool:
+    """Whether it is a check that ends nothing."""
+    return arguments.get("check_only") is True
+
+
+def checks(game: Game) -> list[bool]:
+    """Of each call of the gate, the first first: whether it asked only."""
+    return [asks(arguments) for name, arguments in game.calls if name == "submit_result"]
 
 
 def handed_in(game: Game) -> Mapping[str, Any]:
@@ -78,7 +86,7 @@ async def test_a_file_that_a_complaint_names_is_read_before_the_next_attempt() -
     game = await explored(gate)
     at = game.names.index("submit_result")
     assert game.calls[at + 1] == ("read_file", {"path": "checks/test_quorvex.py"})
-    assert game.names[-2:] == ["validate", "submit_result"]
+    assert checks(game)[-2:] == [True, False]
 
 
 async def test_what_was_refused_is_checked_before_it_is_handed_in_again() -> None:
@@ -86,7 +94,7 @@ async def test_what_was_refused_is_checked_before_it_is_handed_in_again() -> Non
         return "steps: must not be there" if "steps" in result else None
 
     game = await explored(gate)
-    assert game.names[-3:] == ["submit_result", "validate", "submit_result"]
+    assert checks(game)[-3:] == [False, True, False]
     assert "steps" not in handed_in(game)
 
 
@@ -137,7 +145,7 @@ FACTS_WANTED: Mapping[str, object] = {
 async def test_a_form_of_any_kind_is_filled_by_the_names_and_types_of_its_properties() -> None:
     game = await explored(schema=FACTS_WANTED)
     result = handed_in(game)
-    assert game.names[-2:] == ["validate", "submit_result"]
+    assert checks(game)[-2:] == [True, False]
     assert (result["project"], result["file_count"], result["languages"]) == ("glimmer", 6, ["Python"])
     assert (result["has_tests"], result["owner"], result["verdict"]) == (True, None, "ok")
     assert len(result["issues"]) == 2 and all(len(one["message"]) <= 40 for one in result["issues"])
@@ -173,7 +181,7 @@ async def test_little_room_makes_a_short_result() -> None:
     from tests.drone.models.offline.playing import Recorded
 
     whole = await explored()
-    before = whole.messages[: -2 * (whole.names.count("validate") + 1)]
+    before = whole.messages[: -2 * len(checks(whole))]
     ask = Ask("", before, (*READING, *finishing()), max_output_tokens=300)
     reply = await OfflineModel().ask(ask, Recorded())
     assert reply.tool_calls[0].name == "submit_result"

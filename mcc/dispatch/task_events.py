@@ -1,0 +1,172 @@
+"""What Celery's monitors (Flower) are told: each order is one task under its own id, and ends there as it does here."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from threading import Lock
+
+import structlog
+from celery.events import EventDispatcher
+
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import RUN_ORDER_TASK
+from mcc.dispatch.broker import DispatchUnavailable, make_app, translated
+from mcc.redaction import Redactor
+
+log = structlog.get_logger("mcc.dispatch.task_events")
+
+TITLE_CHARACTERS = 60
+REASON_CHARACTERS = 500
+MOST_WAITING = 1_000
+"""More moves of orders than this are not told; monitors are no memory."""
+
+AWAY_SECONDS = 2.0
+CLOSING_SECONDS = 0.5
+
+TaskEvent = tuple[str, Mapping[str, object]]
+"""Type and fields, as Celery's workers send them."""
+
+
+def events_of(
+    order: WorkOrder, arguments: str, why: str = "", *, plain: Callable[[str], str] = str
+) -> Sequence[TaskEvent]:
+    """What tells a monitor of the status that an order has come to. `arguments`: those that people see of its task.
+
+    `why`: for what reason a queued order has left its drone. `plain` takes secrets out of texts.
+    """
+    fields: dict[str, object] = {
+        "uuid": order.id,
+        "name": RUN_ORDER_TASK,
+        "args": arguments,
+        "kwargs": "{}",
+        "retries": max(order.attempt - 1, 0),
+        "exception": None,
+    }
+    # Redacted first: of a secret that was cut, the rest is known to nobody.
+    until = f"until {order.not_before:%Y-%m-%d %H:%M} UTC" if order.not_before and order.attempt == 0 else ""
+    detail = plain(order.detail or until)[:REASON_CHARACTERS]
+    match order.status:
+        case OrderStatus.QUEUED if why:
+            return [("task-retried", {**fields, "exception": plain(why)[:REASON_CHARACTERS]})]
+        case OrderStatus.QUEUED:
+            return [("task-sent", {**fields, "queue": order.queue})]
+        case OrderStatus.RUNNING:
+            return [("task-received", fields), ("task-started", fields)]
+        case OrderStatus.WAITING:
+            # Celery has no state for it, and of a state of one's own monitors find no way back to STARTED.
+            return [("task-retried", {**fields, "exception": f"waiting ({order.reason}): {detail}"})]
+        case OrderStatus.SUCCEEDED:
+            return [("task-succeeded", {**fields, "result": _spent(order), "runtime": _runtime(order)})]
+        case OrderStatus.FAILED:
+            return [("task-failed", {**fields, "exception": f"{order.reason}: {detail}", "runtime": _runtime(order)})]
+        case OrderStatus.CANCELLED:
+            told = {"exception": detail, "terminated": order.attempt > 0, "signum": None, "expired": False}
+            return [("task-revoked", {**fields, **told})]
+
+
+def _spent(order: WorkOrder) -> str:
+    used = order.usage
+    tokens = used.input_tokens + used.output_tokens
+    return f"{used.model_calls} model calls, {used.tool_calls} tool calls, {tokens:,} tokens"
+
+
+def _runtime(order: WorkOrder) -> float | None:
+    if order.started_at is None or order.finished_at is None:
+        return None
+    return (order.finished_at - order.started_at).total_seconds()
+
+
+class TaskEvents:
+    """Sends from a thread of its own: nobody waits, nothing is raised, and what cannot be sent is dropped.
+
+    `worker`: the name under which monitors know this process. `works` False: it runs no orders, and monitors, which
+    take whoever tells of a task for a worker, are told that this one is offline. `titles` False: no titles are shown.
+    """
+
+    def __init__(
+        self,
+        redis_url: str,
+        worker: str,
+        redactor: Callable[[], Redactor],
+        *,
+        titles: bool = True,
+        works: bool = True,
+    ) -> None:
+        self._app = make_app(redis_url, ["default"], name="mcc.task_events", seconds=1.0)
+        self._worker = worker
+        self._redactor = redactor
+        self._titles = titles
+        self._works = works
+        self._waiting: deque[tuple[WorkOrder, str]] = deque(maxlen=MOST_WAITING)
+        self._lock = Lock()
+        self._is_due = False
+        self._away_until = 0.0
+        self._dispatcher: EventDispatcher | None = None
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="task-events")
+
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        """This order has come to its status; that it runs is for the one to tell who runs it."""
+        if order.status is OrderStatus.RUNNING and not self._works:
+            return
+        with self._lock:
+            self._waiting.append((order, why))
+            if self._is_due:
+                return
+            self._is_due = True
+        with suppress(RuntimeError):
+            self._sender.submit(self._send)
+
+    def close(self) -> None:
+        """What waits is sent if that takes but a moment."""
+        with suppress(RuntimeError):
+            wait([self._sender.submit(self._send)], CLOSING_SECONDS)
+        self._sender.shutdown(wait=False, cancel_futures=True)
+        self._app.close()
+
+    def shown(self, order: WorkOrder) -> str:
+        """The arguments that people see: id, agent, title of the session, model."""
+        title = (order.session_title,) if self._titles else ()
+        plain, said = self._redactor().text, (order.agent, *title, order.model or "default")
+        return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in said)))
+
+    def _send(self) -> None:
+        with self._lock:
+            told, self._is_due = list(self._waiting), False
+            self._waiting.clear()
+        if not told or time.monotonic() < self._away_until:
+            return
+        try:
+            with translated():
+                self._publish(told)
+        except DispatchUnavailable as problem:
+            self._away_until = time.monotonic() + AWAY_SECONDS
+            self._dispatcher = None
+            log.debug("monitors are not told", problem=str(problem))
+        except Exception:
+            self._dispatcher = None
+            log.exception("monitors could not be told")
+
+    def _publish(self, told: Sequence[tuple[WorkOrder, str]]) -> None:
+        """All of them as one message, as Celery's own workers do."""
+        dispatcher = self._dispatcher = self._dispatcher or self._connected()
+        as_worker = False
+        for order, why in told:
+            for kind, fields in events_of(order, self.shown(order), why, plain=self._redactor().text):
+                dispatcher.send(kind, **fields)
+                as_worker = as_worker or kind != "task-sent"
+        dispatcher.flush(errors=False)
+        if as_worker and not self._works:
+            dispatcher.send("worker-offline")
+
+    def _connected(self) -> EventDispatcher:
+        return EventDispatcher(
+            self._app.connection_for_write(),
+            hostname=self._worker,
+            app=self._app,
+            buffer_while_offline=False,
+            buffer_group=frozenset({"task"}),
+            buffer_limit=2 * MOST_WAITING + 1,
+        )

@@ -1,0 +1,78 @@
+"""Properties that a schema forbids: taken for the ones that they stand for, or left out, and told."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mcc.rules.schema_form import Form, Schema
+from mcc.rules.validation import Place, Validation, shown
+
+MAX_TOLD = 10
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "path": ("paths", "file", "file_path", "filename"),
+    "line": ("lines", "line_number", "start_line"),
+    "evidence": ("quote", "snippet"),
+    "recommendation": ("fix", "suggestion"),
+    "recommended_next_actions": ("next_actions", "next_steps", "recommendations"),
+}
+"""What models write for a property that they mean; of a list its first item, where one value is asked for."""
+
+_CHOOSING = ("anyOf", "oneOf", "not", "if", "dependentSchemas", "patternProperties", "allOf")
+"""Where one of these stands, whether a property is forbidden depends on more than the one schema."""
+
+
+class Surplus:
+    """One walk through a value of a bounded size. Raises `Exhausted` when that takes too many steps."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._validation = Validation(form)
+        self.told: list[str] = []
+
+    def without(self, value: Any) -> Any:
+        """The value without what `additionalProperties: false` forbids; `told` says what became of it."""
+        return self._kept(value, self._form.root, ())
+
+    def _kept(self, value: Any, schema: Schema, at: Place) -> Any:
+        part, seen = schema, 0
+        while isinstance(part, dict) and part.keys() == {"$ref"} and seen < 30:
+            part, seen = self._form.targets[part["$ref"]], seen + 1
+        if not isinstance(part, dict) or "$ref" in part or any(word in part for word in _CHOOSING):
+            return value
+        if isinstance(value, dict):
+            return self._object(value, part, at)
+        items = part.get("items")
+        if isinstance(value, list) and isinstance(items, dict) and "prefixItems" not in part:
+            return [self._kept(item, items, (*at, place)) for place, item in enumerate(value)]
+        return value
+
+    def _object(self, value: Mapping[str, Any], part: Mapping[str, Any], at: Place) -> dict[str, Any]:
+        known = part.get("properties", {})
+        whole = dict(value)
+        if part.get("additionalProperties") is False:
+            for name in [name for name in value if name not in known]:
+                self._leave_out(whole, name, known, at)
+        return {
+            name: self._kept(item, known[name], (*at, name)) if name in known else item for name, item in whole.items()
+        }
+
+    def _leave_out(self, whole: dict[str, Any], name: str, known: Mapping[str, Schema], at: Place) -> None:
+        item = whole.pop(name)
+        for meant in _meant(name, known):
+            for offered in (item, *(item[:1] if isinstance(item, list) else ())):
+                if whole.get(meant) is None and self._fits(offered, known[meant]):
+                    whole[meant] = offered
+                    self._tell((*at, name), f"is not a property here and was taken for {meant}")
+                    return
+        self._tell((*at, name), "is not a property here and was left out")
+
+    def _fits(self, value: Any, schema: Schema) -> bool:
+        return value is not None and not self._validation.tried(value, schema, ())
+
+    def _tell(self, at: Sequence[str | int], sentence: str) -> None:
+        if len(self.told) < MAX_TOLD:
+            self.told.append(f"{shown(tuple(at))} {sentence}")
+
+
+def _meant(name: str, known: Mapping[str, Schema]) -> Iterator[str]:
+    return (meant for meant, others in SYNONYMS.items() if meant in known and name in others)

@@ -1,0 +1,235 @@
+"""Agents that read a picture: in each form of requests it arrives in that form, also after another drone took over."""
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.memory import MemoryJournal
+from drone.agent.tree import Tree
+from drone.models.dialects.forms import formats
+from drone.models.fallback import Fallback
+from drone.models.known import KnownModel
+from drone.models.registry import Models
+from drone.models.remote import Endpoint, Remote
+from drone.models.transport import Wire
+from drone.sandbox.paths import Workspace
+from drone.settings import ModelConfig, Settings
+from drone.tools.reading import read_file
+from drone.tools.tool import FunctionTools
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.record import RecordStatus
+from tests.drone.models.conftest import Provider
+from tests.drone.models.dialects import responding
+
+SEEING = KnownModel(images=True)
+ARGUMENTS = {"path": "logo.png"}
+
+
+def png(width: int = 3, height: int = 2) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\x7f" * width for _ in range(height)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+DATA = base64.b64encode(png()).decode()
+URL = f"data:image/png;base64,{DATA}"
+
+
+def chat(text: str) -> Mapping[str, Any]:
+    function = {"name": "read_file", "arguments": json.dumps(ARGUMENTS)}
+    calls = [] if text else [{"id": "call_1", "type": "function", "function": function}]
+    told = {"role": "assistant", "content": text or None, "tool_calls": calls}
+    return {"choices": [{"index": 0, "message": told, "finish_reason": "stop" if text else "tool_calls"}]}
+
+
+def anthropic(text: str) -> Mapping[str, Any]:
+    called = {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": ARGUMENTS}
+    content = [{"type": "text", "text": text} if text else called]
+    usage = {"input_tokens": 9, "output_tokens": 1}
+    stop = "end_turn" if text else "tool_use"
+    return {"type": "message", "role": "assistant", "content": content, "stop_reason": stop, "usage": usage}
+
+
+def gemini(text: str) -> Mapping[str, Any]:
+    part = {"text": text} if text else {"functionCall": {"name": "read_file", "args": ARGUMENTS}}
+    return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
+
+
+def responses(text: str) -> Mapping[str, Any]:
+    return responding.response([responding.message(1, text) if text else responding.call(1, "read_file", ARGUMENTS)])
+
+
+ANSWERS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
+    "chat": chat,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "responses": responses,
+}
+
+
+class Seer:
+    """An agent with `read_file` whose model speaks this form: it reads the picture, then answers."""
+
+    def __init__(self, root: Path, form: str, known: KnownModel = SEEING, model: str = "m", left: Any = None) -> None:
+        (root / "logo.png").write_bytes(png())
+        said = ANSWERS[form]
+        answers = ([] if left else [httpx.Response(200, json=said(""))]) + [httpx.Response(200, json=said("A logo."))]
+        self.server = Provider(*answers)
+        self.model = self.asked_by(self.server, form, known, model)
+        self.journal = left or MemoryJournal(fresh_id())
+        self._tools = FunctionTools([read_file], workspace=Workspace(root))
+
+    @staticmethod
+    def asked_by(server: Provider, form: str, known: KnownModel, model: str) -> Remote:
+        endpoint = Endpoint(
+            f"x/{model}", model, "https://models.test/v1", key="sk-0123456789", stream=False, known=known
+        )
+        return Remote(endpoint, formats[form](endpoint), Wire(server))
+
+    async def run(self, model: Any = None) -> Any:
+        told = AgentDefinition(name="seer", prompt="You look at pictures.")
+        agent = Agent(told, model=model or self.model, tools=self._tools)
+        tree = Tree.of(list(self.journal.entries))
+        report = await agent.run("What is on logo.png?", agent.turn(self.journal, tree))
+        assert (report.status, report.text) == (RecordStatus.COMPLETED, "A logo.")
+        return self.server.body
+
+    @property
+    def finished(self) -> ToolFinished:
+        [done] = [entry.data for entry in self.journal.entries if isinstance(entry.data, ToolFinished)]
+        return done
+
+    def notes(self) -> list[str]:
+        record = self.journal.fold.record()
+        assert record is not None
+        return [step.message for step in record.steps if step.kind == "note" and step.name == "not_sent"]
+
+
+def last_of_chat(body: Any) -> Any:
+    *_, tool, user = body["messages"]
+    assert tool["role"] == "tool" and "3 x 2 pixels" in tool["content"]
+    assert user["role"] == "user"
+    return user["content"][1:]
+
+
+def result_of_anthropic(body: Any) -> Any:
+    [result] = body["messages"][-1]["content"]
+    assert result["type"] == "tool_result" and "3 x 2 pixels" in result["content"][0]["text"]
+    return result["content"][1:]
+
+
+def output_of_responses(body: Any) -> Any:
+    item = body["input"][-1]
+    assert item["type"] == "function_call_output" and "3 x 2 pixels" in item["output"][0]["text"]
+    return item["output"][1:]
+
+
+def parts_of_gemini(body: Any) -> Any:
+    response, *beside = body["contents"][-1]["parts"]
+    assert "3 x 2 pixels" in response["functionResponse"]["response"]["output"]
+    return [*response["functionResponse"].get("parts", ()), *beside]
+
+
+SHOWN = {
+    "chat": (last_of_chat, [{"type": "image_url", "image_url": {"url": URL}}]),
+    "anthropic": (
+        result_of_anthropic,
+        [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}],
+    ),
+    "responses": (output_of_responses, [{"type": "input_image", "image_url": URL}]),
+    "gemini": (parts_of_gemini, [{"inlineData": {"mimeType": "image/png", "data": DATA}}]),
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+async def test_a_picture_arrives_in_the_form_of_its_provider(tmp_path: Path, form: str) -> None:
+    seer = Seer(tmp_path, form)
+    where, expected = SHOWN[form]
+    body = await seer.run()
+    found = where(body)
+    if form == "anthropic":
+        found = [{key: value for key, value in part.items() if key != "cache_control"} for part in found]
+    assert found == expected
+    [image] = seer.finished.images
+    assert (image.media_type, image.name, image.width, image.height) == ("image/png", "logo.png", 3, 2)
+    assert await seer.journal.kept(image.artifact) == DATA
+    assert seer.journal.fold.has_artifact(image.artifact)
+    assert DATA not in seer.finished.model_dump_json() and not seer.notes()
+
+
+async def test_gemini_takes_it_within_the_response_since_generation_3(tmp_path: Path) -> None:
+    older = (await Seer(tmp_path, "gemini", model="gemini-2.5-pro").run())["contents"][-1]["parts"]
+    assert ["functionResponse" in part for part in older] == [True, False]
+    [newer] = (await Seer(tmp_path, "gemini", model="gemini-3.1-pro").run())["contents"][-1]["parts"]
+    assert newer["functionResponse"]["parts"][0]["inlineData"]["data"] == DATA
+
+
+@pytest.mark.parametrize("form", SHOWN)
+async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: str) -> None:
+    first = Seer(tmp_path, form)
+    asked = await first.run()
+    entries = [Entry.model_validate_json(entry.model_dump_json()) for entry in first.journal.entries]
+    until = next(place for place, entry in enumerate(entries) if entry.kind == "tool.finished") + 1
+    left = MemoryJournal(first.journal.order_id, entries=entries[:until])
+    left.texts.update(first.journal.texts)
+    (tmp_path / "logo.png").write_bytes(b"another file by now")
+    assert await Seer(tmp_path, form, left=left).run() == asked
+
+
+@pytest.mark.parametrize("form", SHOWN)
+async def test_a_model_that_takes_no_pictures_is_told_so_and_people_too(tmp_path: Path, form: str) -> None:
+    seer = Seer(tmp_path, form, known=KnownModel())
+    body = json.dumps(await seer.run())
+    assert DATA not in body and "The picture is not shown: x/m takes no pictures" in body
+    assert seer.notes() == ["x/m is not shown the pictures that tools brought."]
+
+
+@pytest.mark.parametrize("images", [True, False])
+async def test_an_alias_says_whether_its_model_takes_pictures(tmp_path: Path, images: bool) -> None:
+    seer = Seer(tmp_path, "chat")
+    table = ModelConfig(provider="openai", model="m", base_url="https://own.test/v1", images=images, stream=False)
+    body = json.dumps(await seer.run(Models(Settings(models={"own": table}), wire=Wire(seer.server)).get("own")))
+    assert (DATA in body) == images
+
+
+async def test_a_fallback_that_takes_none_goes_on_without(tmp_path: Path) -> None:
+    seer = Seer(tmp_path, "anthropic")
+    seer.server.answers[1:] = [httpx.Response(404, json={"error": {"message": "no such model"}})]
+    blind = Provider(httpx.Response(200, json=chat("A logo.")))
+    second = Seer.asked_by(blind, "chat", KnownModel(images=False), "blind")
+    await seer.run(Fallback([seer.model, second]))
+    assert DATA in json.dumps(seer.server.body) and DATA not in json.dumps(blind.body)
+    assert any("x/blind is not shown the pictures" in note for note in seer.notes())
+
+
+async def test_a_picture_that_its_provider_refuses_does_not_end_the_order(tmp_path: Path) -> None:
+    seer = Seer(tmp_path, "anthropic")
+    words = {"error": {"type": "invalid_request_error", "message": "messages.2: Could not process image"}}
+    seer.server.answers.insert(1, httpx.Response(400, json=words))
+    body = json.dumps(await seer.run())
+    assert "The picture is not shown: its provider refused it" in body and DATA not in body
+    assert seer.notes() == ["x/m is not shown the pictures that tools brought."]
+
+
+async def test_a_picture_whose_bytes_are_gone_is_told_as_such(tmp_path: Path) -> None:
+    first = Seer(tmp_path, "chat")
+    await first.run()
+    entries = list(first.journal.entries)
+    until = next(place for place, entry in enumerate(entries) if entry.kind == "tool.finished") + 1
+    left = MemoryJournal(first.journal.order_id, entries=entries[:until])
+    left.texts.update({digest: text for digest, text in first.journal.texts.items() if text != DATA})
+    assert "its bytes are not there any more" in json.dumps(await Seer(tmp_path, "chat", left=left).run())

@@ -1,0 +1,170 @@
+"""What Celery's monitors make of an order: Flower keeps exactly this `State`."""
+
+import base64
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+import redis
+from celery.events.state import State, Task
+
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.contracts.usage import Usage
+from mcc.dispatch.task_events import TaskEvents, events_of
+from mcc.redaction import Redactor
+
+SECRET = "s3cret-of-the-operator-0123456789"
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def an_order(**fields: Any) -> WorkOrder:
+    given = {"id": fresh_id(), "session_id": fresh_id(), "session_seq": 1, "prompt": "p", "created_at": BEGUN}
+    return WorkOrder(**{**given, "status": "queued", "session_title": "Explain it", **fields})
+
+
+class Monitor:
+    """What a monitor shows after the moves of one order, each told by whom it concerns."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self._clock = count(1)
+
+    def hears(self, order: WorkOrder, why: str = "", worker: str = "d1@drone") -> Task:
+        for kind, fields in events_of(order, "(args)", why):
+            tick = next(self._clock)
+            seen = {
+                "type": kind,
+                "hostname": worker,
+                "timestamp": tick,
+                "local_received": tick,
+                "clock": tick,
+                "pid": 1,
+            }
+            self.state.event({**seen, "utcoffset": 0, **fields})
+        (task,) = self.state.tasks.values()
+        return task
+
+
+ORDER = an_order()
+QUEUED = ORDER
+RUNNING = ORDER.model_copy(update={"status": OrderStatus.RUNNING, "attempt": 1})
+PARKED = RUNNING.model_copy(
+    update={"status": OrderStatus.WAITING, "reason": WaitingReason.PAUSED, "detail": "a person paused it"}
+)
+AGAIN = RUNNING.model_copy(update={"attempt": 2})
+ENDED = {"started_at": BEGUN, "finished_at": BEGUN + timedelta(seconds=3)}
+SUCCEEDED = AGAIN.model_copy(update={**ENDED, "status": OrderStatus.SUCCEEDED, "usage": Usage(model_calls=2)})
+FAILED = AGAIN.model_copy(
+    update={**ENDED, "status": OrderStatus.FAILED, "reason": FailureReason.LIMIT_REACHED, "detail": "50 rounds"}
+)
+CANCELLED = AGAIN.model_copy(update={**ENDED, "status": OrderStatus.CANCELLED, "detail": "no longer wanted"})
+
+
+@pytest.mark.parametrize(
+    "before",
+    [(), (QUEUED,), (QUEUED, RUNNING), (QUEUED, RUNNING, PARKED), (QUEUED, RUNNING, PARKED, QUEUED, AGAIN)],
+    ids=["unseen", "queued", "running", "parked", "again"],
+)
+@pytest.mark.parametrize(
+    ("end", "state", "exception"),
+    [
+        (SUCCEEDED, "SUCCESS", None),
+        (FAILED, "FAILURE", "limit_reached: 50 rounds"),
+        (CANCELLED, "REVOKED", "no longer wanted"),
+    ],
+)
+def test_a_task_ends_as_its_order_wherever_that_was_before(
+    before: Sequence[WorkOrder], end: WorkOrder, state: str, exception: str | None
+) -> None:
+    monitor = Monitor()
+    for order in before:
+        monitor.hears(order)
+    task = monitor.hears(end)
+    assert (task.state, task.exception) == (state, exception)
+    assert (task.name, task.args) == ("mcc.orders.run", "(args)")
+    late = monitor.hears(QUEUED)
+    assert (late.state, len(monitor.state.tasks)) == (state, 1), "a late word of its queue changes nothing"
+
+
+def test_a_task_goes_the_way_of_its_order_and_back() -> None:
+    monitor = Monitor()
+    states = []
+    for order, why, worker in (
+        (QUEUED, "", "mcc@host"),
+        (RUNNING, "", "d1@drone"),
+        (PARKED, "", "d1@drone"),
+        (QUEUED, "", "mcc@host"),
+        (AGAIN, "", "d2@drone"),
+        (QUEUED, "drone d2 was told to stop", "d2@drone"),
+        (AGAIN, "", "d3@drone"),
+    ):
+        task = monitor.hears(order, why, worker)
+        states.append((task.state, task.exception, task.worker and task.worker.hostname))
+    assert states == [
+        ("PENDING", None, None),
+        ("STARTED", None, "d1@drone"),
+        ("RETRY", "waiting (paused): a person paused it", "d1@drone"),
+        ("PENDING", None, "d1@drone"),
+        ("STARTED", None, "d2@drone"),
+        ("RETRY", "drone d2 was told to stop", "d2@drone"),
+        ("STARTED", None, "d3@drone"),
+    ]
+    done = monitor.hears(SUCCEEDED, worker="d3@drone")
+    assert (done.result, done.runtime, done.retries) == ("2 model calls, 0 tool calls, 0 tokens", 3.0, 1)
+
+
+def shown(order: WorkOrder, **options: Any) -> str:
+    events = TaskEvents("redis://127.0.0.1:1/0", "d1@drone", lambda: Redactor([SECRET]), **options)
+    try:
+        return events.shown(order)
+    finally:
+        events.close()
+
+
+def test_arguments_show_id_agent_title_and_model() -> None:
+    order = an_order(agent="scout", model="fast", session_title="t" * 100)
+    assert shown(order) == repr((order.id, "scout", "t" * 60, "fast"))
+    assert shown(order, titles=False) == repr((order.id, "scout", "fast"))
+    assert shown(an_order()).endswith("'Explain it', 'default')")
+
+
+def test_no_secret_is_shown_not_even_a_part_of_one() -> None:
+    order = an_order(session_title=f"{'t' * 45} {SECRET}", status="failed", reason="internal", detail=f"{SECRET}!")
+    assert SECRET[:6] not in shown(order)
+    ((_, told),) = events_of(order, "", plain=Redactor([SECRET]).text)
+    assert told["exception"] == "internal: [redacted]!"
+
+
+def test_what_happened_at_once_is_one_message_and_a_service_is_no_worker(redis_url: str) -> None:
+    service = TaskEvents(redis_url, "mcc@host", Redactor, works=False)
+    with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
+        heard.psubscribe("*celeryev*")
+        assert heard.get_message(timeout=5)
+        service.tell(RUNNING)
+        service.tell(an_order(status="cancelled", detail="no longer wanted"))
+        told = [events_in(heard.get_message(timeout=5)) for _ in range(2)]
+    assert [[event["type"] for event in message] for message in told] == [["task-revoked"], ["worker-offline"]]
+    assert {event["hostname"] for message in told for event in message} == {"mcc@host"}
+    service.close()
+
+
+def events_in(message: Any) -> list[dict[str, Any]]:
+    """Those in a message as kombu publishes it."""
+    body = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
+    return body if isinstance(body, list) else [body]
+
+
+def test_a_redis_that_is_away_keeps_nobody_waiting() -> None:
+    events = TaskEvents("redis://127.0.0.1:1/0", "d1@drone", Redactor)
+    began = time.monotonic()
+    for _ in range(2_000):
+        events.tell(RUNNING)
+    assert time.monotonic() - began < 2
+    events.close()
+    events.tell(RUNNING)
