@@ -92,7 +92,7 @@ def where_whole(digest: str, readable: bool) -> str:
 
 
 def preview(text: str, most: int, where: str, total: int) -> str:
-    """Beginning and end of a text that had `total` characters, in at most `most`; in fewer than 300 only where it is."""
+    """Beginning and end of a text that had `total` characters, in `most`; under 300 only where the rest is."""
     if most < SHORTEST_PREVIEW:
         return f"[… {total:,} characters were here; {where} …]"
     room = most - len(_gap(total, total, where))
