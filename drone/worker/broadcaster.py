@@ -9,7 +9,7 @@ import structlog
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Delta, Hint
-from mcc.dispatch.publisher import AsyncPublisher, Message, moved
+from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, moved, packed
 
 log = structlog.get_logger("drone.broadcaster")
 
@@ -28,7 +28,7 @@ class Broadcaster:
     def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
         self._publisher = publisher
         self._gather_seconds = gather_seconds
-        self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
+        self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
         self._deltas: dict[tuple[str, str, str, int, int, int | None], list[Delta]] = {}
         self._characters = 0
@@ -45,8 +45,7 @@ class Broadcaster:
 
     def entries(self, entries: Iterable[Entry]) -> None:
         """Publish these, which were committed, soon."""
-        for entry in entries:
-            self._entries.append(entry)
+        self._entries.extend(map(packed, entries))
         self._urgent.set()
 
     def moved(self, order: WorkOrder, entries: Iterable[Entry], why: str = "") -> None:

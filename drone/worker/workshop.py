@@ -258,7 +258,10 @@ class Workshop:
     async def _beat(self, seconds: float) -> None:
         """Say every so often that this drone is there; its lease is kept elsewhere, and does not depend on it."""
         while True:
-            await self._publisher.publish([self._heartbeat()])
+            try:
+                await self._publisher.publish([self._heartbeat()])
+            except Exception:
+                log.exception("a heartbeat could not be told")
             await asyncio.sleep(seconds)
 
     def _heartbeat(self) -> DroneBeat:

@@ -6,7 +6,7 @@ What an order's status is, Celery's monitors are told as well.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
@@ -27,7 +27,15 @@ from mcc.dispatch.broker import FOREIGN, connect, connect_async
 from mcc.dispatch.task_events import TaskEvents
 from mcc.store.store import Store
 
-Message: TypeAlias = Entry | Hint | Delta | DroneBeat
+
+class Packed(NamedTuple):
+    """A message as it is sent, whose object need not be kept while it waits."""
+
+    channel: str
+    payload: bytes
+
+
+Message: TypeAlias = Entry | Hint | Delta | DroneBeat | Packed
 
 PAUSE_SECONDS = 1.0
 """After a failure nothing is sent for this long, so that no caller waits for a Redis that is away."""
@@ -36,13 +44,23 @@ PAUSE_SECONDS = 1.0
 def payloads(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
     """Channel and payload of each; a hint with a status goes to the channel of all statuses as well."""
     for message in messages:
-        if isinstance(message, DroneBeat):
-            yield drone_channel(message.drone), to_json(message)
-            continue
-        payload = entry_message(message) if isinstance(message, Entry) else to_json(message)
-        yield order_channel(message.order_id), payload
-        if isinstance(message, Hint) and message.status is not None:
-            yield STATUS_CHANNEL, payload
+        match message:
+            case Packed():
+                yield message
+            case Entry():
+                yield packed(message)
+            case DroneBeat():
+                yield drone_channel(message.drone), to_json(message)
+            case _:
+                payload = to_json(message)
+                yield order_channel(message.order_id), payload
+                if isinstance(message, Hint) and message.status is not None:
+                    yield STATUS_CHANNEL, payload
+
+
+def packed(entry: Entry) -> Packed:
+    """What is sent of a committed entry, at most about 16 KB."""
+    return Packed(order_channel(entry.order_id), entry_message(entry))
 
 
 NEWEST = 10

@@ -1,9 +1,13 @@
 import asyncio
+import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from drone.worker.broadcaster import MOST_CHARACTERS, Broadcaster, joined_up
+from mcc.contracts.entry import Entry
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.wire import Delta, Hint
-from mcc.dispatch.publisher import Message
+from mcc.dispatch.publisher import Message, Packed
 from tests.drone.worker.bench_of_orders import Ears
 
 
@@ -66,6 +70,20 @@ async def test_text_beyond_the_bound_is_dropped() -> None:
     broadcaster.delta(delta(MOST_CHARACTERS, "z"))
     await broadcaster.flush()
     assert ears.deltas[-1].text == "z"
+
+
+async def test_a_large_entry_that_waits_is_kept_as_its_head_alone() -> None:
+    ears = Ears()
+    broadcaster = Broadcaster(ears)
+    long = Entry(
+        order_id="o", seq=7, at=datetime(2026, 1, 1, tzinfo=UTC), data=AgentStep(name="x", message="x" * 1_000_000)
+    )
+    broadcaster.entries([long, long.model_copy(update={"seq": 8, "data": AgentStep(name="x", message="short")})])
+    await broadcaster.flush()
+    (head, whole) = ears.published
+    assert isinstance(head, Packed) and isinstance(whole, Packed)
+    assert len(head.payload) < 1_000 and json.loads(head.payload)["seq"] == 7
+    assert (whole.channel, json.loads(whole.payload)["data"]["message"]) == ("mcc:order:o", "short")
 
 
 async def test_a_mishap_while_telling_does_not_end_it() -> None:
