@@ -1,7 +1,8 @@
 """A scripted tree whose models are refused, and for waiting until a tree stands still."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from drone.agent.model import Ask, AskLater
 from drone.models.scripted import Line, Said
@@ -23,11 +24,12 @@ class Refusing:
         parks: bool = True,
         limits: Limits | None = None,
         named: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds
         self._named = named
         self._refused = list(refused)
-        self.tree = SteeredTree(dict(script or TWO), limits=limits)
+        self.tree = SteeredTree(dict(script or TWO), limits=limits, clock=clock)
         self.tree.turn.idle.parks = parks
         self.tree.model._author = self._author
 

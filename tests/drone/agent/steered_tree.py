@@ -1,6 +1,7 @@
 """A tree of agents whose models wait until a test lets them go on, and that is steered meanwhile."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -46,12 +47,13 @@ class SteeredTree:
         script: dict[str, list[Line | str]],
         tools: Callable[[], ToolSet] = lambda: FunctionTools([]),
         limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._script = script
         self._tools = tools
         self.model = ScriptedModel(self._author)
         self.journal = MemoryJournal(ORDER, watch=self._watch)
-        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits(), clock))
         self.steering = Steering(self.turn)
         self.gates: dict[str, asyncio.Event] = defaultdict(_opened)
         self.asked: dict[str, asyncio.Event] = defaultdict(asyncio.Event)

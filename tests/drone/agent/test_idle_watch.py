@@ -244,9 +244,8 @@ def simulated(main: Callable[[asyncio.AbstractEventLoop], Awaitable[None]]) -> N
 
 def test_a_refused_agent_waits_and_asks_the_same_again_and_pays_nothing_for_it() -> None:
     async def main(loop: asyncio.AbstractEventLoop) -> None:
-        refusing = Refusing(3600)
+        refusing = Refusing(3600, clock=loop.time)
         tree = refusing.tree
-        tree.turn.budget._clock = loop.time
         heard = told(tree.turn.idle)
         tree.begin()
         began = loop.time()
@@ -270,8 +269,7 @@ def test_a_refused_agent_waits_and_asks_the_same_again_and_pays_nothing_for_it()
 
 def test_no_wall_clock_goes_on_while_the_tree_stands_still() -> None:
     async def main(loop: asyncio.AbstractEventLoop) -> None:
-        refusing = Refusing(3600, limits=Limits(wall_seconds=60))
-        refusing.tree.turn.budget._clock = loop.time
+        refusing = Refusing(3600, limits=Limits(wall_seconds=60), clock=loop.time)
         report = await refusing.tree.begin()
         assert report.text == "Both looked." and refusing.tree.ended("north") is RecordStatus.COMPLETED
 
@@ -280,9 +278,8 @@ def test_no_wall_clock_goes_on_while_the_tree_stands_still() -> None:
 
 def test_a_wall_clock_goes_on_while_others_work() -> None:
     async def main(loop: asyncio.AbstractEventLoop) -> None:
-        refusing = Refusing(3600, limits=Limits(wall_seconds=60))
+        refusing = Refusing(3600, limits=Limits(wall_seconds=60), clock=loop.time)
         tree = refusing.tree
-        tree.turn.budget._clock = loop.time
         tree.hold("south")
         report = await tree.begin()
         assert report.limit == "wall_seconds"

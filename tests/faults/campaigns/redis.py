@@ -6,11 +6,12 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import redis as client
 
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
+from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.family import Family
@@ -22,6 +23,9 @@ ANSWER_SECONDS = 3.0
 
 HEALED_WITHIN = 15.0
 COUNTED_WITHIN = 10.0
+
+TRIES = 10
+"""Of one nudge."""
 
 GIANT = "x" * 5_000_000
 
@@ -153,7 +157,7 @@ def strangers_write(stage: Stage) -> None:
     nudger = Nudger(family.redis.url, ("default",))
     try:
         for order_id in nudged:
-            nudger.nudge(order_id)
+            _nudge(nudger, order_id)
     finally:
         nudger.close()
     family.told("repeated, stale and unknown messages", "redis", count=50)
@@ -169,6 +173,13 @@ def strangers_write(stage: Stage) -> None:
     stage.quiet()
     stage.succeeded([placed], "garbage was there before it")
     _counted(stage, len(pieces) + (GIANT in nudged))  # the same nudge again is not sent
+
+
+def _nudge(nudger: Nudger, order_id: str) -> None:
+    for _ in range(TRIES):
+        with suppress(DispatchUnavailable):  # on a busy machine Redis answers later than a nudge waits
+            nudger.nudge(order_id)
+            return
 
 
 def _counted(stage: Stage, least: int) -> None:

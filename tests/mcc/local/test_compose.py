@@ -6,6 +6,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -252,7 +253,9 @@ def test_secrets_are_made_once_and_their_directory_is_closed(tmp_path: Path) -> 
 
 def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Path) -> None:
     """A server reads the list, and its users may touch our keys only and nothing dangerous."""
-    server, client = on_path(), shutil.which("redis-cli")
+    programs = Path(sys.prefix) / "bin"  # of an activated environment: an older server may stand there
+    outside = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != programs)
+    server, client = on_path(outside), shutil.which("redis-cli")
     if server is None or client is None:
         pytest.skip("redis-server and redis-cli are not on PATH")
     subprocess.run([ROOT / "scripts" / "secrets", tmp_path / "s"], check=True, capture_output=True)
