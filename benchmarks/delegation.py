@@ -25,7 +25,7 @@ from benchmarks.workload import (
 )
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import gate_for
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted

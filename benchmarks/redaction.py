@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, Model, WantedCall
 from drone.crew import Crew

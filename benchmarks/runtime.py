@@ -22,7 +22,7 @@ from benchmarks.workload import (
     side_by_side,
     table,
 )
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from mcc.store.resources import calm
 

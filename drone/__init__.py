@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from drone.agent.gates.gate import StateGate as StateGate
     from drone.agent.gates.report_gate import ReportGate as ReportGate
-    from drone.agent.memory import MemoryJournal as MemoryJournal
+    from drone.agent.journal import MemoryJournal as MemoryJournal
     from drone.agent.report import Report as Report
-    from drone.agent.steering import Steering as Steering
     from drone.agent.subagents.children import DepthExceeded as DepthExceeded
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
     from drone.agent.tree import Tree as Tree
+    from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
     from drone.isolated import Fork as Fork
     from drone.isolated import ForkResult as ForkResult
@@ -46,12 +46,12 @@ _HOMES = {
     "InProcessRunner": "drone.isolated",
     "Joined": "drone.tools.tool",
     "Limits": "mcc.contracts.limits",
-    "MemoryJournal": "drone.agent.memory",
+    "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
     "Report": "drone.agent.report",
     "ReportGate": "drone.agent.gates.report_gate",
     "Settings": "drone.settings",
-    "Steering": "drone.agent.steering",
+    "Steering": "drone.agent.turn",
     "SubAgent": "drone.agent.subagents.subagent",
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",

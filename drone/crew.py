@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.journal import Journal
-from drone.agent.redacted import RedactedJournal
+from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import offers

@@ -18,8 +18,7 @@ from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.toolset import ToolSet
 from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
-from drone.agent.verdict import VERDICT, VERDICT_RULES
-from drone.agent.verifier import Verifier
+from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
 from drone.models.known import not_thought
 from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel

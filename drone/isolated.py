@@ -9,10 +9,9 @@ from typing import NamedTuple, Protocol
 
 from drone.agent.agent import Agent
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
-from drone.agent.mishap import mishap
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
-from drone.agent.report import Report
+from drone.agent.report import Report, mishap
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child

@@ -10,8 +10,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from drone.agent.journal import DeltaKind
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import DeltaKind, MemoryJournal
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.settings import Settings

@@ -1,14 +1,175 @@
-"""The agent: ready to be given tasks."""
+"""The agent, ready to be given tasks, and one run of it: begun or gone on with, brought to its end within its time."""
 
-from drone.agent.journal import Journal
-from drone.agent.memory import MemoryJournal
+import asyncio
+import logging
+from dataclasses import replace
+
+from drone.agent.controls.agent_control import AgentControl
+from drone.agent.journal import Journal, MemoryJournal
+from drone.agent.loop import Loop
+from drone.agent.messages import Message, UserMessage
+from drone.agent.model import ModelError
 from drone.agent.parts import AgentParts
-from drone.agent.report import Report
-from drone.agent.run import Run, broken
+from drone.agent.report import Cause, LimitReached, Report, Stopped, mishap
+from drone.agent.setup import SetUp
 from drone.agent.spending.budget import Budget
+from drone.agent.transcript import messages_of, opened
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id, root_record_id
+from mcc.contracts.journal import AgentFinished, AgentReused
+from mcc.contracts.record import RecordStatus
+
+log = logging.getLogger("drone.agent")
+
+
+class Run:
+    """One agent doing one task, at its place in the tree."""
+
+    def __init__(self, agent: AgentParts, task: Task, turn: Turn) -> None:
+        self._agent = agent
+        self._turn = turn
+        self._journal = turn.journal
+        self._origin = Origin(
+            record_id=task.record_id, parent_id=task.parent_id, agent=agent.definition.name, depth=task.depth
+        )
+        self._state = turn.tree.record(self._origin)
+        if (started := self._state.started) is not None:
+            # The question stands in the journal: a later version might put it in other words.
+            task = replace(task, prompt=started.prompt)
+        self._task = task
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
+        """Everything that was said in this run and before it, for whoever continues it."""
+        return self._state.transcript.messages
+
+    @property
+    def tools_removed(self) -> tuple[str, ...]:
+        """What people took away from this agent, for whoever continues it."""
+        return tuple(sorted(self._state.restraints.tools_removed.union(self._task.tools_removed)))
+
+    async def to_its_end(self) -> Report:
+        if self._state.finished is not None:
+            self._open_transcript(None)
+            return self._state.report()
+        moving = self._turn.idle.moving
+        with (
+            self._turn.router.entered(self._origin) as agent_control,
+            moving(self._task.record_id, agent_control.block),
+        ):
+            agent_control.remove(self._task.tools_removed)
+            setup = None
+            if self._state.started is None:
+                await self._begin()
+            else:
+                setup = await self._kept_setup()
+            self._open_transcript(setup)
+            loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, setup)
+            try:
+                report = await self._in_scope(loop, agent_control)
+            except Stopped as stopped:
+                report = await self._stopped(loop, stopped)
+            except ModelError as error:
+                kept = await self._kept(loop, self._state.judged.revisions > 0)
+                report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
+            await self._turn.router.settled()
+            await self._journal.write(self._origin, *_ending(report))
+            return report
+
+    async def _begin(self) -> None:
+        agent, task = self._agent, self._task
+        async with self._turn.beginning:
+            setup_digest = await self._journal.keep(agent.setup)
+        again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
+        started = agent.started(task, self._turn.budget.limits, setup_digest)
+        self._turn.budget.spawn_began(task.record_id)
+        await self._journal.write(self._origin, started, *again, *agent.hired.notes)
+
+    async def _kept_setup(self) -> SetUp | None:
+        """What the run was begun with, when that differs from what the agent has now: system prompt and tools stay
+        those of its beginning, whatever came since."""
+        assert self._state.started is not None
+        kept = await self._journal.kept(self._state.started.setup_digest)
+        if kept is None or kept == self._agent.setup:
+            return None
+        try:
+            return SetUp.read(kept, self._agent.specs)
+        except ValueError as problem:
+            log.warning("the set-up of an agent cannot be read: %s", problem)
+            return None
+
+    def _open_transcript(self, setup: SetUp | None) -> None:
+        agent, task = self._agent, self._task
+        system, session = (agent.system, agent.hired.session) if setup is None else (setup.system, setup.session)
+        beside = len(system) + sum(len(spec.description) for spec in agent.specs)
+        started = self._state.started
+        prompt = opened(started.environment if started else "", task.prompt)
+        opening = (*messages_of(session), *task.earlier, UserMessage(prompt))
+        self._state.transcript.open(opening, beside)
+
+    async def _in_scope(self, loop: Loop, agent_control: AgentControl) -> Report:
+        """The rounds, within the wall clock of this agent, and until someone cancels it."""
+        allowance = loop.allowance
+        try:
+            async with asyncio.timeout(max(0.0, allowance.seconds_left())) as scope:
+
+                def keep_time(stands: bool) -> None:
+                    """The wall clock of this agent stops while the tree stands still."""
+                    if agent_control.ending or scope.expired():
+                        return
+                    left = max(0.0, allowance.seconds_left())
+                    scope.reschedule(None if stands else asyncio.get_running_loop().time() + left)
+
+                with agent_control.steering(scope), self._turn.idle.watched(keep_time):
+                    await self._turn.router.arrived(self._task.record_id)
+                    return await loop.until_done()
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            agent_control.check()
+            raise LimitReached("wall_seconds", allowance.share.wall_seconds) from error
+
+    async def _stopped(self, loop: Loop, stopped: Stopped) -> Report:
+        """Close what the run left open below it, when it was cut off in the midst of something."""
+        await self._turn.router.settled()
+        limit = stopped.limit if isinstance(stopped, LimitReached) else None
+        if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
+            await self._journal.close(stopped.status, str(stopped), under=self._task.record_id)
+        brought = stopped.cause in (Cause.GATE, Cause.LIMIT) or self._state.judged.revisions > 0
+        ended = stopped.cause is Cause.CANCELLED or limit == "wall_seconds"
+        kept = await self._kept(loop, brought and not ended)
+        return loop.report(stopped.status, str(stopped), stopped.cause, limit, *kept)
+
+    async def _kept(self, loop: Loop, brought: bool) -> tuple[str, object]:
+        """Words and result of the best that was `brought`, though it was not accepted."""
+        best = await loop.unaccepted() if brought else None
+        return ("", None) if best is None else (best.text, best.result)
+
+
+def _ending(report: Report) -> tuple[AgentFinished, ...]:
+    """The last entry of a run; one that was cut off has been closed already."""
+    if report.cause is Cause.CANCELLED or report.limit == "wall_seconds":
+        return ()
+    return (
+        AgentFinished(
+            status=report.status,
+            answer=report.text,
+            result=report.result,
+            error=report.error,
+            cause=report.cause and report.cause.value,
+            limit=report.limit,
+        ),
+    )
+
+
+async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException) -> Report:
+    """The report of a run that raised this, everything of it closed; raises again what ends the whole tree."""
+    said = f"the agent broke: {mishap(error)}"
+    log.error("an agent broke", exc_info=error)
+    await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
+    return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=agent.definition.name)
 
 
 class Agent(AgentParts):

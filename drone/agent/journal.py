@@ -1,12 +1,17 @@
-"""The journal as the agent loop writes it: entries that are committed, texts that are kept."""
+"""The journal as the agent loop writes it: its port, the one in memory, and one that no secret is written into."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mcc.contracts.entry import Draft, Origin
+from drone.agent.threads import in_thread
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
+from mcc.contracts.shape import now
+from mcc.redaction import Redactor
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.progress"]
 
@@ -77,3 +82,107 @@ class Fenced(JournalError):
 
 class Unwritable(JournalError):
     """The data of this order is refused; the sentence says why."""
+
+
+LONG = 500_000
+"""Texts of more characters are hashed beside the loop."""
+
+
+class MemoryJournal:
+    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas.
+
+    `entries` are those that it begins with: 1..N of the same order.
+    """
+
+    def __init__(
+        self,
+        order_id: str,
+        *,
+        entries: Iterable[Entry] = (),
+        watch: Callable[[Entry], None] | None = None,
+        hear: Callable[[Origin, DeltaKind, str], None] | None = None,
+    ) -> None:
+        self.order_id = order_id
+        self.entries: list[Entry] = []
+        self.texts: dict[str, str] = {}
+        self.fold = Fold(order_id)
+        self.in_use = False
+        """Whether a session writes a tree in it just now."""
+        self._watch = watch
+        self._hear = hear
+        for entry in entries:
+            self.entries.append(entry)
+            self.fold.add(entry)
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        at = now()
+        for fact in facts:
+            self._take(Draft(at=at, origin=origin, data=fact))
+        return len(self.entries)
+
+    async def keep(self, text: str) -> str:
+        digest = await in_thread(_digest, text) if len(text) > LONG else _digest(text)
+        self.texts[digest] = text
+        return digest
+
+    async def kept(self, digest: str) -> str | None:
+        return self.texts.get(digest)
+
+    async def cleared(self) -> None:
+        """Nobody else can hold this order."""
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+        drafts = self.fold.closing(now(), status, error, under)
+        for draft in drafts:
+            self._take(draft)
+        return drafts
+
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        if self._hear is not None:
+            self._hear(origin, delta.kind, delta.text)
+
+    def tell(self, fact: Fact) -> None:
+        """An entry of the order itself."""
+        self._take(Draft(at=now(), origin=ORDER, data=fact))
+
+    def _take(self, draft: Draft) -> None:
+        entry = draft.numbered(self.order_id, len(self.entries) + 1)
+        self.entries.append(entry)
+        self.fold.add(entry)
+        if self._watch is not None:
+            self._watch(entry)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class RedactedJournal:
+    """The last look at every entry.
+
+    What an agent is told was redacted before it came to the agent, and is written here as it was told: this is for what
+    only people read, such as the words of an error. Texts on their way are redacted by whoever hears them.
+    `journal` is the one that is written.
+    """
+
+    def __init__(self, journal: Journal, redactor: Redactor) -> None:
+        self.journal = journal
+        self._redactor = redactor
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        return await self.journal.write(origin, *map(self._redactor.model, facts))
+
+    async def keep(self, text: str) -> str:
+        return await self.journal.keep(text)
+
+    async def kept(self, digest: str) -> str | None:
+        return await self.journal.kept(digest)
+
+    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+        return await self.journal.close(status, self._redactor.text(error), under)
+
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        self.journal.delta(origin, delta)
+
+    async def cleared(self) -> None:
+        await self.journal.cleared()

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.gates.gate import Finish, Verdict
 from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
-from drone.agent.model_call import ModelCall, ask, cut_short, failed
+from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, LimitReached, Report

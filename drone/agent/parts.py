@@ -7,8 +7,7 @@ from functools import cached_property
 from drone.agent.gates.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
-from drone.agent.prompt import system_prompt
-from drone.agent.setup import kept_setup
+from drone.agent.setup import kept_setup, system_prompt
 from drone.agent.spending.budget import Share
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, title_of

@@ -1,14 +1,152 @@
-"""Receipts: what the tools of a run really did, as its gate's rules may ask for it."""
+"""Receipts: what the tools of a run really did and what they showed of files, as its gate's rules may ask for it."""
 
+import json
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec
-from drone.agent.reads import READERS
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import Outcome, ToolFinished
+from mcc.rules.patterns import Found, Pattern
+from mcc.rules.reads import Passage
+
+READ_FILE = "read_file"
+
+_HEAD = Pattern(r'^(?P<path>"[^\n]*"|[^"\n][^\n]*), lines (?P<first>\d+)-(?P<last>\d+)(?: of [\d,]+)?, [\d,]+ bytes')
+_CUT = " [cut: "
+_BARE = Pattern(r"^[^\n]* · lines (?P<first>\d+)-\d+")
+"""The head of a reading by an earlier version: the lines below it have no numbers."""
+
+_NO_LINES = Pattern(r"^[^\n]*, (?:empty \(0 bytes\)|image/\w+, \d+ x \d+ pixels, [\d,]+ bytes)\n?$")
+"""A whole result about a file that has no lines."""
+
+_HIT = Pattern(r"^(?P<line>\d+)[:-](?P<text>.*)$", across=True)
+_HUNK = Pattern(r"^@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@")
+
+
+def numbered(number: int, line: str) -> str:
+    return f"{number}\t{line}\n"
+
+
+def head(path: str, first: int, last: int, total: int | None, size: int, notes: Sequence[str] = ()) -> str:
+    """The line above the numbered ones; `path` on one line, `size` in bytes."""
+    of = f" of {total:,}" if total is not None else ""
+    return ", ".join((f"{path}, lines {first}-{last}{of}, {size:,} bytes", *notes)) + "\n"
+
+
+def cut_mark(missing: int) -> str:
+    """What stands at the end of a line of which so many bytes are not shown."""
+    return f"{_CUT}{missing:,} more bytes]"
+
+
+def passages(content: str) -> Iterator[Passage]:
+    """The passages in a result of `read_file` without its fence, in their order; marks of cut lines are taken off."""
+    path, first, lines = "", 0, list[str]()
+    for line in content.split("\n"):
+        number, tab, text = line.partition("\t")
+        if tab and number.isdecimal():
+            if path and int(number) == first + len(lines):
+                lines.append(text.rpartition(_CUT)[0] if text.endswith(" more bytes]") and _CUT in text else text)
+            continue
+        if lines:
+            yield Passage(path, first, tuple(lines))
+            path, lines = "", []
+        if (found := _HEAD.match(line)) is not None:
+            path, first = _plain(found["path"]), int(found["first"])
+    if lines:
+        yield Passage(path, first, tuple(lines))
+
+
+def _plain(path: str) -> str:
+    """A path as the tools write it on one line, as it is."""
+    if not path.startswith('"'):
+        return path
+    try:
+        return str(json.loads(path))
+    except ValueError:
+        return path
+
+
+def shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """What of files a call of this tool showed, in its result as it was journaled; nothing for tools that read none."""
+    found = READERS.get(tool)
+    return iter(()) if found is None else found(arguments, unfenced(content))
+
+
+def _read(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    found = list(passages(content))
+    return iter(found) if found else _bare(arguments, content)
+
+
+def _bare(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """The text of a file without numbers before its lines."""
+    path, first = arguments.get("path"), arguments.get("start_line")
+    if not isinstance(path, str) or not path or _NO_LINES.match(content):
+        return
+    head, _, text = content.partition("\n")
+    if (known := _BARE.match(head)) is not None:
+        yield Passage(path, int(known["first"]), tuple(text.split("\n")))
+    else:
+        yield Passage(path, first if isinstance(first, int) else 1, tuple(content.split("\n")))
+
+
+def _searched(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    path = ""
+    for line in content.split("\n")[1:]:
+        if (found := _HIT.match(line)) is not None:
+            yield Passage(path, int(found["line"]), (found["text"].strip("…"),))
+        elif line != "--":
+            path = _plain(line)
+
+
+def _shown_by_git(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """Of each part of a patch the file as it is and as it was, and the patch itself; else a file as it was."""
+    lines = content.split("\n")
+    if any(map(_HUNK.match, lines)):
+        yield from _patched(iter(lines))
+    elif isinstance(path := arguments.get("path"), str) and "ref" in arguments and lines[1:]:
+        yield Passage(path, 1, tuple(lines[1:]))
+
+
+def _patched(lines: Iterator[str]) -> Iterator[Passage]:
+    path = ""
+    for line in lines:
+        if line.startswith(("--- ", "+++ ")) and line[4:] != "/dev/null":
+            path = _plain(line[4:].rstrip("\t"))[2:]
+        elif (hunk := _HUNK.match(line)) is not None:
+            yield from _hunk(path, hunk, lines)
+
+
+def _hunk(path: str, head: Found, lines: Iterator[str]) -> Iterator[Passage]:
+    """The lines of one part, as many as its head says: what stands in them looks like a head too."""
+    left = {"-": int(head["olds"] or 1), "+": int(head["news"] or 1)}
+    sides: dict[str, list[str]] = {"-": [], "+": []}
+    whole: list[str] = []
+    while any(count > 0 for count in left.values()) and (line := next(lines, None)) is not None:
+        sign, text = line[:1], line[1:]
+        if sign == "\\":
+            continue
+        whole.append(text)
+        for side in (sign,) if sign in left else left:
+            sides[side].append(text)
+            left[side] -= 1
+    yield Passage(path, int(head["new"]), tuple(sides["+"]))
+    yield Passage(path, int(head["old"]), tuple(sides["-"]))
+    yield Passage(path, 0, tuple(whole))
+
+
+Reader = Callable[[Mapping[str, object], str], Iterator[Passage]]
+
+READERS: Mapping[str, Reader] = {
+    READ_FILE: _read,
+    "search_text": _searched,
+    "git_diff": _shown_by_git,
+    "git_show": _shown_by_git,
+}
+"""How to find what a tool showed, by its name."""
 
 
 @dataclass(frozen=True, slots=True)

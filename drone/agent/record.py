@@ -5,21 +5,19 @@ from dataclasses import dataclass, field
 from typing import assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
-from drone.agent.ends import Ends
-from drone.agent.estimate import Estimate
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
-from drone.agent.progress import Progress
+from drone.agent.progress import Ends, Progress
 from drone.agent.receipts import Receipt
-from drone.agent.report import Cause, Halt, Report, Stopped
+from drone.agent.report import Cause, Halt, Judged, Report, Stopped
 from drone.agent.transcript import (
     NOT_SENT,
     NUDGE,
     REPLY,
     TRY_FIRST,
+    Estimate,
     Transcript,
     spoken,
 )
-from drone.agent.verdict import Judged
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
@@ -241,7 +239,7 @@ class RecordState:
 
     def apply(self, fact: Fact) -> None:
         """Take the next entry in. Every kind is named here, also those that change nothing."""
-        known = cast(AnyFact, fact)
+        known = cast("AnyFact", fact)
         match known:
             case AgentStarted():
                 self.started, self.task = known, known.prompt

@@ -1,17 +1,50 @@
-"""Threads for work that blocks, with a bound for each order: what one order never gives back, no other order misses."""
+"""Threads for work that blocks, with a bound for each order; tasks side by side, ended by the first that fails."""
 
 import asyncio
 import time
 from _thread import start_new_thread
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_native_id
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
+
+Part: TypeAlias = Callable[[], Awaitable[None]]
+
+
+@asynccontextmanager
+async def side_by_side() -> AsyncIterator[Callable[[Part], asyncio.Task[None]]]:
+    """Start parts inside; at the end all of them are over. Raises what the first failed part raised, in no group.
+
+    In a bare `TaskGroup` a part that fails cancels the task that waits, and Python before 3.13 may not take that back:
+    every time limit around it would then be a cancellation.
+    """
+    tasks: list[asyncio.Task[None]] = []
+    failures: list[Exception] = []
+
+    async def guarded(part: Part) -> None:
+        try:
+            await part()
+        except Exception as failure:
+            failures.append(failure)
+            for task in tasks:
+                if task is not asyncio.current_task():
+                    task.cancel()
+
+    async with asyncio.TaskGroup() as group:
+
+        def start(part: Part) -> asyncio.Task[None]:
+            tasks.append(group.create_task(guarded(part)))
+            return tasks[-1]
+
+        yield start
+    if failures:
+        raise failures[0]
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,18 +7,17 @@ from dataclasses import replace
 from functools import partial
 
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
-from drone.agent.context import Context
 from drone.agent.controls.agent_control import AgentControl
-from drone.agent.gates.evidence import Evidence
-from drone.agent.gates.gate import Finish, Verdict
+from drone.agent.gates.gate import Evidence, Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
-from drone.agent.mishap import mishap_of_tool, no_object
+from drone.agent.model_call import Context
 from drone.agent.parts import AgentParts
 from drone.agent.receipts import Receipt, reading, recalled
 from drone.agent.record import OpenReply, RecordState
+from drone.agent.report import mishap_of_tool, no_object
 from drone.agent.setup import SetUp
-from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.allowance import Allowance
+from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.transcript import VALIDATE
 from drone.agent.turn import Turn

@@ -1,16 +1,154 @@
-"""The transcript of a run: what its model is shown, what journal entries say to it, and how long that is."""
+"""The transcript of a run: what its model is shown, what is shortened to fit its context, and how long that is."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from drone.agent.clipping import with_clipped
-from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
-from drone.agent.pictures import seen
+from drone.agent.artifacts import preview, where_whole
+from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, seen, without_pictures
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
 from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked, VerifyChecked
 from mcc.contracts.order import EarlierTurn
+from mcc.contracts.usage import Usage
+
+CHARACTERS_PER_TOKEN = 4
+"""What is assumed until two replies have shown what it really is."""
+
+ENOUGH = 400
+"""Characters by which a question must have grown before its growth tells anything."""
+
+LEAST, MOST = 0.125, 1.5
+"""Tokens per character that are believed: from packed prose to scripts whose characters take more than one."""
+
+
+@dataclass(slots=True)
+class Estimate:
+    """The input tokens of one run's next question: those of the last one, and what was said since."""
+
+    _characters: int = 0
+    _tokens: int = 0
+    _per_character: float = 1 / CHARACTERS_PER_TOKEN
+
+    def tokens(self, characters: int, before: int = 0) -> int:
+        """What a question takes in which so many characters were said since the run began with `before` of them."""
+        grown = characters - self._characters if self._tokens else characters + before
+        return max(0, self._tokens + int(grown * self._per_character))
+
+    def learn(self, characters: int, usage: Usage) -> None:
+        """A question with so many characters said took this; a usage of several tries counts as one of them."""
+        taken = usage.input_tokens // max(1, usage.model_calls)
+        if taken == 0:
+            return
+        grown = characters - self._characters
+        if self._tokens and grown >= ENOUGH:
+            self._per_character = min(MOST, max(LEAST, (taken - self._tokens) / grown))
+        self._characters, self._tokens = characters, taken
+
+
+_BEGIN = "# Environment\n\n"
+_REQUEST = "\n\n# Request\n\n"
+_FENCE = "\n<untrusted "
+
+
+def opened(environment: str, prompt: str) -> str:
+    """The first message of an agent; `environment` empty: nothing but the prompt."""
+    return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
+
+
+def request_in(text: str) -> str:
+    """The prompt that `opened` was given; what it did not make comes back as it is."""
+    if not text.startswith(_BEGIN):
+        return text
+    _, fence, fenced = text.partition(_FENCE)
+    number = fenced.partition(">")[0]
+    rest = fenced.partition(f"\n</untrusted {number}>")[2] if fence else text
+    return rest.partition(_REQUEST)[2] or text
+
+
+KEPT = (2_000, 400)
+"""Characters that are left of a result: at first, and when all were cut down to that."""
+
+NAMED = 120
+"""Characters that say where an older result can be read, of which nothing is shown any more."""
+
+FILLED = 0.8
+"""The part of a context up to which a conversation is cut down, so that it is not cut again in every round."""
+
+OF_UNKNOWN = 0.4
+"""The part of a conversation that is cut away when nobody says how much its model takes in."""
+
+_TOO_LARGE = "it did not fit into the conversation any more"
+
+AT_LEAST = 0.2
+"""The same when the conversation seemed to fit, and its model said that it does not."""
+
+
+def to_cut(tokens: int, window: int | None, *, refused: bool) -> int:
+    """Characters to cut of a conversation of about so many tokens; `refused`: its model said that it is too long."""
+    too_many = OF_UNKNOWN * tokens if window is None else tokens - FILLED * window
+    if refused:
+        too_many = max(too_many, AT_LEAST * tokens)
+    return max(0, int(too_many * CHARACTERS_PER_TOKEN))
+
+
+def to_clip(
+    messages: Sequence[Message], known: Mapping[str, Clipped], characters: int
+) -> Iterator[tuple[ToolResult, int]]:
+    """Results to cut, each with the characters that are left of it, until so many characters are gone or all are short.
+
+    The newest results come first, of one reply the longest. When all are short, the oldest are only named, but never
+    those of the last reply. `known`: what was cut before.
+    """
+    left = characters
+    chosen: dict[str, tuple[ToolResult, int]] = {}
+    sizes: dict[str, int] = {}
+    newest = list(_newest_first(messages))
+    for kept, results in (*((kept, newest) for kept in KEPT), (NAMED, list(_older(messages)))):
+        for result in results:
+            size = sizes.get(result.call_id, _size(result, known))
+            if left <= 0:
+                break
+            if size > kept:
+                chosen[result.call_id], sizes[result.call_id] = (result, kept), kept
+                left -= size - kept
+    yield from chosen.values()
+
+
+def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
+    before = known.get(result.call_id)
+    return len(result.content) + seen(result.pictures) if before is None else before.kept
+
+
+def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in reversed(messages):
+        if isinstance(message, ToolResults):
+            yield from sorted(message.results, key=lambda result: -len(result.content))
+
+
+def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in [message for message in messages if isinstance(message, ToolResults)][:-1]:
+        yield from (result for result in message.results if len(result.content) > 2 * NAMED)
+
+
+def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
+    """The messages with these results cut; `readable`: their model can read artifacts."""
+    for message in messages:
+        if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
+            results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
+            yield ToolResults(tuple(results), message.notices)
+        else:
+            yield message
+
+
+def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult:
+    if clip is None:
+        return result
+    if clip.characters > clip.kept < len(result.content):
+        content = preview(result.content, clip.kept, where_whole(clip.artifact, readable), clip.characters)
+        result = replace(result, content=content)
+    return without_pictures(result, _TOO_LARGE) if result.pictures else result
+
 
 NUDGE = "nudge"
 NOT_SENT = "not_sent"

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.messages import Message, UserMessage
-from drone.agent.opening import opened
 from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
+from drone.agent.transcript import opened
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import (

@@ -1,4 +1,4 @@
-"""The turn: what all agents of one tree share, and what one of them is asked to do."""
+"""The turn: what all agents of one tree share, what one of them is asked to do, and its steering from outside."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,20 +7,91 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from drone.agent.artifacts import Artifacts
-from drone.agent.child_report import as_report, as_text
 from drone.agent.controls.agent_control import AgentControl
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.controls.idle_watch import Block, IdleWatch
-from drone.agent.conversations import Conversations
+from drone.agent.conversations import Conversations, as_report, as_text
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
 from drone.agent.model import AskLater
 from drone.agent.spending.budget import Budget
-from drone.agent.subagent_slots import SubagentSlots
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
+from mcc.contracts.control import Control, ControlKind, SteerMode
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
+
+
+@dataclass(slots=True)
+class _Slot:
+    held: bool = True
+    waiting: int = 0
+
+
+class SubagentSlots:
+    """The slots of one tree. Use on one event loop only.
+
+    An agent that waits for agents of its own lends them its slot. So every slot that is taken belongs to an agent
+    that can go on, and a tree never stands still, however deep it is and however few slots there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._slots: dict[str, _Slot] = {}
+
+    @asynccontextmanager
+    async def taken(self, record_id: str) -> AsyncIterator[None]:
+        """A slot for this agent, once there is one."""
+        await self._free.acquire()
+        slot = self._slots[record_id] = _Slot()
+        try:
+            yield
+        finally:
+            del self._slots[record_id]
+            if slot.held:
+                self._free.release()
+
+    @asynccontextmanager
+    async def lent(self, record_id: str | None) -> AsyncIterator[None]:
+        """The agent waits for others inside of this; it goes on once there is a slot for it again.
+
+        What raises inside goes on without: the agent has `regained` it before it asks its model again.
+        """
+        slot = self._slots.get(record_id or "")
+        if slot is None:
+            yield
+            return
+        slot.waiting += 1
+        if slot.held:
+            slot.held = False
+            self._free.release()
+        try:
+            yield
+        finally:
+            slot.waiting -= 1
+        await self._return(slot)
+
+    def lacks(self, record_id: str) -> bool:
+        """Whether this agent's lending ended with an error, so that its slot did not come back."""
+        slot = self._slots.get(record_id)
+        return slot is not None and not slot.held and not slot.waiting
+
+    async def regained(self, record_id: str) -> None:
+        """Return once this agent has its slot again, when it lacks it."""
+        if self.lacks(record_id):
+            await self._return(self._slots[record_id])
+
+    async def _return(self, slot: _Slot) -> None:
+        """Another call of the same agent may wait by now, or have taken the slot back already."""
+        if slot.held or slot.waiting:
+            return
+        await self._free.acquire()
+        if slot.held or slot.waiting:
+            self._free.release()
+        else:
+            slot.held = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +227,92 @@ async def leave_alone(turn: Turn, agent_control: AgentControl, refusal: AskLater
     block = Block(reason, str(refusal).rstrip("."), until)
     async with turn.blocked(record_id, record_id, block):
         await agent_control.wait_out(refusal.seconds)
+
+
+class Steering:
+    """Speaks to the agents of one turn. `record_id` names one of them, with all below it; None: the whole turn.
+
+    Every call answers what was asked, as it stands then: applied at entry `applied_seq`, refused with why, or open: a
+    message is open until its agent reads it. `asked` says what became of each. Use it on the loop that runs the turn.
+    Raises `JournalError`.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._router = turn.router
+        self._router.receipts = self
+        self._asked: dict[str, Control] = {}
+
+    @property
+    def asked(self) -> tuple[Control, ...]:
+        """Everything that was asked, in its order."""
+        return tuple(self._asked.values())
+
+    async def steer(
+        self,
+        message: str,
+        *,
+        record_id: str | None = None,
+        redirect: bool = False,
+        remove_tools: tuple[str, ...] = (),
+        reason: str | None = None,
+    ) -> Control:
+        """Say something before the agent's next model call; `redirect`: it is its task from now on."""
+        mode = SteerMode.REDIRECT if redirect else SteerMode.INJECT
+        return await self._ask(
+            ControlKind.STEER, record_id, reason, message=message, mode=mode, remove_tools=remove_tools
+        )
+
+    async def remove_tools(self, *names: str, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Take tools (by their names, or those of groups) away, for good."""
+        return await self._ask(ControlKind.STEER, record_id, reason, remove_tools=names)
+
+    async def pause(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Begin no further model or tool call."""
+        return await self._ask(ControlKind.PAUSE, record_id, reason)
+
+    async def resume(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Go on after a pause; who waits until a provider wants to be asked again asks it now."""
+        return await self._ask(ControlKind.RESUME, record_id, reason)
+
+    async def cancel(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Stop an agent; those beside it go on, and its parent is told."""
+        return await self._ask(ControlKind.CANCEL, record_id, reason)
+
+    async def _ask(
+        self,
+        kind: ControlKind,
+        record_id: str | None,
+        reason: str | None,
+        *,
+        message: str | None = None,
+        mode: SteerMode = SteerMode.INJECT,
+        remove_tools: tuple[str, ...] = (),
+    ) -> Control:
+        control = Control(
+            id=fresh_id(),
+            order_id="",
+            number=len(self._asked) + 1,
+            kind=kind,
+            record_id=record_id,
+            message=message,
+            reason=reason,
+            mode=mode,
+            remove_tools=remove_tools,
+            requested_at=now(),
+        )
+        self._asked[control.id] = control
+        if why := await self._router.take(control):
+            self._settle(control.id, refused=why)
+        return self._asked[control.id]
+
+    def applied(self, control_id: str, seq: int) -> None:
+        """For the router."""
+        self._settle(control_id, applied_seq=seq, applied_at=now())
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        """For the router."""
+        self._settle(control_id, refused=why)
+
+    def _settle(self, control_id: str, **how: object) -> None:
+        if control_id in self._asked:
+            self._asked[control_id] = self._asked[control_id].model_copy(update=how)

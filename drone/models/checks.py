@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.mishap import mishap
 from drone.agent.model import Ask, ModelError, Reply, context_tokens
+from drone.agent.report import mishap
 from drone.models.registry import Models, UnknownModel, Unusable
 from drone.models.remote import Endpoint, Remote
 from mcc.contracts.answers import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck

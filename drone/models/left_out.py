@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from drone.agent.messages import AssistantMessage, Message
+from drone.agent.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
 from drone.agent.model import Ask
-from drone.agent.pictures import each_result, has_pictures, without_pictures
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 
 _PICTURES = "the pictures of agent "

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.mishap import mishap
 from drone.agent.model import (
     Ask,
     Listener,
@@ -16,6 +15,7 @@ from drone.agent.model import (
     WantedCall,
     context_tokens,
 )
+from drone.agent.report import mishap
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.redaction import Redactor, Stream
 

@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 
 from pydantic import Field
 
-from drone.agent.reads import cut_mark, head, numbered
+from drone.agent.receipts import cut_mark, head, numbered
 from drone.agent.toolset import Output
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, PathMissing, Workspace

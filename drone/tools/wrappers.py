@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from drone.agent.messages import ToolSpec
-from drone.agent.mishap import mishap_of_tool
+from drone.agent.report import mishap_of_tool
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome

@@ -7,7 +7,7 @@ import structlog
 
 from drone.agent.controls.idle_watch import Block
 from drone.agent.journal import Fenced
-from drone.agent.mishap import is_exhausted
+from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.crew import Crew
 from drone.worker.async_store import AsyncStore

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from drone.agent.mishap import is_exhausted
+from drone.agent.report import is_exhausted
 from drone.agent.threads import in_thread
 from drone.crew import Crew, roots_of
 from drone.sandbox.custody import Custody

@@ -8,7 +8,7 @@ from typing import Any
 from drone.agent.agent import Agent
 from drone.agent.definitions import MASTER, Definitions
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted

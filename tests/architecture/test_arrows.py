@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 AGENT_LAYERS = (
     ("subagents",),
-    ("steering", "agent", "run", "loop", "tool_calls", "model_call", "context", "parts", "verifier"),
+    ("agent", "loop", "tool_calls", "model_call", "parts", "verifier"),
     ("gates",),
     ("toolset", "turn"),
     ("controls", "spending"),

@@ -8,7 +8,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask
 from drone.agent.tree import Tree
 from drone.models.scripted import Said, call

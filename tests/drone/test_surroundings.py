@@ -4,7 +4,7 @@ from pathlib import Path
 
 from drone.agent.messages import UserMessage
 from drone.agent.model import Ask
-from drone.agent.opening import request_in
+from drone.agent.transcript import request_in
 from drone.models.scripted import call
 from tests.parity.world import Said, World, calls
 

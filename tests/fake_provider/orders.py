@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
 from drone.crew import Crew
 from drone.models.registry import Models

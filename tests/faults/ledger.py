@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from drone import tool
-from drone.agent.redacted import RedactedJournal
+from drone.agent.journal import RedactedJournal
 from drone.agent.tree import TreeJournal
 from drone.tools.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from drone.agent.journal import DeltaKind
+from drone.agent.journal import DeltaKind, RedactedJournal
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, Model, Reply
-from drone.agent.redacted import RedactedJournal
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.tree import TreeJournal
 from drone.models.registry import Models, Unusable
@@ -64,7 +63,7 @@ class Noted:
 
 def failing(store: Store, points: Failpoints) -> Store:
     """The store with failpoints around its writes."""
-    return cast(Store, _Store(Noted(store, points), points))
+    return cast("Store", _Store(Noted(store, points), points))
 
 
 class _Store(Passing):
@@ -204,7 +203,7 @@ class FailingModel:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         key = key_of(ask)
         await self.points.hit_async("F6", key)
-        reply = await self.model.ask(ask, cast(Listener, _Ear(listener, self.points, key)))
+        reply = await self.model.ask(ask, cast("Listener", _Ear(listener, self.points, key)))
         await self.points.hit_async("F8", key)
         return reply
 

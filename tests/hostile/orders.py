@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, WantedCall
 from drone.crew import Crew
 from drone.local_run import order_from

@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 
-from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
 from drone.agent.threads import Pools
 from drone.agent.toolset import Call, Output

@@ -19,7 +19,7 @@ import pytest
 from pydantic import SecretStr
 
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import UserMessage
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.tree import Tree

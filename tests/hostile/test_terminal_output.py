@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.local_run import watcher
 from mcc.cli.main import app
 from mcc.contracts.entry import Origin

@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.model import Ask, WantedCall
-from drone.agent.reads import passages
+from drone.agent.receipts import passages
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, Model, WantedCall
-from drone.agent.opening import request_in
+from drone.agent.transcript import request_in
 from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -1,20 +1,65 @@
-"""The gate: what an agent hands in is checked, sent back with reasons, or accepted as its result."""
+"""The gate: what an agent hands in is checked, sent back with reasons, or accepted; and what a gate may know."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from drone.agent.gates.evidence import Evidence
 from drone.agent.messages import ToolSpec
-from drone.agent.mishap import mishap, no_object
+from drone.agent.receipts import Receipt, shown
 from drone.agent.record import RecordState
-from drone.agent.report import GateFailed
+from drone.agent.report import GateFailed, Report, mishap, no_object
+from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
 from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.journal import GateChecked, Outcome
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.usage import Usage
+from mcc.rules.reads import Passage
 from mcc.rules.report import few
+
+
+async def _nothing_kept(digest: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The task, what the tools did, what the children brought.
+
+    `reading` are the names of the tools by which the agent can look at something; `threads` are for checks that block.
+    `below` are the receipts of the children, `roots` the spellings of the directory that paths are relative to; `kept`
+    answers the whole of a text that an artifact names.
+    """
+
+    task: str
+    receipts: Sequence[Receipt]
+    children: Sequence[Report]
+    usage: Usage
+    reading: frozenset[str] = frozenset()
+    threads: OwnThreads = field(default_factory=OwnThreads, repr=False, compare=False)
+    below: Sequence[Receipt] = ()
+    roots: tuple[str, ...] = ()
+    kept: Callable[[str], Awaitable[str | None]] = field(default=_nothing_kept, repr=False, compare=False)
+
+    @property
+    def untried(self) -> bool:
+        """Whether the agent could have looked at something and never called such a tool."""
+        return bool(self.reading) and not any(receipt.tool in self.reading for receipt in self.receipts)
+
+    async def whole(self) -> Mapping[str, str]:
+        """The texts, by their digests, of which tools that show files told only a part. Raises `JournalError`."""
+        cut = {one.artifact for one in (*self.receipts, *self.below) if one.content and one.artifact}
+        found = {digest: await self.kept(digest) for digest in sorted(cut)}
+        return {digest: text for digest, text in found.items() if text is not None}
+
+    def shown(self, whole: Mapping[str, str]) -> Iterator[tuple[str, Passage]]:
+        """What of files was shown, each with the id of the call that did: by the agent's tools and its children's."""
+        for receipt in (*self.receipts, *self.below):
+            content = whole.get(receipt.artifact or "", receipt.content)
+            if content:
+                yield from ((receipt.call_id, one) for one in shown(receipt.tool, receipt.arguments, content))
+
 
 ATTEMPTS = 5
 """Results that may be handed in before the run has failed."""

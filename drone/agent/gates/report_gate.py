@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.evidence import Evidence
-from drone.agent.gates.gate import ATTEMPTS, Verdict
+from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
 from drone.agent.messages import ToolSpec
-from drone.agent.mishap import mishap
 from drone.agent.receipts import Receipt
-from drone.agent.report import Report
+from drone.agent.report import Report, mishap
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json

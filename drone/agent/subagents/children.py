@@ -5,14 +5,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
+from drone.agent.agent import Run, broken
 from drone.agent.artifacts import Artifacts
-from drone.agent.child_report import as_report, as_text
-from drone.agent.conversations import Conversation
+from drone.agent.conversations import Conversation, as_report, as_text
 from drone.agent.messages import Message
 from drone.agent.parts import AgentParts
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report
-from drone.agent.run import Run, broken
 from drone.agent.subagents.assignments import SUBAGENTS_RUN, Assignment, BadAssignment, assignment_of, assignments_of
 from drone.agent.toolset import Output
 from drone.agent.tree import Tree

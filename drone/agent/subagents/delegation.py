@@ -7,12 +7,9 @@ from functools import partial
 from typing import Any, assert_never
 
 from drone.agent.artifacts import Artifacts
-from drone.agent.child_report import as_report
-from drone.agent.conversations import CannotContinue
+from drone.agent.conversations import CannotContinue, as_report
 from drone.agent.messages import ToolSpec
-from drone.agent.mishap import mishap
-from drone.agent.report import Report
-from drone.agent.side_by_side import side_by_side
+from drone.agent.report import Report, mishap
 from drone.agent.subagents.assignments import (
     SUBAGENT,
     SUBAGENT_SEND,
@@ -35,6 +32,7 @@ from drone.agent.subagents.children import (
     check_depth,
     report_output,
 )
+from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from mcc.contracts.fence import fenced

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
 from drone.agent.conversations import Conversation
-from drone.agent.journal import Journal
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.report import Report
 from drone.agent.subagents.assignments import GROUP

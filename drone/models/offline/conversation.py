@@ -6,8 +6,7 @@ from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, WantedCall
-from drone.agent.opening import request_in
-from drone.agent.transcript import WOULD_BE
+from drone.agent.transcript import WOULD_BE, request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 

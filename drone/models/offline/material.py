@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from drone.agent.reads import passages
+from drone.agent.receipts import passages
 from drone.models.offline.facts import unique
 from mcc.rules.patterns import Pattern
 

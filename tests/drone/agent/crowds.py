@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, CannotHire, Delegation, Wanted

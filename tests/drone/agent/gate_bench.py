@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from drone.agent.agent import Agent
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import WantedCall
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget

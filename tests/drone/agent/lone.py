@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from drone.agent.agent import Agent
 from drone.agent.gates.gate import Gate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import Message, ToolResult, ToolResults, UserMessage
 from drone.agent.model import Model
 from drone.agent.report import Report

@@ -5,15 +5,14 @@ import random
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, AskLater
 from drone.agent.spending.budget import Budget
-from drone.agent.steering import Steering
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition

@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report
 from drone.agent.spending.budget import Budget
-from drone.agent.steering import Steering
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.toolset import ToolSet
-from drone.agent.turn import Task, Turn
+from drone.agent.turn import Steering, Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import Artifacts, handle_of
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.spending.budget import Budget
 from drone.agent.toolset import Call, Output

@@ -5,10 +5,10 @@ from collections.abc import Coroutine
 
 import pytest
 
-from drone.agent.estimate import Estimate
 from drone.agent.report import LimitReached
 from drone.agent.spending.allowance import LAST_TOKENS
 from drone.agent.spending.budget import Budget, Reservation
+from drone.agent.transcript import Estimate
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage

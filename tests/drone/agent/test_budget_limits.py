@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, ModelError
 from drone.agent.report import Cause, Report

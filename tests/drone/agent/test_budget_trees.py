@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.report import LimitReached
 from drone.agent.spending.budget import Budget, Reservation
 from drone.agent.subagents.delegation import Delegation, Wanted

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import Unwritable
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal, Unwritable
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.ends import ASKED_AGAIN, CONTINUED
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
+from drone.agent.progress import ASKED_AGAIN, CONTINUED
 from drone.agent.report import Cause, Report
 from drone.agent.tree import Tree
 from drone.agent.turn import Task

@@ -3,9 +3,9 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
-from drone.agent.mishap import Exhausted
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask
+from drone.agent.report import Exhausted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -1,7 +1,7 @@
 """What a provider bills for tries that brought no reply is in the journal, the record and the report."""
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import ModelError
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.agents import AgentDefinition

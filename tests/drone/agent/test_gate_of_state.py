@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from drone.agent.agent import Agent
 from drone.agent.gates.gate import StateGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
 from drone.agent.turn import Task, Turn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import LONGEST, ReportGate
 from drone.agent.report import Cause
 from mcc.contracts.order import Rule

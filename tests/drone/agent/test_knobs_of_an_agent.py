@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, Listener, Reply, WantedCall
 from drone.agent.tree import Tree
 from drone.agent.turn import Task

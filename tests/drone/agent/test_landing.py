@@ -6,7 +6,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report

@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import Fenced, Unwritable
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import Fenced, MemoryJournal, Unwritable
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
 from drone.agent.report import Cause, Report
 from drone.agent.spending.budget import Budget
-from drone.agent.steering import Steering
 from drone.agent.toolset import Call, Output
-from drone.agent.turn import Task, Turn
+from drone.agent.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition

@@ -10,7 +10,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResu
 from drone.agent.model import Ask
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
-from drone.agent.spending.landing import landing
+from drone.agent.spending.allowance import landing
 from drone.agent.transcript import NUDGE, Transcript, length
 from drone.models.dialects.forms import formats
 from drone.models.remote import Endpoint

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import LONGEST, TOGETHER, handle_of
-from drone.agent.clipping import KEPT, NAMED
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import Message, ToolResults
 from drone.agent.model import Ask, ContextOverflow, Listener, Reply
 from drone.agent.report import Cause, Report
 from drone.agent.toolset import Output
+from drone.agent.transcript import KEPT, NAMED
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call

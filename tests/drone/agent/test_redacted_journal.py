@@ -1,7 +1,6 @@
 """No entry has a known secret in it, whoever wrote it."""
 
-from drone.agent.memory import MemoryJournal
-from drone.agent.redacted import RedactedJournal
+from drone.agent.journal import MemoryJournal, RedactedJournal
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
 from mcc.redaction import MARK, Redactor

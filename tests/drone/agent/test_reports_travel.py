@@ -7,7 +7,7 @@ from typing import Any
 from drone.agent.agent import Agent
 from drone.agent.gates.gate import Gate
 from drone.agent.gates.report_gate import ReportGate
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, WantedCall
 from drone.agent.report import Cause, Report

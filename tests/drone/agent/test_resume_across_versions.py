@@ -1,7 +1,7 @@
 """A run whose journal has entries of version 2: they are sent as they stand, and what comes next is fenced."""
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.tree import Tree
 from drone.agent.turn import Task

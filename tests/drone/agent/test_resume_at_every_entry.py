@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import gate_for
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report

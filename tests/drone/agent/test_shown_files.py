@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.reads import shown
+from drone.agent.receipts import shown
 from mcc.contracts.fence import fenced
 from mcc.rules.reads import Passage
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Ask
 from drone.agent.report import Cause
-from drone.agent.side_by_side import side_by_side
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
+from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from drone.agent.controls import control_router
-from drone.agent.journal import Fenced
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import Fenced, MemoryJournal
 from drone.agent.model import Ask
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
@@ -105,8 +104,7 @@ class SlowJournal(MemoryJournal):
 def on(journal: MemoryJournal, script: dict[str, list[Line | str]]) -> SteeredTree:
     """The same tree on another journal."""
     from drone.agent.spending.budget import Budget
-    from drone.agent.steering import Steering
-    from drone.agent.turn import Turn
+    from drone.agent.turn import Steering, Turn
 
     tree = SteeredTree(script)
     tree.journal = journal

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from drone.agent.journal import Unwritable
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal, Unwritable
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import assignments_of, offers

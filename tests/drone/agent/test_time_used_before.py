@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report

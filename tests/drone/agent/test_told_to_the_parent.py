@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drone.agent.artifacts import Artifacts
-from drone.agent.child_report import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
-from drone.agent.memory import MemoryJournal
+from drone.agent.conversations import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
+from drone.agent.journal import MemoryJournal
 from drone.agent.report import Cause, Report
 from drone.agent.subagents.children import report_output
 from drone.agent.toolset import Output

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Cause, Report
 from drone.models.fallback import Fallback

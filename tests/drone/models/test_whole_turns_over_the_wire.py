@@ -9,7 +9,7 @@ import pytest
 
 from drone.agent.controls.control_router import ControlRouter
 from drone.agent.definitions import Definitions
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.models.transport import Wire

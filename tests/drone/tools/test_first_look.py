@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.opening import opened, request_in
 from drone.agent.threads import OwnThreads
+from drone.agent.transcript import opened, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.first_look import GUIDE_BYTES, Look, first_look

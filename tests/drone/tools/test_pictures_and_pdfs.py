@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import Picture, ToolResult, ToolResults, UserMessage
-from drone.agent.pictures import MOST, MOST_CHARACTERS, seen, with_bytes
+from drone.agent.messages import MOST, MOST_CHARACTERS, Picture, ToolResult, ToolResults, UserMessage, seen, with_bytes
 from drone.agent.toolset import Output, ToolSet
 from drone.agent.transcript import Transcript, length
 from drone.sandbox.paths import Workspace

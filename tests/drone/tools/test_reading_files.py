@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.reads import Passage, passages
+from drone.agent.receipts import Passage, passages
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import Workspace
 from drone.tools.files import MAX_WHOLE_BYTES

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.reads import shown
+from drone.agent.receipts import shown
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import Workspace
 from drone.tools.files import MAX_WHOLE_BYTES

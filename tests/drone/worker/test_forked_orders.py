@@ -10,7 +10,7 @@ import pytest
 from drone.agent.definitions import Definitions
 from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.model import Ask
-from drone.agent.opening import request_in
+from drone.agent.transcript import request_in
 from drone.crew import Crew
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings

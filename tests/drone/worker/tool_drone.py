@@ -19,8 +19,8 @@ from drone.agent.model import (
     WantedCall,
     spoken_blocks,
 )
-from drone.agent.opening import request_in
 from drone.agent.toolset import ToolSet
+from drone.agent.transcript import request_in
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.bubblewrap import Bubblewrap

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from drone.agent.definitions import Definitions
+from drone.agent.journal import RedactedJournal
 from drone.agent.messages import AssistantMessage, Message, UserMessage
 from drone.agent.model import Ask, Listener, Reply, WantedCall, spoken_blocks
-from drone.agent.redacted import RedactedJournal
 from drone.agent.tree import TreeJournal
 from drone.crew import Crew
 from drone.models.registry import Models
@@ -184,5 +184,5 @@ def settings() -> Settings:
 
 def crew() -> Crew:
     """The product's crew of one process, with this cast; its models and tools report to `WITNESS`."""
-    models = cast(Models, OneModel(PlayedModel()))
-    return Crew(settings(), definitions(), models, cast(Toolbox, WitnessedTools()))
+    models = cast("Models", OneModel(PlayedModel()))
+    return Crew(settings(), definitions(), models, cast("Toolbox", WitnessedTools()))

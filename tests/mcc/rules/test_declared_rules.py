@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.gates.evidence import Evidence
+from drone.agent.gates.gate import Evidence
 from drone.agent.gates.report_gate import variables
 from drone.agent.receipts import Receipt
 from drone.agent.report import Report

@@ -3,7 +3,7 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task, Turn

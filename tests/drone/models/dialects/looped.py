@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.report import Report
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote

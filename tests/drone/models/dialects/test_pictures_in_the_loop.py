@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
 from drone.models.dialects.forms import formats
 from drone.models.fallback import Fallback

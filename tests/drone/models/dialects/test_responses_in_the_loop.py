@@ -9,7 +9,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.gates.report_gate import gate_for
-from drone.agent.memory import MemoryJournal
+from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Report
 from drone.agent.tree import Tree
