@@ -235,7 +235,7 @@ def outcome_of(report: Report) -> Outcome:
             assert_never(report.cause)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
     # The best that was handed in: nothing accepted it, and a person may still want to read it.
-    if report.result is None and report.cause is not Cause.VERIFIER:
+    if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:
         return failed
     return failed.model_copy(update={"result": report.result, "accepted": False})
 

@@ -294,4 +294,5 @@ class Loop:
             rounds=state.rounds,
             model=self._agent.model.name,
             checked=state.judged.checked,
+            revisions=state.judged.revisions,
         )

@@ -222,6 +222,7 @@ class RecordState:
             rounds=self.rounds,
             model=started.model.effective,
             checked=self.judged.checked,
+            revisions=self.judged.revisions,
         )
 
     def tokens_of_question(self) -> int:

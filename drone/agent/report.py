@@ -31,7 +31,8 @@ class Report:
 
     `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
     by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
-    `checked` is its verifier's verdict on that, None where nobody was to give one.
+    `checked` is its verifier's verdict on that, None where nobody was to give one; `revisions`: how often that sent
+    the work back.
     `usage` is that of the run's own model and tool calls, without its children's; `rounds` counts its replies.
     """
 
@@ -48,6 +49,7 @@ class Report:
     rounds: int = 0
     model: str = ""
     checked: VerifyChecked | None = None
+    revisions: int = 0
 
     @property
     def completed(self) -> bool:

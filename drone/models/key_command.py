@@ -13,6 +13,9 @@ from drone.agent.model import BadReply, ModelError
 SECONDS = 30.0
 MOST_BYTES = 16_384
 _SAID_CHARACTERS = 300
+_LOOK_SECONDS = 0.05
+_LEFT_SECONDS = 0.5
+"""For what stands in the pipes when the command has ended."""
 
 
 class KeyCommand:
@@ -69,7 +72,7 @@ class KeyCommand:
         try:
             async with asyncio.timeout(self._seconds):
                 out, complaint = await _read(process)
-                status = await process.wait()
+                status = process.returncode if process.returncode is not None else await process.wait()
         except TimeoutError as late:
             raise BadReply(f"{self._name} printed no key within {self._seconds:g} seconds.") from late
         finally:
@@ -94,15 +97,30 @@ class KeyCommand:
 
 
 async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Both streams to their ends, a little more than `MOST_BYTES` of each kept."""
+    """Both streams until the command has ended, a little more than `MOST_BYTES` of each kept.
+
+    They may be open still: a helper that the command leaves running, as an agent of keys, holds them too.
+    """
     assert process.stdout is not None and process.stderr is not None
-    async with asyncio.TaskGroup() as group:
-        out, complaint = (group.create_task(_kept(one)) for one in (process.stdout, process.stderr))
-    return out.result(), complaint.result()
+    out, complaint = bytearray(), bytearray()
+    reading = [
+        asyncio.create_task(_keep(process.stdout, out)),
+        asyncio.create_task(_keep(process.stderr, complaint)),
+    ]
+    try:
+        left: set[asyncio.Task[None]] = set(reading)
+        while left and process.returncode is None:  # `wait` would wait for the pipes as well
+            _, left = await asyncio.wait(left, timeout=_LOOK_SECONDS)
+        if left:
+            await asyncio.wait(left, timeout=_LEFT_SECONDS)
+    finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.wait(reading)
+    return bytes(out), bytes(complaint)
 
 
-async def _kept(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
+async def _keep(stream: asyncio.StreamReader, kept: bytearray) -> None:
     while piece := await stream.read(MOST_BYTES):
-        kept = (kept + piece)[: MOST_BYTES + 1]
-    return kept
+        kept += piece
+        del kept[MOST_BYTES + 1 :]

@@ -135,6 +135,7 @@ async def test_a_model_that_fails_in_a_revision_leaves_the_answer_that_was_sent_
     desk = Desk.at(tmp_path, ["It is green.", looks, ModelError("It is away.")], [verdict(False, MORE)])
     outcome = await desk.run(verify=RUBRIC)
     assert (outcome.reason, outcome.answer) == (FailureReason.MODEL_ERROR, "It is green.")
+    assert outcome.accepted is False
 
 
 async def test_a_verdict_that_is_none_is_asked_for_again_and_then_given_up(tmp_path: Path) -> None:

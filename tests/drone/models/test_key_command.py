@@ -53,6 +53,14 @@ async def test_it_is_no_shell_that_runs_it_and_not_the_directory_that_the_drone_
     assert await command.key() == "$HOME;`id`/"
 
 
+async def test_a_helper_that_a_command_leaves_running_is_not_waited_for() -> None:
+    leaving = python(
+        "import subprocess, sys; print('the-key', flush=True);"
+        "subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])"
+    )
+    assert await KeyCommand(leaving, lambda key: None, seconds=20).key() == "the-key"
+
+
 @pytest.mark.parametrize(
     ("argv", "kind", "said"),
     [
