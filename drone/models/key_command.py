@@ -79,6 +79,7 @@ class KeyCommand:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+            process._transport.close()  # type: ignore[attr-defined]  # its pipes may be open still; no public name closes
         if status != 0:
             said = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:_SAID_CHARACTERS]
             raise BadReply(f"{self._name} ended with status {status}{f': {said}' if said else ''}.")
