@@ -229,6 +229,8 @@ def outcome_of(report: Report) -> Outcome:
             reason = FailureReason.MODEL_ERROR
         case Cause.REFUSED:
             reason = FailureReason.REFUSED
+        case Cause.NOT_DONE:
+            reason = FailureReason.NOT_DONE
         case Cause.BROKE:
             reason = FailureReason.INTERNAL
         case _:

@@ -68,22 +68,21 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     except NotFound:
         print(f"order   {order_id}\nNo agent started, so there is no record.")
         return
+    offline = record.model.effective.startswith(OFFLINE)
     savings = figures.saved_by_delegation(record)
+    delegated = f"{savings.tokens:,} tokens ({savings.share:.0%}) of the subagents' work never reached the master"
     print_pairs(
         (
             ("order", order.id),
             ("record", f"{record.id} (the master's, with {len(record.subagent_history)} subagents under it)"),
             ("model", record.model.effective),
             ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
-            (
-                "delegated",
-                f"{savings.tokens:,} tokens ({savings.share:.0%}) of the subagents' work never reached the master",
-            ),
+            ("delegated", None if offline else delegated),
             ("kept in", place),
-            ("look quoted", f"mcc up --data-dir {quoted}, then: mcc orders record {order.id} --data-dir {quoted}"),
+            ("look again", f"mcc up --data-dir {quoted}, then: mcc orders record {order.id} --data-dir {quoted}"),
         )
     )
-    if record.model.effective.startswith(OFFLINE):
+    if offline:
         print(
             "This was the offline model, which follows fixed rules: no other one is set up here. "
             f"Set {any_key()}, or start Ollama, to have a language model do it."

@@ -68,7 +68,8 @@ class Ask:
 class Reply:
     """A whole reply, block by block in the provider's order.
 
-    `finish_reason`: stop | tool_calls | length | content_filter | refusal | other; `model`: who answered.
+    `finish_reason`: stop | tool_calls | length | content_filter | refusal | not_done | other; `model`: who answered.
+    Not done: the model follows rules and has none for what was asked.
     `request_id`: what the provider calls the request; `context_tokens`: how much the model takes in, None: not known.
     `streamed`: whether it came as a stream of events.
     """
@@ -104,6 +105,10 @@ def spoken_blocks(text: str, tool_calls: Iterable[WantedCall] = (), thinking: st
     thought = (ThinkingBlock(text=thinking),) if thinking else ()
     said = (TextBlock(text=text),) if text else ()
     return (*thought, *said, *tool_calls)
+
+
+NOT_DONE = "not_done"
+"""Why a reply ended whose model cannot do what was asked, and says so."""
 
 
 class Listener(Protocol):

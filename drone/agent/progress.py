@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drone.agent.report import NoAnswer, NoProgress, Refused
+from drone.agent.model import NOT_DONE
+from drone.agent.report import NoAnswer, NoProgress, NotDone, Refused
 from drone.agent.transcript import NUDGE, VALIDATE
 from mcc.contracts.blocks import ToolCall, refusal_in
 from mcc.contracts.fence import unfenced
@@ -253,7 +254,7 @@ class Ends:
     def judge(self, reply: ModelReplied, tools: Collection[str], finish_tools: Collection[str]) -> AgentStep | None:
         """A nudge when the reply is no end of the work, None when it has tool calls or may be the answer.
 
-        `tools` are all that the agent has, `finish_tools` those of its gate. Raises `Refused`, `NoAnswer`.
+        `tools` are all that the agent has, `finish_tools` those of its gate. Raises `Refused`, `NotDone`, `NoAnswer`.
         """
         said, self._before = self._before + reply.text, ""
         self.text = said or self.text
@@ -262,13 +263,15 @@ class Ends:
             return None
         if reply.finish_reason in ("refusal", "content_filter"):
             raise Refused(_refusal(reply))
+        if reply.finish_reason == NOT_DONE:
+            raise NotDone(f"the model {reply.model} cannot do this; its answer says what it can")
         if not reply.text.strip():
             return None if finish_tools else self._empty(reply)
         self._silent = 0
         if reply.finish_reason == "length":
             return self._cut_off(said, finish_tools)
         self._cut = 0
-        return self._not_done(reply, frozenset(tools))
+        return self._not_finished(reply, frozenset(tools))
 
     def spoken_to(self) -> None:
         """Somebody wrote to the agent before it was asked to go on: it begins a new answer."""
@@ -300,7 +303,7 @@ class Ends:
             "anything and do not begin again. What you write now is put behind it."
         )
 
-    def _not_done(self, reply: ModelReplied, tools: frozenset[str]) -> AgentStep | None:
+    def _not_finished(self, reply: ModelReplied, tools: frozenset[str]) -> AgentStep | None:
         """The nudge for what is no answer although it says something; each kind of it once in a run."""
         for kind, found, said in (
             ("leaked", tools and _is_leaked(reply.text, tools), _CALL_AS_TEXT),

@@ -22,6 +22,7 @@ class Cause(StrEnum):
     CANCELLED = "cancelled"
     BROKE = "broke"
     REFUSED = "refused"
+    NOT_DONE = "not_done"
     VERIFIER = "verifier"
 
 
@@ -64,6 +65,7 @@ class Stopped(Exception):
     ├── GateFailed      the attempts at handing in an acceptable result are used up
     ├── NoProgress      the agent goes round in circles
     ├── Refused         the model, or its provider's filter, refused to answer
+    ├── NotDone         the model says that it cannot do what was asked
     ├── NoAnswer        the model ends its replies without an answer
     └── Ended           a person cancelled this agent
     """
@@ -95,6 +97,10 @@ class NoProgress(Stopped):
 
 class Refused(Stopped):
     cause = Cause.REFUSED
+
+
+class NotDone(Stopped):
+    cause = Cause.NOT_DONE
 
 
 class NoAnswer(Stopped):

@@ -36,6 +36,7 @@ class FailureReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     GATE_FAILED = "gate_failed"
     REFUSED = "refused"
+    NOT_DONE = "not_done"
     POISON = "poison"
     EXPIRED = "expired"
     INVALID = "invalid"

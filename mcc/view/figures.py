@@ -37,6 +37,9 @@ def cost(usage: Usage) -> str:
 
 
 def spent(usage: Usage) -> str:
+    """Tokens and money; nothing of either where the models that answered have no tokens."""
+    if not usage.total_tokens and not usage.cost_usd and usage.model_calls:
+        return "no tokens"
     return f"{tokens(usage)} · {cost(usage)}"
 
 

@@ -7,10 +7,10 @@ from drone.models.offline.children import DELEGATION, Child, children_of
 from drone.models.offline.conversation import FINISH, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, unique
-from drone.models.offline.focus import focus_of
 from drone.models.offline.material import paths_in
 from drone.models.offline.plan import calls_for
 from drone.models.offline.report import HONEST
+from drone.models.offline.request import focus_of
 from drone.models.offline.watch import WATCHED
 from mcc.rules.patterns import Pattern
 
@@ -94,7 +94,8 @@ def answer(conversation: Conversation) -> str:
     children = children_of(conversation)
     merged = _merged(children)
     foreign = [text for child in children if (text := _foreign(child))]
-    first = (_WORTH,) if focus_of(conversation.request).trade else ()
+    focus = focus_of(conversation.request)
+    first = (_WORTH,) if focus and focus.trade else ()
     parts = [f"# {_heading(merged, children)}", HONEST, *_opening(merged), *merged.ordered(*first), *foreign]
     return "\n\n".join([*parts, _sources(conversation, children)])
 

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
-from drone.models.offline.focus import Focus
 from drone.models.offline.languages import (
     Language,
     depth_of,
@@ -18,6 +17,7 @@ from drone.models.offline.languages import (
     language_of,
     languages_of,
 )
+from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
 from drone.models.offline.watch import WATCHED, Watch
 

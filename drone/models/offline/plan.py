@@ -6,7 +6,7 @@ from typing import Any
 
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
-from drone.models.offline.focus import REASON, focus_of, is_overview, terms_of
+from drone.models.offline.request import REASON, Trade, focus_of
 
 _READERS = ("explore", "scout", "general")
 _CRITERION = "Every finding names the files that it rests on, and each of them was read."
@@ -58,21 +58,13 @@ def _agent(number: int, role: str, piece: Piece, conversation: Conversation) -> 
 
 
 def _reading(request: str) -> Iterator[Piece]:
-    terms = () if is_overview(request) or focus_of(request).trade else terms_of(request)
-    structure = Piece(
+    yield Piece(
         "Structure and entry points",
         "Find the structure of this workspace: its layout, its build files, and the entry points where its programs "
         f"begin. Report paths with lines, and counts. {_asked(request)}",
         ("scout", *_READERS),
     )
-    if terms:
-        named = ", ".join(f"`{term}`" for term in terms)
-        lookup = f"Look up {named}. Report where each is mentioned, as path:line with the line."
-        yield Piece(f"Where {terms[0]} is", lookup)
-        yield structure
-        return
-    yield structure
-    if focus_of(request).trade:
+    if _trade(request):
         return
     yield Piece(
         "What the code does",
@@ -82,13 +74,16 @@ def _reading(request: str) -> Iterator[Piece]:
 
 
 def _trades(request: str) -> Iterator[Piece]:
-    trade = focus_of(request).trade
-    if trade or is_overview(request):
-        task = "Review this workspace: look for what is unfinished, silenced or left over in its sources."
-        yield Piece("What deserves a second look", f"{task} {_asked(request)}", ("review",), anyone=False)
-    if trade == "security":
+    task = "Review this workspace: look for what is unfinished, silenced or left over in its sources."
+    yield Piece("What deserves a second look", f"{task} {_asked(request)}", ("review",), anyone=False)
+    if _trade(request) == "security":
         task = "Look for weaknesses in the security of this workspace: text run as code, shells, secrets, unsafe data."
         yield Piece("Security", f"{task} {_asked(request)}", ("security_analyst",), anyone=False)
+
+
+def _trade(request: str) -> Trade:
+    focus = focus_of(request)
+    return focus.trade if focus else ""
 
 
 def _asked(request: str) -> str:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from drone.models.offline.explore import EVERYTHING, documents, entry_files, presentations, watched
 from drone.models.offline.facts import Severity
-from drone.models.offline.focus import Focus
 from drone.models.offline.languages import (
     Language,
     glob_of,
@@ -20,6 +19,7 @@ from drone.models.offline.languages import (
 )
 from drone.models.offline.material import Hit
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
+from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
 from drone.models.offline.watch import Watch
 from mcc.rules.patterns import Pattern

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.explore import entry_files
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, shortened, unique
-from drone.models.offline.focus import Focus
 from drone.models.offline.languages import languages_of
 from drone.models.offline.report import HONEST, Section, report, sections, total_files
+from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
 from mcc.rules.patterns import Pattern
 

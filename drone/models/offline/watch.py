@@ -2,13 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from drone.models.offline.facts import Severity
-from mcc.rules.patterns import Pattern
-
-Trade = Literal["", "review", "security"]
-"""What an agent is there for, as its system prompt says; empty for an explorer."""
+from drone.models.offline.request import Trade
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +48,3 @@ WATCHED: Mapping[Trade, Sequence[Watch]] = {
         Watch("Unchecked by the compiler", "info", r"\bunsafe\b", frozenset({"Rust"})),
     ),
 }
-
-_SAID = Pattern(
-    r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", ignore_case=True
-)
-
-
-def trade_of(system: str) -> Trade:
-    """What the opening of a system prompt makes of its agent."""
-    found = _SAID.search(system[:600])
-    return "" if found is None else "security" if found["security"] else "review"

@@ -148,4 +148,4 @@ async def test_a_new_task_from_a_person_is_begun_anew() -> None:
     game = await led("Explain this repository", {"subagents_run": {"agents": [LAYOUT, PURPOSE, RISK]}})
     changed = "Your task has changed. Leave what you were doing; this is your task from now on:\n\nWhere is `Wibbet`?"
     again = await play([*game.messages, UserMessage(changed)], lambda name, _: json.dumps(LAYOUT), ALL)
-    assert any("`Wibbet`" in str(arguments) for _, arguments in again.calls)
+    assert "Wibbet" in str(again.called("search_text"))

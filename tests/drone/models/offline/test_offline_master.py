@@ -25,7 +25,7 @@ def told(*reports: str) -> object:
         "Explain this repository",
         "Describe the code base for a newcomer",
         "explore the project",
-        "How does the parser cope?",
+        "How is this library organised?",
     ],
 )
 async def test_the_first_reply_plans_and_starts_two_explorers_side_by_side(prompt: str) -> None:

@@ -1,0 +1,202 @@
+"""What a request asks for, told from its words: an errand for one tool, a look at the workspace, or neither."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from drone.models.offline.material import looks_like_path
+from mcc.rules.patterns import Pattern
+
+Trade: TypeAlias = Literal["", "review", "security"]
+"""What an agent is there for, as its system prompt or the request has it; empty for an explorer."""
+
+REASON = "It is wanted to answer this:"
+"""What stands between a subagent's task and the request behind it; the words after it are not the task."""
+
+_POLITE = r"(?:please\s+|can you\s+|could you\s+|would you\s+|i want you to\s+|just\s+|now\s+|then\s+)*"
+_MAKING = (
+    "write|create|implement|fix|add|translate|refactor|rename|delete|remove|port|convert|change|replace|commit|push|"
+    "install|deploy|migrate|upgrade|edit|modify|generate|rewrite|move|insert|append|save|send|download|merge|repair|"
+    "solve|optimi[sz]e|format"
+)
+_MAKES = Pattern(
+    rf"(?:^|[.;!?:]\s+)\W*{_POLITE}(?:{_MAKING}|build|run|execute|test|update|make|document|compute|calculate|set)\b"
+    rf"|\b(?:and|then)\s+(?:then\s+)?(?:{_MAKING})\b",
+    ignore_case=True,
+)
+_THINGS = (
+    r"(?:repositor(?:y|ies)|repo|code ?base|code|project|workspace|packages?|modules?|sources?|architecture|program|"
+    r"library|files?|director(?:y|ies)|folders?|tree|app(?:lication)?|parts|tests?|readme|entry points?|layout|"
+    r"structure|imports?|dependenc(?:y|ies)|everything)"
+)
+_THIS = Pattern(
+    rf"\b(?:this|the|that|whole|entire|my|our|it|here)\b(?:\s+\S+){{0,2}}?\s*\b{_THINGS}\b", ignore_case=True
+)
+_ABOUT = Pattern(rf"\b{_THINGS}\b|\b(?:this|here|it)\b", ignore_case=True)
+_LOOKS = Pattern(
+    r"\b(?:explain|describe|explore|summari[sz]e|overview|understand|tour|introduc\w+|walk me through|tell me about|"
+    r"inspect|survey|look(?:ing)? (?:at|around)|get to know|analy[sz]e|outline|"
+    r"what(?:'s| is| does| do| are| can| tests)|how (?:is|are|do|does|to|can)|where (?:is|are|do|does|to)|which)\b",
+    ignore_case=True,
+)
+_PARTS = Pattern(
+    r"\b(?:structure|layout|entry points?|build files?|main modules?|what the code does|architecture|"
+    r"depend(?:s|encies)? on|dependencies|organi[sz]ed|structured|built|tests?|start(?:s|ed)?|begin(?:s|ning)?)\b",
+    ignore_case=True,
+)
+_GREETING = Pattern(
+    r"\W*(?:hi|hello|hey|hallo|good (?:morning|day|evening)|thanks?|thank you|ping|help|who are you|"
+    r"what (?:can|do) you do)(?:\s+\w+)?\W*$",
+    ignore_case=True,
+)
+_REVIEW = Pattern(rf"^\W*{_POLITE}(?:review|audit|criti\w+)\b|\bcode review\b", ignore_case=True)
+_SECURITY = Pattern(r"\b(?:security|vulnerabilit\w+|insecure)\b", ignore_case=True)
+_TRADE = Pattern(
+    r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", ignore_case=True
+)
+_LOOKUP = Pattern(
+    rf"^\W*{_POLITE}(?:where\b|which (?:files?|lines?|functions?|class\w*|modules?)\b|who (?:calls|uses|imports)\b|"
+    r"find\b|locate\b|look (?:up|for)\b|search\b|grep\b|show (?:me )?(?:all )?(?:uses|places|mentions)\b)",
+    ignore_case=True,
+)
+_QUOTED = Pattern(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
+_IDENTIFIER = Pattern(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+\(\))")
+_WORD = Pattern(r"\pL{4,}")
+_USUAL_WORDS = """
+about above after again against also always another answer anything because been before being below between both
+call called calls code codebase could defined definition describe directory does doing down during each every
+everything example explain explore file files find first folder from function functions give have help here
+implementation implemented inside into itself know language lines list locate logic look made make many mention
+mentioned mentions module modules more most much must name need only other over package part please program
+project quote repo report repository request same search section should show side since some source sources such
+take tell than that their them then there these they thing things this those through under understand until upon
+used uses using very want were what when where which while will with within without work works workspace would
+write written your
+"""
+_USUAL = frozenset(_USUAL_WORDS.split())
+
+_ASKED = r"^\s*(?:please\s+|can you\s+|could you\s+|just\s+)*"
+_TARGET = r"[`\"'“]?(?P<target>[^`\"'”\n]+?)[`\"'”]?"
+_LIST = Pattern(
+    _ASKED + r"(?:list|show|which are)\s+(?:me\s+)?(?:all\s+)?(?:the\s+)?(?:files|director(?:y|ies)|folders?)"
+    rf"(?:\s+(?:in|of|under)\s+(?:the\s+)?{_TARGET})?\s*[.?!]*\s*$",
+    ignore_case=True,
+)
+_READ = Pattern(
+    _ASKED + r"(?:read|show|open|print|cat|display|what is in|what's in|what does)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
+    rf"{_TARGET}(?:\s+(?:say|contain))?\s*[.?!]*\s*$",
+    ignore_case=True,
+)
+_SEARCH = Pattern(
+    _ASKED + rf"(?:search(?:\s+the\s+\w+)?\s+for|search|grep(?:\s+for)?|look\s+for)\s+{_TARGET}\s*[.?!]*\s*$",
+    ignore_case=True,
+)
+_FIND = Pattern(
+    _ASKED + rf"find\s+(?:the\s+|all\s+)?(?:files?\s+)?(?:named\s+|called\s+)?{_TARGET}\s*[.?!]*\s*$", ignore_case=True
+)
+_HERE = frozenset({"workspace", "repository", "repo", "project", "here", "root", "current directory", "this directory"})
+_LONGEST_ERRAND = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request for one tool: its name and arguments."""
+
+    tool: str
+    arguments: tuple[tuple[str, str | bool | int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What a look at the workspace has to bring: all of it, where `terms` are mentioned, what a `trade` looks out for.
+
+    `structure` and `content` are the two halves of the whole picture, each of which a subagent may be asked for.
+    """
+
+    structure: bool = False
+    content: bool = False
+    terms: tuple[str, ...] = ()
+    trade: Trade = ""
+
+
+def is_greeting(request: str) -> bool:
+    """A few words that ask for nothing, or for what can be asked."""
+    return bool(_GREETING.match(request))
+
+
+def errand_of(request: str) -> Errand | None:
+    """The one tool that answers the request, if it is such a request."""
+    plain = " ".join(request.split())
+    if len(plain) > _LONGEST_ERRAND:
+        return None
+    if found := _LIST.match(plain):
+        target = (found["target"] or "").strip()
+        return Errand("list_files", () if target.lower() in ("", *_HERE) else (("path", target),))
+    if (found := _READ.match(plain)) and looks_like_path(found["target"]):
+        return Errand("read_file", (("path", found["target"]),))
+    if (found := _FIND.match(plain)) and ("*" in found["target"] or looks_like_path(found["target"])):
+        return Errand("find_files", (("pattern", _anywhere(found["target"])),))
+    if (found := _SEARCH.match(plain)) and not looks_like_path(found["target"]):
+        return Errand("search_text", (("pattern", found["target"]), ("literal", True), ("case_sensitive", False)))
+    return None
+
+
+def _anywhere(pattern: str) -> str:
+    return pattern if "/" in pattern else f"**/{pattern}"
+
+
+def focus_of(request: str, system: str = "") -> Focus | None:
+    """What to look at; None where the request is for something that no rule can do.
+
+    A reviewer, as the system prompt or the request has it, looks for what the request quotes or calls by name only.
+    """
+    task = " ".join(request.split(REASON, 1)[0].split())
+    if _MAKES.search(task):
+        return None
+    trade = _trade_of(system) or ("security" if _SECURITY.search(task) else "review" if _REVIEW.search(task) else "")
+    if trade:
+        return Focus(terms=called_in(task), trade=trade)
+    if _LOOKUP.match(task) and (terms := called_in(task) or (() if _PARTS.search(task) else terms_of(task))):
+        return Focus(terms=terms) if len(task) <= _LONGEST_ERRAND or called_in(task) else None
+    return _halves(request, task) if _is_overview(task) else None
+
+
+def _is_overview(task: str) -> bool:
+    """It asks to be told of the workspace as a whole; what quotes something, or names a file, is after that alone."""
+    if named_path(task) or _QUOTED.search(task):
+        return False
+    if not (_LOOKS.search(task) or _PARTS.search(task)) or not _ABOUT.search(task):
+        return False
+    return bool(_THIS.search(task)) or not _IDENTIFIER.search(task)
+
+
+def _halves(request: str, task: str) -> Focus:
+    """Both, unless it is a part of the work that was given to a subagent."""
+    if REASON not in request:
+        return Focus(structure=True, content=True)
+    structure = "structure" in task
+    return Focus(structure=structure, content=not structure)
+
+
+def named_path(request: str) -> str:
+    """The first word that looks like the path of a file; empty where none does."""
+    words = (word.strip("`\"'“”,.?!:;()") for word in request.split())
+    return next((word for word in words if looks_like_path(word)), "")
+
+
+def called_in(request: str, most: int = 4) -> tuple[str, ...]:
+    """What the request quotes, else the identifiers in it."""
+    quoted = [next(group for group in found.groups() if group) for found in _QUOTED.finditer(request)]
+    named = [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
+    return tuple(dict.fromkeys(quoted or named))[:most]
+
+
+def terms_of(request: str, most: int = 4) -> tuple[str, ...]:
+    """What to search for: what the request quotes, else identifiers in it, else its uncommon words."""
+    words = sorted({word.lower() for word in _WORD.findall(request)} - _USUAL, key=lambda word: (-len(word), word))
+    return (called_in(request) or tuple(words))[:most]
+
+
+def _trade_of(system: str) -> Trade:
+    """What the opening of a system prompt makes of its agent."""
+    found = _TRADE.search(system[:600])
+    return "" if found is None else "security" if found["security"] else "review"

@@ -1,0 +1,108 @@
+"""What the offline model does at all: a look at the workspace and errands; anything else it says that it did not do."""
+
+import pytest
+
+from drone.agent.agent import Agent
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.model import NOT_DONE
+from drone.agent.report import Cause
+from drone.crew import outcome_of
+from drone.models.offline import OfflineModel
+from drone.models.offline.request import Focus, errand_of, focus_of
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FailureReason, OrderStatus
+from tests.drone.models.offline.playing import READING, SUBAGENT, Failure, one, play
+
+WHOLE = Focus(structure=True, content=True)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "What is 2+2?",
+        "Write a function that adds two numbers into foo.py",
+        "Write a function that explains this repository",
+        "Translate README.md",
+        "Summarize README.md",
+        "Explain `parse_args`",
+        "Explain quantum physics",
+        "Explain this repository and fix its bugs",
+        "Explain the code. Then write it anew.",
+        "Fix the failing tests in this repository",
+        "Run the tests",
+        "Please add type hints to the whole code base",
+        "Why is the sky blue?",
+        "How does the parser cope?",
+        "Look at src/main.rs and tell me whether it is correct",
+        "Make the program faster",
+    ],
+)
+async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str) -> None:
+    for tools in ((), READING, (*READING, SUBAGENT)):
+        reply = await one(request_, tools)
+        assert reply.text.startswith("This was not done.") and request_ in reply.text
+        assert (reply.finish_reason, reply.tool_calls) == (NOT_DONE, ())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Explain this repository",
+        "explain the code base to JavaScript people",
+        "Describe the project for a newcomer.",
+        "What is this?",
+        "What does this program do?",
+        "What is in this folder, and where does it start?",
+        "Give me an overview of the architecture",
+        "How do I build and run this project?",
+        "How are the tests run here?",
+        "How is this library organised?",
+        "Walk me through the source code",
+        "Explore this workspace",
+        "What are the entry points?",
+    ],
+)
+def test_whoever_asks_for_the_whole_picture_gets_it(request_: str) -> None:
+    assert errand_of(request_) is None and focus_of(request_) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("request_", "focus"),
+    [
+        ("Where is `hum_loudly` defined?", Focus(terms=("hum_loudly",))),
+        ("Which files mention the parser?", Focus(terms=("parser",))),
+        ("Who calls frob_it()?", Focus(terms=("frob_it",))),
+        ("Review this code", Focus(trade="review")),
+        ("Is the security of this code good?", Focus(trade="security")),
+    ],
+)
+def test_words_are_looked_up_and_code_is_looked_through(request_: str, focus: Focus) -> None:
+    assert focus_of(request_) == focus
+
+
+@pytest.mark.parametrize(
+    ("request_", "offer"),
+    [("Translate README.md", "`Read README.md`"), ("How does the parser cope?", "`Search for parser`")],
+)
+async def test_what_it_can_do_instead_is_near_to_what_was_asked(request_: str, offer: str) -> None:
+    assert offer in (await one(request_, READING)).text
+
+
+@pytest.mark.parametrize("gate", [None, ReportGate()], ids=["free", "gated"])
+async def test_an_order_that_was_not_done_has_failed_for_that_reason(gate: ReportGate | None) -> None:
+    agent = Agent(AgentDefinition(name="helper", prompt="Help."), model=OfflineModel(), gate=gate)
+    report = await agent.run("What is 2+2?")
+    assert (report.status, report.cause) == (RecordStatus.FAILED, Cause.NOT_DONE)
+    outcome = outcome_of(report)
+    assert (outcome.status, outcome.reason) == (OrderStatus.FAILED, FailureReason.NOT_DONE)
+    assert (outcome.answer or "").startswith("This was not done.") and "cannot do this" in (outcome.detail or "")
+
+
+async def test_an_errand_that_its_tool_refused_was_not_done() -> None:
+    def refusing(name: str, arguments: object) -> str:
+        raise Failure("nothing.py does not exist.")
+
+    game = await play("read nothing.py", refusing)
+    assert game.replies[-1].finish_reason == NOT_DONE
+    assert game.answer.startswith("This was not done.") and "nothing.py does not exist." in game.answer
