@@ -305,7 +305,7 @@ def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(tmp_path
         "order  ",
         "record  ",
         "spent  ",
-        "$0",
+        "no tokens",
         str(tmp_path / "data"),
         "offline model",
     ):
