@@ -23,14 +23,18 @@ PART = 4
 """At most a fourth of a limit is kept."""
 
 
-def kept(room: float, limit: float | None) -> float:
-    """How much of a limit on all tokens, or on money, ordinary rounds leave for the last question and its reply."""
-    return 0 if limit is None else min(room, limit / PART)
+def kept(room: float, limit: float | None, question: float = 0) -> float:
+    """How much of a limit on all tokens, or on money, ordinary rounds leave for the last question and its reply.
+
+    `question`: what is asked now will cost so much at least; where that uses the limit up, it is the last one.
+    """
+    return 0 if limit is None else max(min(room, limit / PART), min(question, limit))
 
 
 def kept_of_kind(kind: str, question: float, limit: float | None) -> float:
     """The same of a limit on one kind of tokens: those read go by the last question, those thought by its reply."""
-    return kept(ROOM if kind == "reasoning_tokens" else question, limit)
+    room = ROOM if kind == "reasoning_tokens" else question
+    return kept(room, limit, question if kind == "input_tokens" else 0)
 
 
 def kept_output(room: int, limit: int) -> int:
@@ -177,12 +181,12 @@ class Allowance:
             return _Kept()
         limits, agents = self._budget.limits, self.state.origin.depth + 1
         question = self.state.tokens_of_question()
-        tokens = (question + ROOM) * agents
+        tokens, price = (question + ROOM) * agents, self._usd_per_token() or 0
         return _Kept(
             output_tokens=kept_output(ROOM, self.share.output_tokens),
             tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
-            total_tokens=kept(tokens, limits.total_tokens),
-            usd=kept(tokens * (self._usd_per_token() or 0), limits.cost_usd),
+            total_tokens=kept(tokens, limits.total_tokens, question),
+            usd=kept(tokens * price, limits.cost_usd, question * price),
             seconds=kept_seconds(self.share.wall_seconds),
             kinds={name: kept_of_kind(name, question, getattr(self.share, name)) for name in TOKENS},
             tree_kinds={name: kept_of_kind(name, question * agents, getattr(limits, name)) for name in TOKENS},

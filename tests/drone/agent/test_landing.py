@@ -78,6 +78,16 @@ async def test_the_last_reply_is_the_answer(limits: Limits, name: str, rounds: i
     assert (outcome.reason, outcome.answer, outcome.accepted) == (wanted, "What I have.", None)
 
 
+@pytest.mark.parametrize("limits", [Limits(total_tokens=12_000), Limits(input_tokens=12_000), Limits(cost_usd=0.12)])
+async def test_the_question_that_uses_a_small_limit_up_is_the_last_one(limits: Limits) -> None:
+    usage = Usage(input_tokens=4_200, output_tokens=60, model_calls=1, cost_usd=0.042)
+    lines: list[Said] = [Line(calls=(call("look", at=number),), usage=usage) for number in range(2)]
+    one = Lone([*lines, Line("What I have.", usage=usage)], TOOLS, limits)
+    report = await one.run()
+    assert (report.status, report.text) == (RecordStatus.LIMIT_REACHED, "What I have.")
+    assert [bool(ask.tools) for ask in one.scripted.asks] == [True, True, False]
+
+
 KINDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "total_tokens", "cost_usd")
 
 
