@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcc.settings import Settings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
+INTERRUPTED = 130
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept; MCC_DATA_DIR if left out.")]

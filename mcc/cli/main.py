@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import agents, config, doctor, orders, run, sessions, up
+from mcc.cli import agents, config, doctor, family, orders, run, sessions, up
 from mcc.cli.server import service_command
 
 app = typer.Typer(
@@ -15,6 +15,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("up")(up.up)
+app.command("down")(family.down)
+app.command("logs")(family.logs)
 app.command("serve")(up.serve)
 app.command("run")(run.run)
 app.add_typer(orders.app, name="orders")

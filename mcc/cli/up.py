@@ -1,13 +1,14 @@
-"""The commands `mcc up` and `mcc serve`: a family, or the API alone, in the foreground."""
+"""The commands `mcc up` and `mcc serve`: a family, here or in the background, or the API alone."""
 
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import AsJson, DataDir, plain_errors, say, say_configuration
+from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, say, say_configuration
 
 if TYPE_CHECKING:
     from mcc.local.family import Family
@@ -20,13 +21,18 @@ def up(
     ] = None,
     drones: Annotated[int, typer.Option(help="Drone processes.", min=0, max=100)] = 1,
     slots: Annotated[int | None, typer.Option(help="Orders at a time and drone; 200 if left out.", min=1)] = None,
+    workspace: Annotated[
+        list[Path] | None,
+        typer.Option(help="Let orders work in this directory too, besides the configured or current one; repeatable."),
+    ] = None,
     data_dir: DataDir = None,
     flower: Annotated[bool, typer.Option("--flower/--no-flower", help="With or without Flower.")] = True,
+    detach: Annotated[bool, typer.Option(help="Return once it is ready; `mcc down` stops it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start everything on this machine and stay: API, drones, Flower, Redis.
 
-    Example: mcc up --drones 2 --data-dir ~/mcc-data
+    Example: mcc up --detach --workspace ~/project
     """
     import asyncio
 
@@ -34,11 +40,41 @@ def up(
     from mcc.local.programs import Staff
     from mcc.settings import load
 
+    workspaces = _directories(workspace or [])
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
+        if detach:
+            asked = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
+            words = [word for name, value in asked.items() if value is not None for word in (name, str(value))]
+            words += [word for directory in workspaces for word in ("--workspace", str(directory))]
+            _detach([*words, "--flower" if flower else "--no-flower"], settings.data_dir, as_json)
+            return
         say_configuration(settings)
-        family = Family(settings, Staff(drones, slots, flower), notify=say)
+        family = Family(settings, Staff(drones, slots, flower, workspaces), notify=say)
         asyncio.run(_stay(family, as_json))
+
+
+def _directories(paths: list[Path]) -> tuple[Path, ...]:
+    for path in paths:
+        if not path.expanduser().is_dir():
+            fail(f"--workspace {path}: there is no such directory.", USAGE)
+    return tuple(path.expanduser().absolute() for path in paths)
+
+
+def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
+    from mcc.local.detached import start_detached
+
+    say("Starting …")
+    try:
+        started = start_detached(words, data_dir)
+    except KeyboardInterrupt:
+        fail("Stopped before it was ready.")
+    for line in started.said.splitlines():
+        if not line.startswith("Starting"):
+            say(line)
+    if not started.told:
+        raise typer.Exit(started.code or 1)
+    print(started.told.rstrip() if as_json else _greeting(json.loads(started.told), "Stop with: mcc down"), flush=True)
 
 
 async def _stay(family: "Family", as_json: bool) -> None:
@@ -73,52 +109,54 @@ async def _run(family: "Family", as_json: bool) -> None:
 
     say("Starting …")
     async with family:
-        print(json.dumps(_addresses(family)) if as_json else _greeting(family), flush=True)
+        told = _told(family)
+        print(json.dumps(told) if as_json else _greeting(told, "Stop with Ctrl-C."), flush=True)
         await asyncio.Event().wait()
 
 
-def _addresses(family: "Family") -> dict[str, object]:
+def _told(family: "Family") -> dict[str, Any]:
+    from mcc.local.redis import ConfiguredRedis
     from mcc.settings import token_file
 
-    data_dir = family.settings.data_dir
+    settings = family.settings
     return {
         "url": family.url,
         "api_url": f"{family.url}/api/v1",
+        "docs_url": f"{family.url}/api/docs",
         "flower_url": family.flower_url,
         "pid": os.getpid(),
-        "data_dir": str(data_dir),
-        "token_file": None if family.settings.token else str(token_file(family.settings)),
-        "family_file": str(family.settings.family_file),
+        "data_dir": str(settings.data_dir),
+        "token_file": None if settings.token else str(token_file(settings)),
+        "family_file": str(settings.family_file),
         "logs": str(family.logs),
+        "redis": "the configured one" if isinstance(family.redis, ConfiguredRedis) else "embedded, on a private socket",
+        "drones": family.staff.drones,
+        "workspace_roots": list(family.roots),
     }
 
 
-def _greeting(family: "Family") -> str:
-    from mcc.local.redis import ConfiguredRedis, RedisBinary
+def _greeting(told: dict[str, Any], stop: str) -> str:
     from mcc.redaction import FLOWER_FILE
 
-    addresses = _addresses(family)
-    match family.redis:
-        case ConfiguredRedis():
-            redis = "the configured one"
-        case RedisBinary(path=path):
-            redis = f"embedded, on a private socket ({path})"
-        case _:
-            redis = "none"
-    flower = f"{family.flower_url}  (login in {family.settings.data_dir / FLOWER_FILE})" if family.flower_url else "off"
-    token = addresses["token_file"] or "the configured one (MCC_TOKEN)"
-    return "\n".join(
-        (
-            f"API     {addresses['api_url']}  (described in {family.url}/api/docs)",
-            f"Flower  {flower}",
-            f"Token   {token}",
-            f"Data    {addresses['data_dir']}",
-            f"Logs    {addresses['logs']}",
-            f"Redis   {redis}",
-            f"Drones  {family.staff.drones}",
-            'Try: mcc run "Explain this repository"    Stop with Ctrl-C.',
-        )
-    )
+    rows = [("API", told["api_url"]), ("Docs", told["docs_url"]), ("Flower", told["flower_url"] or "off")]
+    if told["flower_url"]:
+        rows.append(("  login", _short(f"{told['data_dir']}/{FLOWER_FILE}")))
+    rows += [
+        ("Token", _short(told["token_file"]) if told["token_file"] else "the configured one (MCC_TOKEN)"),
+        ("Data", _short(told["data_dir"])),
+        ("Logs", f"{_short(told['logs'])}  (mcc logs)"),
+        ("Redis", told["redis"]),
+        ("Drones", str(told["drones"])),
+    ]
+    rows += [("Works in" if number == 0 else "", _short(root)) for number, root in enumerate(told["workspace_roots"])]
+    lines = [f"{name:<9} {value}" for name, value in rows]
+    return "\n".join((*lines, f'Try: mcc run "Explain this repository"    {stop}'))
+
+
+def _short(path: str) -> str:
+    """With ~ for the home directory, as shells read it."""
+    home = os.path.expanduser("~")
+    return f"~{path.removeprefix(home)}" if home != "/" and path.startswith(f"{home}/") else path
 
 
 if TYPE_CHECKING:

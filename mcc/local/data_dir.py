@@ -157,8 +157,6 @@ def upgrade_database(url: str) -> str | None:
 
     Raises `UnusableDatabase`.
     """
-    from alembic.util import CommandError
-
     from mcc.store.errors import StoreError
     from mcc.store.migrate import schema_problem, upgrade
 
@@ -168,12 +166,12 @@ def upgrade_database(url: str) -> str | None:
         if problem is None:
             return None
         upgrade(url)
-    except CommandError as error:
-        raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
     except (StoreError, OSError, ValueError) as error:
         if str(error) == problem:
             raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
         raise UnusableDatabase(
             f"The database cannot be prepared ({error}): is it there, can it be written, does anyone hold it locked?"
         ) from error
+    if problem.startswith("the database has no schema"):
+        return "A new database was made."
     return f"The database was brought up to date (before: {problem.partition(':')[0]})."

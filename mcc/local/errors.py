@@ -6,7 +6,8 @@ FamilyError
 ├── PortTaken            another program listens on the port
 ├── UnusableDirectory    the data directory cannot be made or written
 ├── UnusableDatabase     the database cannot be opened or upgraded
-└── StartFailed          a child ended, or was not ready in time
+├── StartFailed          a child ended, or was not ready in time
+└── DoesNotEnd           a family that was told to end is still there
 """
 
 
@@ -39,4 +40,8 @@ class UnusableDatabase(FamilyError):
 
 
 class StartFailed(FamilyError):
+    pass
+
+
+class DoesNotEnd(FamilyError):
     pass

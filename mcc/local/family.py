@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +16,7 @@ from mcc.local.child import Notify
 from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
 from mcc.local.presence import Hold, Presence, Service, started_now
-from mcc.local.programs import ChildCommands, Flower, Staff
+from mcc.local.programs import ChildCommands, Flower, Staff, workspace_roots
 from mcc.local.redis import (
     ConfiguredRedis,
     RedisSource,
@@ -86,6 +86,11 @@ class Family:
         return self._flower.url if self._flower else None
 
     @property
+    def roots(self) -> Sequence[str]:
+        """Where orders may work; empty when drones read that in mcc.toml."""
+        return workspace_roots(self.settings, self._environment, self.staff.workspaces)
+
+    @property
     def logs(self) -> Path:
         return self.settings.data_dir / "logs"
 
@@ -116,10 +121,12 @@ class Family:
             self._notify(done)
         await self._undo.enter_async_context(self.supervisor)
         redis_url = await self._start_redis(self.redis)
-        commands = ChildCommands.of(self.settings, self._environment, self._private, redis_url)
+        commands = ChildCommands.of(self.settings, self._environment, self._private, redis_url, self.staff.workspaces)
         self._start_children(commands, listening)
         await self._until_ready()
-        hold.publish(Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url))
+        hold.publish(
+            Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url, commands.shared)
+        )
 
     @property
     def _private(self) -> Path:

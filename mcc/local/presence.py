@@ -1,43 +1,25 @@
 """The lock on a data directory, held by one family at a time, and the service at the address that it publishes."""
 
-import contextlib
 import fcntl
 import http.client
 import json
 import os
+import select
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from mcc.configuration.places import NotPrivate, read_private
+from mcc.configuration import running
+from mcc.configuration.places import NotPrivate
+from mcc.configuration.running import FAMILY_FILE, LOCK_FILE, LOOK_SECONDS
+from mcc.configuration.running import Held as Held
+from mcc.configuration.running import Presence as Presence
 from mcc.contracts.shape import now
-from mcc.local.errors import FamilyRunning, UnusableDirectory
-
-FAMILY_FILE = "family.json"
-LOCK_FILE = "family.lock"
-LOOK_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """What a running family publishes. `purpose`: "up" for a family that stays, "run" for one order's."""
-
-    url: str
-    pid: int
-    flower_url: str | None
-    started_at: str
-    purpose: str = "up"
-    redis_url: str = ""
-
-
-class Held(Enum):
-    """A data directory without an address: not locked, or locked by a family that still starts."""
-
-    NOBODY = "nobody"
-    STARTING = "starting"
+from mcc.local.errors import DoesNotEnd, FamilyRunning, UnusableDirectory
 
 
 class Hold:
@@ -52,7 +34,7 @@ class Hold:
         """Raises `FamilyRunning`, after a moment: `find_family` holds the lock for an instant as well."""
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + patience_seconds
-        while not _locked(descriptor, fcntl.LOCK_EX):
+        while not running.lock(descriptor, fcntl.LOCK_EX):
             if time.monotonic() >= until:
                 os.close(descriptor)
                 raise _running(data_dir)
@@ -84,24 +66,14 @@ def find_family(data_dir: Path) -> Presence | Held:
 
     Raises `UnusableDirectory` when others than this user could have written family.json.
     """
-    try:
-        descriptor = os.open(data_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return Held.NOBODY
-    try:
-        if _locked(descriptor, fcntl.LOCK_SH):
-            return Held.NOBODY
-    finally:
-        os.close(descriptor)
-    return _read(data_dir) or Held.STARTING
+    with _believed():
+        return running.find_family(data_dir)
 
 
-def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
-    """As `find_family`, with up to `seconds` of patience for a family that still starts."""
-    end = time.monotonic() + seconds
-    while (found := find_family(data_dir)) is Held.STARTING and time.monotonic() < end:
-        time.sleep(LOOK_SECONDS)
-    return found
+def await_family(data_dir: Path) -> Presence | Held:
+    """As `find_family`, with patience for a family that still starts."""
+    with _believed():
+        return running.await_family(data_dir)
 
 
 def await_end(data_dir: Path) -> None:
@@ -110,24 +82,67 @@ def await_end(data_dir: Path) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _locked(descriptor: int, kind: int) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        return True
-    return False
+ORDERLY_SECONDS, FORCED_SECONDS = 10.0, 5.0
 
 
-def _read(data_dir: Path) -> Presence | None:
+def end_family(data_dir: Path, family: Presence) -> None:
+    """Tell the family that holds `data_dir` to end, and return when it has; the second signal kills its children.
+
+    Raises `DoesNotEnd`.
+    """
     try:
-        return Presence(**json.loads(read_private(data_dir / FAMILY_FILE)))
+        process = os.pidfd_open(family.pid)
+    except OSError:
+        raise _not_here(data_dir, family) from None
+    try:
+        if not _holds(data_dir, family.pid):
+            raise _not_here(data_dir, family)
+        for seconds in (ORDERLY_SECONDS, FORCED_SECONDS):
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+            if select.select([process], [], [], seconds)[0]:
+                return
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(process)
+    raise DoesNotEnd(f"The process {family.pid} does not end: kill -KILL {family.pid} ends it and all its children.")
+
+
+def _not_here(data_dir: Path, family: Presence) -> DoesNotEnd:
+    detail = f"The process {family.pid}, which {data_dir / FAMILY_FILE} names, does not run here"
+    return DoesNotEnd(f"{detail}: stop it where it was started, or in its container.")
+
+
+def _holds(data_dir: Path, pid: int) -> bool:
+    """Whether the process has the lock open: in another container the number may be anybody's."""
+    try:
+        wanted = (data_dir / LOCK_FILE).stat()
+        return any(os.path.samestat(one.stat(), wanted) for one in _open_files(pid))
+    except OSError:
+        return False
+
+
+def _open_files(pid: int) -> Iterator[Path]:
+    return (file for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists())
+
+
+@contextmanager
+def _believed() -> Iterator[None]:
+    try:
+        yield
     except NotPrivate as problem:
         raise UnusableDirectory(f"What is said of a service here is not believed: {problem}") from problem
-    except (OSError, ValueError, TypeError):
-        return None
+
+
+def refuse_second(data_dir: Path) -> None:
+    """Raises `FamilyRunning` where a family runs."""
+    if find_family(data_dir) is not Held.NOBODY:
+        raise _running(data_dir)
 
 
 def _running(data_dir: Path) -> FamilyRunning:
-    presence = _read(data_dir)
+    with _believed():
+        presence = running.published(data_dir)
     if presence is None:
         return FamilyRunning(
             f"Another family is just starting on {data_dir}: wait a moment, or use another --data-dir."
@@ -135,7 +150,7 @@ def _running(data_dir: Path) -> FamilyRunning:
     what = "A family runs" if presence.purpose == "up" else "An mcc run is at work"
     return FamilyRunning(
         f"{what} on {data_dir} already (pid {presence.pid}), at {presence.url}: "
-        "use that one, stop it with Ctrl-C where it was started, or name another --data-dir.",
+        "use that one, stop it with `mcc down`, or name another --data-dir.",
         presence.url,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY
 from mcc.configuration.places import as_text, paths_in
+from mcc.configuration.settings import absolute
 from mcc.local.child import Command
 from mcc.local.presence import Service
 from mcc.settings import Settings, token_file
@@ -54,11 +55,15 @@ PORTS_TRIED = 20
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """How many drones with how many slots each (None = as configured), and whether there is a Flower."""
+    """How many drones with how many slots each (None = as configured), and whether there is a Flower.
+
+    `workspaces`: directories in which orders may work besides the configured ones.
+    """
 
     drones: int = 1
     slots: int | None = None
     flower: bool = True
+    workspaces: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,14 @@ class ChildCommands:
     directory: Path
 
     @classmethod
-    def of(cls, settings: Settings, inherited: Mapping[str, str], directory: Path, redis_url: str) -> "ChildCommands":
+    def of(
+        cls,
+        settings: Settings,
+        inherited: Mapping[str, str],
+        directory: Path,
+        redis_url: str,
+        workspaces: Sequence[Path] = (),
+    ) -> "ChildCommands":
         environment = {
             name: value
             for name, value in inherited.items()
@@ -82,7 +94,7 @@ class ChildCommands:
         for name, file in ((NAMED_BY, settings.configuration.own), (OVERLAY_NAMED_BY, settings.configuration.trusted)):
             if file is not None:
                 environment[name] = str(file)
-        if roots := workspace_roots(settings, inherited):
+        if roots := workspace_roots(settings, inherited, workspaces):
             environment["MCC_WORKSPACE_ROOTS"] = as_text(roots)
         return cls(settings, environment, directory)
 
@@ -131,6 +143,11 @@ class ChildCommands:
         return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     @property
+    def shared(self) -> Mapping[str, str]:
+        """What a drone that is started beside this family has to know."""
+        return {name: value for name, value in self.environment.items() if name.startswith("MCC_")}
+
+    @property
     def _without_keys(self) -> Mapping[str, str]:
         return {
             name: value
@@ -166,18 +183,26 @@ class Flower:
         return Service(FLOWER_HOST, self._port).get("/healthcheck")[0] == 200
 
 
-def workspace_roots(settings: Settings, inherited: Mapping[str, str]) -> Sequence[str]:
-    """The directories in which this family's orders may work: the configured ones, else the current one.
+def workspace_roots(settings: Settings, inherited: Mapping[str, str], workspaces: Sequence[Path] = ()) -> Sequence[str]:
+    """The directories in which this family's orders may work: the configured ones, else the current one; `workspaces`
+    as well.
 
-    Empty when mcc.toml names workspace roots for drones, which read mcc.toml themselves.
+    Empty when mcc.toml alone names them, under [drone], which drones read themselves.
     """
+    configured = settings.configuration.table("drone").get("workspace_roots")
     if named := inherited.get("DRONE_WORKSPACE_ROOTS"):
-        return [str(Path(part).absolute()) for part in paths_in(named)]
-    if settings.workspace_roots:
-        return [str(root) for root in settings.workspace_roots]
-    if "workspace_roots" in settings.configuration.table("drone"):
+        roots = [str(Path(part).absolute()) for part in paths_in(named)]
+    elif settings.workspace_roots:
+        roots = [str(root) for root in settings.workspace_roots]
+    elif configured is None:
+        roots = [str(Path.cwd())]
+    elif workspaces:
+        roots = [
+            str(absolute(Path(part))) for part in (paths_in(configured) if isinstance(configured, str) else configured)
+        ]
+    else:
         return []
-    return [str(Path.cwd())]
+    return list(dict.fromkeys((*roots, *map(str, workspaces))))
 
 
 def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:

@@ -82,9 +82,9 @@ class Supervisor:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
-            for child in self.children:
+            for file in await asyncio.to_thread(lambda: sorted(self._logs.glob("*.log"))):
                 with contextlib.suppress(OSError):
-                    await asyncio.to_thread(child.log.bound)
+                    await asyncio.to_thread(LogFile(file).bound)
 
 
 def _why(child: Child) -> str:

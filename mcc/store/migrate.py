@@ -1,20 +1,26 @@
-"""The version of the schema: what a database has, what this code needs, and the way there and back."""
+"""The version of the schema: what a database has, what this code needs, and the way there and back.
 
-from collections.abc import Callable
+Alembic is loaded for the way alone: every process asks for the version when it starts, and loading takes half a second.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 
 from mcc.store.connections import unwatched
 from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
 from mcc.store.tables import METADATA
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSIONS = sa.table("alembic_version", sa.column("version_num"))
 
 _LOCK = 0x6D6363
 """Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""
@@ -24,36 +30,43 @@ _ADVICE = "run `mcc db upgrade`"
 
 def problem_of(database: Database) -> str | None:
     """None when the schema is that of this version, else a sentence that says what to do."""
-    found = database.read(_revision)
+    found, wanted = database.read(_revision), revisions()[-1]
     if unfit := unfit_for_upgrade(database):
         return unfit
-    scripts = ScriptDirectory.from_config(_config())
-    wanted = scripts.get_current_head()
     if found == wanted:
         return None
     if found is None:
         return f"the database has no schema yet: {_ADVICE}"
-    if found in {script.revision for script in scripts.walk_revisions()}:
-        return f"the database has schema {found}, this version needs {wanted}: {_ADVICE}"
-    return f"the database has schema {found}, which this version ({wanted}) does not know: install a newer one"
+    return f"the database has schema {found}, this version needs {wanted}: {_ADVICE}"
 
 
 def unfit_for_upgrade(database: Database) -> str | None:
-    """A sentence when migrations cannot help: the tables of these names are another program's, or some are gone."""
+    """A sentence when migrations cannot help: the schema is a newer one, another program's, or lacks tables."""
     found = database.read(_revision)
+    if found is not None and found not in revisions():
+        newest = revisions()[-1]
+        return f"the database has schema {found}, which this version ({newest}) does not know: install a newer one"
     there = METADATA.tables.keys() & set(database.read(lambda connection: sa.inspect(connection).get_table_names()))
     if found is None and there:
         names = ", ".join(sorted(there))
         return f"the database holds tables that MCC has not made ({names}): name another one in MCC_DATABASE_URL"
     missing = METADATA.tables.keys() - there
-    if found == ScriptDirectory.from_config(_config()).get_current_head() and missing:
+    if found == revisions()[-1] and missing:
         names = ", ".join(sorted(missing))
         return f"the database is damaged, it has no {names}: restore a copy, or name another one in MCC_DATABASE_URL"
     return None
 
 
+@cache
+def revisions() -> Sequence[str]:
+    """Every version of the schema, the oldest first: the number before the name of its migration."""
+    return tuple(sorted(file.stem.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
+
+
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    if not sa.inspect(connection).has_table(_VERSIONS.name):
+        return None
+    return connection.execute(sa.select(_VERSIONS.c.version_num)).scalar_one_or_none()
 
 
 def prepare(database: Database) -> None:
@@ -64,11 +77,15 @@ def prepare(database: Database) -> None:
 
 def upgrade_with(connection: Connection, revision: str = "head") -> None:
     """In the caller's transaction, so that all of it happens or nothing."""
+    from alembic import command
+
     _take_turn(connection)
     command.upgrade(_config(connection), revision)
 
 
 def downgrade_with(connection: Connection, revision: str) -> None:
+    from alembic import command
+
     _take_turn(connection)
     command.downgrade(_config(connection), revision)
 
@@ -81,10 +98,11 @@ def _take_turn(connection: Connection) -> None:
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
 
-def _config(connection: Connection | None = None) -> Config:
+def _config(connection: Connection) -> "Config":
+    from alembic.config import Config
+
     config = Config()
-    folder = Path(__file__).parent / "migrations"
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 

@@ -167,6 +167,33 @@ def test_a_port_in_use_is_a_sentence(up: Up, tmp_path: Path) -> None:
     assert "--port 0" in told.stderr
 
 
+def test_one_in_the_background_is_followed_by_its_logs_and_stopped_by_down(tmp_path: Path) -> None:
+    data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    arguments = ("up", "--detach", "--json", "--port", "0", "--no-flower", "--workspace", str(elsewhere))
+    told = run_mcc(*arguments, data_dir=data_dir, cwd=tmp_path)
+    try:
+        assert told.returncode == 0, told.stderr
+        family = json.loads(told.stdout)
+        process = psutil.Process(family["pid"])
+        assert family["workspace_roots"] == [str(tmp_path), str(elsewhere)]
+        again = run_mcc(*arguments, data_dir=data_dir, cwd=tmp_path)
+        assert again.returncode == 1 and "mcc down" in again.stderr
+        logs = run_mcc("logs", "--json", "api", data_dir=data_dir, cwd=tmp_path).stdout
+        assert any(json.loads(line)["text"] == f"MCC answers at {family['url']}" for line in logs.splitlines())
+    finally:
+        stopped = run_mcc("down", "--json", data_dir=data_dir, cwd=tmp_path)
+    assert json.loads(stopped.stdout) == {"stopped": True, "pid": family["pid"], "data_dir": str(data_dir)}
+    assert not alive([process])
+    assert json.loads(run_mcc("down", "--json", data_dir=data_dir, cwd=tmp_path).stdout)["stopped"] is False
+
+
+def test_one_in_the_background_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
+    port = up.told["url"].rpartition(":")[2]
+    told = run_mcc("up", "--detach", "--port", port, data_dir=tmp_path / "data", cwd=tmp_path)
+    assert told.returncode == 1 and "--port 0" in told.stderr and told.stdout == ""
+
+
 def test_a_data_directory_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = run_mcc("up", data_dir=tmp_path / "file" / "data", cwd=tmp_path)

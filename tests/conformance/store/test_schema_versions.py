@@ -8,10 +8,11 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
-from mcc.store.migrate import downgrade, schema_problem, upgrade
+from mcc.store.migrate import _MIGRATIONS, downgrade, revisions, schema_problem, upgrade
 from mcc.store.store import open_store
 from mcc.store.tables import METADATA
 from tests.conformance.store.scene import Scene, at_once
@@ -145,6 +146,11 @@ def _same_conditions(connection: sa.Connection) -> None:
             found = made[index.name].get("dialect_options", {}).get(f"{dialect}_where")
             assert (wanted is None) == (found is None), index.name
             assert made[index.name]["unique"] == bool(index.unique), index.name
+
+
+def test_the_versions_that_are_told_without_alembic_are_those_of_alembic() -> None:
+    walked = ScriptDirectory(str(_MIGRATIONS)).walk_revisions()
+    assert revisions() == tuple(reversed([script.revision for script in walked]))
 
 
 def test_two_processes_that_upgrade_at_once_both_succeed(empty_url: str) -> None:

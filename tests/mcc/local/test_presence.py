@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mcc.local.errors import FamilyRunning
-from mcc.local.presence import Held, Hold, Presence, await_end, find_family
+from mcc.local.errors import DoesNotEnd, FamilyRunning
+from mcc.local.presence import Held, Hold, Presence, await_end, end_family, find_family, refuse_second
 
 HERE = Presence("http://127.0.0.1:8420", 42, "http://127.0.0.1:5555", "2026-11-20T10:00:00Z")
 
@@ -21,7 +21,7 @@ HOLDER = """
 import pathlib, sys
 from mcc.local.presence import Hold, Presence
 hold = Hold.take(pathlib.Path(sys.argv[1]))
-hold.publish(Presence("http://127.0.0.1:1", 1, None, ""))
+hold.publish(Presence("http://127.0.0.1:1", __import__("os").getpid(), None, ""))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -80,4 +80,31 @@ def test_what_a_killed_family_left_behind_counts_for_nothing(tmp_path: Path) -> 
     assert find_family(tmp_path) is Held.NOBODY
     hold = Hold.take(tmp_path)
     assert not (tmp_path / "family.json").exists()
+    hold.release()
+
+
+def test_a_family_is_told_to_end_and_waited_for(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(FamilyRunning):
+            refuse_second(tmp_path)
+        found = find_family(tmp_path)
+        assert isinstance(found, Presence)
+        end_family(tmp_path, found)
+    assert holder.returncode == -signal.SIGTERM
+    refuse_second(tmp_path)
+
+
+def test_a_process_that_only_has_the_number_of_a_family_is_left_alone(tmp_path: Path) -> None:
+    hold = Hold.take(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        published = replace(HERE, pid=stranger.pid)
+        hold.publish(published)
+        with pytest.raises(DoesNotEnd, match="does not run here"):
+            end_family(tmp_path, published)
+        stranger.communicate(b"\n")
+    assert stranger.returncode == 0
     hold.release()

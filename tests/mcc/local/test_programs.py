@@ -102,6 +102,26 @@ def test_roots_that_the_file_names_for_drones_are_left_to_it(tmp_path: Path) -> 
     assert told["MCC_CONFIG"] == str(file)
 
 
+@pytest.mark.parametrize(
+    ("said", "environ", "roots"),
+    [
+        ("", {}, f"{Path.cwd()}:/more"),
+        ("", {"MCC_WORKSPACE_ROOTS": "/a:/more"}, "/a:/more"),
+        ('[drone]\nworkspace_roots = ["/srv"]\n', {}, "/srv:/more"),
+        ('[drone]\nworkspace_roots = "/srv,/b"\n', {}, "/srv:/b:/more"),
+    ],
+)
+def test_a_directory_named_on_the_command_line_comes_on_top(
+    tmp_path: Path, said: str, environ: dict[str, str], roots: str
+) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text(said)
+    environ = {"MCC_DATA_DIR": str(tmp_path / "data"), "MCC_CONFIG": str(file), **environ}
+    here = ChildCommands.of(settings(tmp_path, environ), environ, tmp_path, "unix:///s", [Path("/more")])
+    assert here.drone("drone-1", None)().environment["MCC_WORKSPACE_ROOTS"] == roots
+    assert here.shared["MCC_WORKSPACE_ROOTS"] == roots
+
+
 async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: Path) -> None:
     open_wide = load({}, data_dir=tmp_path / "data", host="0.0.0.0")
     with pytest.raises(BadSettings, match="MCC_TOKEN"):
