@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
+from drone.agent.journal import Journal
 from drone.agent.model import Model
 from drone.agent.tree import Tree
 from drone.worker.async_store import AsyncStore
@@ -37,13 +39,20 @@ class Silent:
         return True
 
 
+Play: TypeAlias = Callable[[Model, Journal, str], Awaitable[str]]
+"""A turn of the order of this id: its answer."""
+
+
 @asynccontextmanager
-async def stored_turns(database_url: str, model: Model) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+async def stored_turns(
+    database_url: str, model: Model, broadcaster: Broadcaster | None = None, play: Play = our_turn
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """A function that runs one whole turn on the database: what a drone does between a message and the order's end."""
     upgrade(database_url)
     store = open_store(database_url)
     incarnation = _register(store)
-    calls, broadcaster, executions = AsyncStore(store), Broadcaster(Silent()), Executions()
+    broadcaster = broadcaster or Broadcaster(Silent())
+    calls, executions = AsyncStore(store), Executions()
     writer = Writer(store, Trusted(), broadcaster)
     finisher = Finisher(calls, broadcaster)
     committing = asyncio.create_task(writer.run())
@@ -64,7 +73,7 @@ async def stored_turns(database_url: str, model: Model) -> AsyncIterator[Callabl
         fold.last_seq, fold.attempt = claim.last_seq, 1
         journal = writer.open(claim.order.id, claim.epoch, fold)
         execution.hold(claim, journal, Refusals(calls), Tree())
-        answer = await our_turn(model, journal, claim.order.id)
+        answer = await play(model, journal, claim.order.id)
         await finisher.finish(execution, Outcome(status=OrderStatus.SUCCEEDED, answer=answer))
         executions.leave(execution)
 

@@ -1,0 +1,105 @@
+"""What the channels cost: CPU of an order of two calls whose entries go out over Redis, beside hints alone."""
+
+import asyncio
+import gc
+import subprocess
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks.stored import stored_turns
+from benchmarks.workload import LIMITS, fake_provider, lookup, measured, models, side_by_side, table
+from drone.agent.agent import Agent
+from drone.agent.journal import Journal
+from drone.agent.model import Model
+from drone.agent.spending.budget import Budget
+from drone.agent.turn import Task, Turn
+from drone.tools.tool import FunctionTools
+from drone.worker.broadcaster import Broadcaster
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.entry import Entry
+from mcc.contracts.ids import root_record_id
+from mcc.dispatch.publisher import AsyncPublisher
+from mcc.local.redis import RedisBinary, find_redis, redis_answers, server_arguments, socket_in, socket_url
+
+ORDERS = 150
+REPEATS = 7
+AT_ONCE = 4
+HOLD = "<= 1.05"
+
+
+class HintsAlone(Broadcaster):
+    """As before there were entries on the channels."""
+
+    def entries(self, entries: Iterable[Entry]) -> None:
+        self._urgent.set()
+
+
+async def two_calls(model: Model, journal: Journal, order_id: str) -> str:
+    """A tool call, then the answer."""
+    definition = AgentDefinition(name="explore", prompt="You look facts up.")
+    agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
+    turn = Turn.begun(journal, Budget(LIMITS))
+    report = await agent.run(Task("Look it up. [[sub r=1]]", root_record_id(order_id)), turn)
+    if not report.completed or report.rounds != 2:
+        raise RuntimeError(f"a turn of the benchmark failed: {report.error}")
+    return report.text
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """The URL of a Redis of this run's own."""
+    found = find_redis(None)
+    assert isinstance(found, RedisBinary)
+    with tempfile.TemporaryDirectory() as place:
+        address = socket_in(Path(place))
+        command = server_arguments(found.path, address, Path(place))
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            try:
+                while not redis_answers(address):
+                    assert server.poll() is None
+                yield socket_url(address)
+            finally:
+                server.terminate()
+
+
+async def cpu_per_order(redis_url: str, provider: str) -> dict[str, float]:
+    """Median milliseconds of CPU of this process per order, both kinds in turn."""
+    figures: dict[str, list[float]] = {}
+    turns: dict[str, Callable[[], Awaitable[None]]] = {}
+    ours = models(provider, latency_ms=0, stream=True)
+    async with AsyncExitStack() as held:
+        for name, kind in (("hints alone", HintsAlone), ("entries too", Broadcaster)):
+            publisher = AsyncPublisher(redis_url)
+            held.push_async_callback(publisher.close)
+            broadcaster = kind(publisher)
+            telling = asyncio.create_task(broadcaster.run())
+            held.callback(telling.cancel)
+            database = Path(held.enter_context(tempfile.TemporaryDirectory())) / "bench.db"
+            stored = stored_turns(f"sqlite:///{database}", ours.get("fake"), broadcaster, two_calls)
+            turns[name] = await held.enter_async_context(stored)
+            await turns[name]()
+        for _ in range(REPEATS):
+            for name, turn in turns.items():
+                gc.collect()
+                spent = await measured(partial(side_by_side, turn, ORDERS, AT_ONCE))
+                figures.setdefault(name, []).append(spent.cpu / ORDERS * 1000)
+    await ours.aclose()
+    return {name: median(values) for name, values in figures.items()}
+
+
+def main() -> None:
+    with redis_server() as redis_url, fake_provider() as provider:
+        figures = asyncio.run(cpu_per_order(redis_url, provider))
+    before = figures["hints alone"]
+    rows = [
+        (name, f"{cpu:.2f} ms", f"{cpu / before:.3f}", HOLD if cpu != before else "") for name, cpu in figures.items()
+    ]
+    table(f"An order of two calls, its entries on Redis ({ORDERS} orders)", ("told", "CPU", "ratio", "hold"), rows)
+
+
+if __name__ == "__main__":
+    main()
