@@ -182,7 +182,7 @@ def test_a_drone_that_is_killed_loses_nothing_and_the_turn_goes_on_elsewhere(hou
     entries: list[Entry] = []
     for entry in house.mcc.orders.watch(order.id):
         entries.append(entry)
-        if entry.kind == "tool.finished" and _attempts(entries) == 1:
+        if entry.kind == "tool.finished" and _first(entries, "tool.finished"):
             _kill_the_drone_of(house, order.id)
     order = house.mcc.orders.get(order.id)
     assert (order.status, order.attempt, order.answer) == (OrderStatus.SUCCEEDED, 2, "That was all.")
@@ -194,8 +194,9 @@ def test_a_drone_that_is_killed_loses_nothing_and_the_turn_goes_on_elsewhere(hou
     assert record.id == started and record.usage_total.model_calls == 9
 
 
-def _attempts(entries: list[Entry]) -> int:
-    return sum(entry.kind == "order.claimed" for entry in entries)
+def _first(entries: list[Entry], kind: str) -> bool:
+    """Whether there is one of this kind and no more."""
+    return sum(entry.kind == kind for entry in entries) == 1
 
 
 def _kill_the_drone_of(house: House, order_id: str) -> None:
