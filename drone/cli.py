@@ -27,11 +27,21 @@ def work(
 ) -> None:
     """Serve work orders until it is told to stop.
 
+    Beside a service that `mcc up` started it uses what that does: Redis, database, directories.
+
     Example: drone work --queues default,slow --slots 50
     """
     from drone.worker.app import work as serve
 
-    raise typer.Exit(serve(_settings(queues=queues, slots=slots, name=name)))
+    settings = _settings(beside=True, queues=queues, slots=slots, name=name)
+    _say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
+    raise typer.Exit(serve(settings))
+
+
+def _address(url: str) -> str:
+    """Without the user and password that it may have."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 @app.command()

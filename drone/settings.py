@@ -315,6 +315,11 @@ def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
             yield key if key and scheme.isalnum() else text
 
 
-def load(**given: Any) -> Settings:
-    """Settings from all sources; None among `given` counts as not given. Raises `BadSettings`."""
-    return Settings(**{name: value for name, value in given.items() if value is not None})
+def load(*, beside: bool = False, **given: Any) -> Settings:
+    """Settings from all sources; None among `given` counts as not given. Raises `BadSettings`.
+
+    `beside`: before mcc.toml counts what the family says that runs on the data directory.
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    there = Settings.beside(os.environ, Path(), named) if beside else {}
+    return Settings(**named, **there)

@@ -70,14 +70,22 @@ class Settings(SharedSettings):
         return {name: _masked(getattr(self, name)) for name in type(self).model_fields}
 
 
-def load(environ: Mapping[str, str] | None = None, *, directory: Path | None = None, **arguments: object) -> Settings:
+def load(
+    environ: Mapping[str, str] | None = None,
+    *,
+    directory: Path | None = None,
+    beside: bool = False,
+    **arguments: object,
+) -> Settings:
     """Settings from `arguments` (None = not given), `environ` (the process's own by default) and mcc.toml.
 
     Which file that is, `mcc.configuration` decides; `directory` (the current one) is where a trusted one may lie.
-    Raises `BadSettings`.
+    `beside`: before mcc.toml counts what the family says that runs on the data directory. Raises `BadSettings`.
     """
     environ = os.environ if environ is None else environ
     given = {name: value for name, value in arguments.items() if value is not None}
+    if beside:
+        given |= Settings.beside(environ, directory or Path(), given)
     values, files = Settings.found(environ, directory or Path(), given)
     with Settings.plain_errors(given, environ, files.own):
         settings = Settings.model_validate(values)

@@ -20,15 +20,20 @@ def _group() -> None:
 def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Every setting of the service as it counts now, passwords and tokens masked, and the files that it comes from.
 
+    Where a family runs on the data directory, its settings are shown, as far as nothing here says otherwise.
+
     Example: MCC_PORT=9000 mcc config show
     """
+    from mcc.local.presence import Presence, find_family
     from mcc.settings import load
     from mcc.view.output import clean
 
     with plain_errors():
-        settings = load(data_dir=data_dir)
+        settings = load(data_dir=data_dir, beside=True)
+        family = find_family(settings.data_dir)
     files = settings.configuration
-    shown = {"config_file": str(files.own or ""), "trusted_file": str(files.trusted or "")}
+    running = f"{family.url} (pid {family.pid})" if isinstance(family, Presence) else ""
+    shown = {"config_file": str(files.own or ""), "trusted_file": str(files.trusted or ""), "running": running}
     if as_json:
         print(json.dumps({**shown, "passed_over": files.passed_over, **settings.shown()}, indent=1))
         return

@@ -1,6 +1,7 @@
 """The commands `mcc doctor` and `mcc db`: an installation looked at and repaired, and the schema of its database."""
 
 import json
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -35,10 +36,12 @@ def doctor(
 
     from mcc.cli.command import print_json
     from mcc.doctor.examination import examine
-    from mcc.settings import load, redactor_of
+    from mcc.settings import BadSettings, load, redactor_of
 
     with plain_errors():
         settings = load(data_dir=data_dir)
+        with suppress(BadSettings):  # What is said of a family is not believed there; the examination tells why.
+            settings = load(data_dir=data_dir, beside=True)
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     clean = redactor_of(settings).value
     if as_json:

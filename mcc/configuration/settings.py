@@ -19,7 +19,8 @@ from pydantic import (
 )
 
 from mcc.configuration.file import ConfigProblem, Configuration, configuration
-from mcc.configuration.places import default_data_dir, own_directories, paths_in
+from mcc.configuration.places import NotPrivate, default_data_dir, own_directories, paths_in
+from mcc.configuration.running import Presence, find_family
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import alike, nearest
 from mcc.rules.patterns import Pattern
@@ -156,6 +157,22 @@ class SharedSettings(BaseModel):
         except ConfigProblem as problem:
             raise BadSettings(str(problem)) from problem
         return {"data_dir": data_dir, **cls.in_files(files), **named}, files
+
+    @classmethod
+    def beside(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the family that runs on this data directory says, except of what `given` or `environ` names.
+
+        Raises `BadSettings`.
+        """
+        data_dir = Path(str(cls.found(environ, directory, given)[0]["data_dir"]))
+        try:
+            family = find_family(absolute(data_dir))
+        except NotPrivate as problem:
+            raise BadSettings(f"What is said of a service here is not believed: {problem}") from problem
+        if not isinstance(family, Presence):
+            return {}
+        named = given.keys() | dict(cls.in_environment(environ)).keys()
+        return {name: value for name, value in cls.in_environment(family.settings) if name not in named}
 
     @classmethod
     def variables(cls, name: str) -> tuple[str, ...]:

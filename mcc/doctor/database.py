@@ -86,11 +86,14 @@ def _leases(found: Sequence[Drone]) -> Finding:
 
 
 def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
-    """The problems that drones registered with their models, agents and tools, each once."""
+    """The problems that drones registered with their models, agents and tools, each once, with all that have it."""
     for what in ("models", "agents", "tools"):
-        offered = [one for drone in registrations for one in getattr(drone, what)]
-        for problem in sorted({f"{one.name}: {one.problem}" for one in offered if one.problem}):
-            yield Finding(what, "warning", problem, "as it says; the drone reads its configuration when it starts")
+        names: dict[str, dict[str, None]] = {}
+        for one in (one for drone in registrations for one in getattr(drone, what) if one.problem):
+            names.setdefault(one.problem, {})[one.name] = None
+        for problem, having in sorted(names.items()):
+            detail = f"{', '.join(having)}: {problem}"
+            yield Finding(what, "warning", detail, "as it says; the drone reads its configuration when it starts")
 
 
 def _clock(store: Store) -> Finding:

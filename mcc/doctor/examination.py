@@ -23,8 +23,7 @@ from mcc.doctor.orders import ghosts, stuck
 from mcc.doctor.redis import RedisSeen, abandoned, canary_findings, redis_findings
 from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
 from mcc.doctor.snapshot import Snapshot, take_snapshot
-from mcc.local.errors import NoRedis, UnusableDirectory
-from mcc.local.presence import Presence, find_family
+from mcc.local.errors import NoRedis
 from mcc.local.redis import RedisBinary, find_redis
 from mcc.settings import Settings
 from mcc.store.errors import StoreError
@@ -61,7 +60,7 @@ def examine(
     fix: bool = False,
 ) -> Examination:
     """All findings, check by check; with `fix` after the repairs by rule."""
-    installation = Installation(settings, environment, _redis_url(settings), seconds, stuck_seconds)
+    installation = Installation(settings, environment, settings.redis_url or "", seconds, stuck_seconds)
     repairs: Sequence[Repair] = ()
     unrepaired = ""
     try:
@@ -80,16 +79,6 @@ def findings_of(what: str, check: Check, installation: Installation) -> list[Fin
         return list(check(installation))
     except Exception as error:
         return [Finding(what, "broken", f"could not be looked at: {type(error).__name__}: {error}", "report this")]
-
-
-def _redis_url(settings: Settings) -> str:
-    if settings.redis_url:
-        return settings.redis_url
-    try:
-        found = find_family(settings.data_dir)
-    except UnusableDirectory:
-        return ""
-    return found.redis_url if isinstance(found, Presence) else ""
 
 
 def _repaired(installation: Installation) -> Sequence[Repair]:

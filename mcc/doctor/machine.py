@@ -115,11 +115,11 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
     """The names of missing keys; of a key's value only the presence is looked at."""
     models, environment = _models(installation), installation.environment
     wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
-    for name, key in wanted.items():
+    missing = {key: _models_named(name for name, its in wanted.items() if its == key) for key in wanted.values()}
+    for key, named in missing.items():
         if not environment.get(key):
-            yield Finding(
-                "keys", "warning", f"model {name} needs {key}, which is not set", f"set {key} where the drone runs"
-            )
+            detail = f"{key} is not set, which is needed by {named}"
+            yield Finding("keys", "warning", detail, f"set {key} where the drone runs")
     for name, key in wanted.items():
         address = str(models[name].get("base_url", ""))
         beside = environment.get(address_variable(key))
@@ -140,14 +140,20 @@ def check_prices(installation: Installation) -> Iterator[Finding]:
     """The configured models whose price is unknown."""
     listed = find_spec("genai_prices") is not None
     unknown = [name for name, model in _models(installation).items() if not _has_price(model, listed)]
-    for name in unknown:
-        advice = f"write [models.{name}.price] with input and output, in dollars per million tokens, into mcc.toml"
-        yield Finding(
-            "prices", "warning", f"the price of model {name} is not known: its cost is shown as unknown", advice
+    if unknown:
+        advice = (
+            f"write [models.{unknown[0]}.price] with input and output, in dollars per million tokens, into mcc.toml"
         )
-    if not unknown:
+        detail = f"no price is known of {_models_named(unknown)}: what it costs is shown as unknown"
+        yield Finding("prices", "warning", detail, advice)
+    else:
         source = "the list of genai-prices" if listed else "mcc.toml alone (the extra `cost` adds a list)"
         yield Finding("prices", "ok", f"every configured model has one; prices come from {source}")
+
+
+def _models_named(names: Iterable[str]) -> str:
+    several = list(names)
+    return f"model{'s' if len(several) > 1 else ''} {', '.join(several)}"
 
 
 def _has_price(model: Mapping[str, Any], listed: bool) -> bool:

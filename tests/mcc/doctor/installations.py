@@ -51,6 +51,7 @@ def register(
             queues=("default",),
             slots=slots,
             models=(Capability(name="fast", problem="it needs a key"),),
+            tools=tuple(Capability(name=name, problem="no bubblewrap") for name in ("git_diff", "git_log")),
         ),
         lease_seconds=lease_seconds,
     )

@@ -54,12 +54,14 @@ def test_drones_that_are_up_and_silent_are_told_apart_with_their_problems(tmp_pa
         "drones": "ok",
         "leases": "warning",
         "models": "warning",
+        "tools": "warning",
         "clock": "ok",
     }
     told = {finding.what: finding.detail for finding in found}
     assert "awake" in told["drones"]
     assert "asleep" in told["leases"]
     assert told["models"] == "fast: it needs a key"
+    assert [one.detail for one in found if one.what == "tools"] == ["git_diff, git_log: no bubblewrap"]
 
 
 def test_a_drone_that_lost_its_lease_and_registered_again_is_not_counted_as_silent(tmp_path: Path) -> None:

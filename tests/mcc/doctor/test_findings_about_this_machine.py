@@ -52,6 +52,14 @@ def test_models_without_a_price_are_named(tmp_path: Path) -> None:
     assert "[models.fast.price]" in found[0].advice
 
 
+def test_what_several_models_lack_is_one_line(tmp_path: Path) -> None:
+    other = CONFIG.partition("[models.priced]")[0].replace("models.fast", "models.other")
+    (tmp_path / "mcc.toml").write_text(CONFIG + other)
+    (key,), (price,) = check_keys(installed(tmp_path)), check_prices(installed(tmp_path))
+    assert "MY_KEY" in key.detail and "models fast, other" in key.detail
+    assert "models fast, other" in price.detail
+
+
 def test_a_token_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("x")
     tmp_path.chmod(0o755)
