@@ -40,14 +40,14 @@ def main() -> int:
 
 
 def _show_one_order(client: "MCC", settings: "Settings") -> int:
-    from mcc.cli.following import conclude, follow, withdraw
+    from mcc.cli.following import Shown, conclude, follow, withdraw
 
     order_id = client.orders.submit(PROMPT, workspace=CHECKOUT).id
     try:
-        follow(client, order_id, as_json=False)
+        follow(client, order_id, Shown.ALL)
     except KeyboardInterrupt:
         return withdraw(client, order_id)
-    code = conclude(client.orders.get(order_id), as_json=False)
+    code = conclude(client.orders.get(order_id), Shown.ALL)
     _account_for(client, order_id, settings)
     return code
 

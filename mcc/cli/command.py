@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 INTERRUPTED = 130
+"""Stopped from the keyboard: what shells say of a program that SIGINT ended."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept; MCC_DATA_DIR if left out.")]

@@ -1,103 +1,165 @@
-"""An order followed on this terminal: a live tree, plain lines, or JSON lines; and how it ended."""
+"""An order followed on this terminal: progress on stderr, what came of it on stdout, or all of it as JSON lines."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
 
-from mcc.cli.command import DONE, FAILED, print_json, print_markdown, say
+from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
 
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
-    from mcc.view.story import Story
+    from mcc.contracts.wire import Delta
 
 
-@contextmanager
-def screen(as_json: bool) -> "Iterator[Callable[[Entry], None]]":
-    """What shows an entry: as a JSON line, in a live tree on a terminal, else as a plain line."""
-    if as_json:
-        yield print_json
-    elif _is_drawn(as_json):
-        with _live_tree() as story:
-            yield story.add
-    else:
+class Shown(Enum):
+    """What of an order is shown: progress and answer, the answer alone, every entry and the order as JSON, or the
+    order alone as JSON."""
+
+    ALL = "all"
+    ANSWER = "answer"
+    JSON = "json"
+    JSON_ORDER = "json order"
+
+    @classmethod
+    def of(cls, *, as_json: bool, quiet: bool = False) -> "Shown":
+        if as_json:
+            return cls.JSON_ORDER if quiet else cls.JSON
+        return cls.ANSWER if quiet else cls.ALL
+
+    @property
+    def as_json(self) -> bool:
+        return self in (Shown.JSON, Shown.JSON_ORDER)
+
+
+class Screen(Protocol):
+    """Is given what a watcher sees; `whole`: it needs the order from its first entry on, and text on its way."""
+
+    whole: bool
+
+    def show(self, item: "Entry | Delta") -> None: ...
+
+
+class _Nothing:
+    whole = False
+
+    def show(self, item: "Entry | Delta") -> None:
+        """Nothing is shown."""
+
+
+class _JsonLines:
+    whole = False
+
+    def show(self, item: "Entry | Delta") -> None:
+        print_json(item, type="entry")
+
+
+class _PlainLines:
+    whole = False
+
+    def __init__(self) -> None:
         from mcc.view.lines import Lines
 
-        lines = Lines()
+        self._lines = Lines()
 
-        def show(entry: "Entry") -> None:
-            if line := lines.line_of(entry):
-                print(line, flush=True)
+    def show(self, item: "Entry | Delta") -> None:
+        from mcc.contracts.entry import Entry
 
-        yield show
+        if isinstance(item, Entry) and (line := self._lines.line_of(item)):
+            say(line)
 
 
-def _is_drawn(as_json: bool) -> bool:
-    return not as_json and sys.stdout.isatty()
+class _Tree:
+    whole = True
+
+    def __init__(self) -> None:
+        from mcc.view.story import Story
+
+        self.story = Story()
+
+    def show(self, item: "Entry | Delta") -> None:
+        from mcc.contracts.entry import Entry
+
+        self.story.add(item) if isinstance(item, Entry) else self.story.hear(item)
 
 
 @contextmanager
-def _live_tree() -> "Iterator[Story]":
-    """A tree of the story, redrawn several times a second; the last picture stays."""
-    from rich.console import Console
-    from rich.live import Live
+def screen(shown: Shown) -> Iterator[Screen]:
+    """JSON lines on stdout, or on stderr a live tree where that is a terminal, else plain lines; or nothing."""
+    if shown is not Shown.ALL:
+        yield _JsonLines() if shown is Shown.JSON else _Nothing()
+    elif _is_drawn():
+        from mcc.view.live import live_tree
 
-    from mcc.contracts.shape import now
-    from mcc.view.story import Story
-    from mcc.view.tree import FRAMES_PER_SECOND, tree
-
-    story = Story()
-    console = Console(highlight=False)
-    with Live(
-        console=console,
-        refresh_per_second=FRAMES_PER_SECOND,
-        get_renderable=lambda: tree(story, now()),
-        transient=True,
-    ):
-        yield story
-    console.print(tree(story, now()))
+        drawn = _Tree()
+        with live_tree(drawn.story):
+            yield drawn
+    else:
+        yield _PlainLines()
 
 
-def follow(client: "MCC", order_id: str, as_json: bool, after: int = 0) -> None:
+def _is_drawn() -> bool:
+    if not sys.stderr.isatty():
+        return False
+    from mcc.view.live import is_drawn
+
+    return is_drawn()
+
+
+def follow(client: "MCC", order_id: str, shown: Shown, after: int = 0) -> None:
     """Show every entry after `after` until the order ends; a tree is drawn of all of them.
 
-    Raises `ClientError`; KeyboardInterrupt passes.
+    Raises `ClientError`; KeyboardInterrupt passes, and the last picture stays.
     """
-    with screen(as_json) as show:
-        for entry in client.orders.watch(order_id, 0 if _is_drawn(as_json) else after):
-            show(entry)
+    with screen(shown) as onto:
+        for item in client.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
+            onto.show(item)
 
 
-def conclude(order: "WorkOrder", as_json: bool) -> int:
-    """Print how `order` ended; answers the exit code."""
+def conclude(order: "WorkOrder", shown: Shown) -> int:
+    """Print how `order` ended, its answer on stdout, why it failed on stderr; answers the exit code."""
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
 
     succeeded = order.status is OrderStatus.SUCCEEDED
-    if as_json:
-        print_json(order)
+    if shown.as_json:
+        print_json(order, type="order")
         return DONE if succeeded else FAILED
     if order.answer:
-        print()
+        if shown is Shown.ALL and sys.stdout.isatty():
+            print()
         print_markdown(order.answer)
     if not succeeded:
-        reason = f" ({order.reason})" if order.reason else ""
-        say(f"order {order.id} {order.status}{reason}: {order.detail or 'no reason was given'}")
-    elif sys.stdout.isatty():
+        say(f"mcc: order {order.id} {how_it_ended(order)}")
+    elif shown is Shown.ALL and sys.stderr.isatty():
         say(f"order {order.id} · {figures.spent(order.usage)}")
     return DONE if succeeded else FAILED
 
 
-def detached(order_id: str) -> None:
-    say(f"\nThe order goes on. Watch it again: mcc orders watch {order_id}   Stop it: mcc orders cancel {order_id}")
+def how_it_ended(order: "WorkOrder") -> str:
+    reason = f" ({order.reason})" if order.reason else ""
+    return f"{order.status}{reason}: {order.detail or 'no reason was given'}"
+
+
+def detached(order_id: str) -> int:
+    """Say how to come back to an order that goes on; answers the exit code."""
+    say("\nNo longer followed; the order goes on.")
+    say(f"  watch it again   mcc orders watch {order_id}")
+    say(f"  stop it          mcc orders cancel {order_id}")
+    return INTERRUPTED
 
 
 def withdraw(client: "MCC", order_id: str) -> int:
     """Cancel an order whose service is about to stop, and wait for its end; answers the exit code."""
     say("\nNo service stays to go on with this order: cancelling it, then stopping.")
-    client.orders.cancel(order_id, reason="stopped from the keyboard")
-    for _ in client.orders.watch(order_id):
-        pass
-    return FAILED
+    try:
+        client.orders.cancel(order_id, reason="stopped from the keyboard")
+        for _ in client.orders.watch(order_id):
+            pass
+        say(f"order {order_id} {how_it_ended(client.orders.get(order_id))}")
+    except KeyboardInterrupt:
+        say("Stopped at once: what it did last may not be in its record.")
+    return INTERRUPTED

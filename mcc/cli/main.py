@@ -8,7 +8,8 @@ from mcc.cli.server import service_command
 app = typer.Typer(
     name="mcc",
     help="MCC keeps work orders for AI agents; drones do them.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no service reached. Start with: mcc up",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no service reached, 130 stopped from the keyboard. "
+    "Start with: mcc up",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -68,19 +68,20 @@ def watch(
     call: Call,
     order_id: OrderId,
     after: Annotated[int, typer.Option(help="Begin after this entry, where no tree is drawn.", min=0)] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
 ) -> None:
     """Follow an order until it ends. Ctrl-C stops following, not the order.
 
     Example: mcc orders watch 0190c9a2-0000-7000-8000-000000000000
     """
-    from mcc.cli.following import conclude, detached, follow
+    from mcc.cli.following import Shown, conclude, detached, follow
 
+    shown = Shown.of(as_json=call.as_json, quiet=quiet)
     try:
-        follow(call.client, order_id, call.as_json, after)
+        follow(call.client, order_id, shown, after)
     except KeyboardInterrupt:
-        detached(order_id)
-        return
-    raise typer.Exit(conclude(call.client.orders.get(order_id), call.as_json))
+        raise typer.Exit(detached(order_id)) from None
+    raise typer.Exit(conclude(call.client.orders.get(order_id), shown))
 
 
 @service_command(app)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from mcc.cli.command import (
+    DONE,
+    INTERRUPTED,
     UNREACHABLE,
     USAGE,
     AsJson,
@@ -21,6 +23,7 @@ from mcc.cli.command import (
     say,
     say_configuration,
 )
+from mcc.cli.following import Shown, conclude, detached, follow, withdraw
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
 if TYPE_CHECKING:
@@ -48,7 +51,8 @@ def run(
     verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
     verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
     max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None,
-    detach: Annotated[bool, typer.Option(help="Print the order's id and go.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the order's id and go.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -78,9 +82,9 @@ def run(
     _end_as_from_the_keyboard()
     try:
         with plain_errors(), _asked(_read() if prompt == "-" else prompt, order, url, data_dir, detach) as asked:
-            raise typer.Exit(_end(*asked, detach, as_json))
+            raise typer.Exit(_end(*asked, detach, Shown.of(as_json=as_json, quiet=quiet)))
     except KeyboardInterrupt:
-        fail("Stopped before the order was accepted.")
+        fail("Stopped before the order was accepted.", INTERRUPTED)
 
 
 @contextmanager
@@ -109,21 +113,16 @@ def _read() -> str:
         fail(f"The prompt on standard input is not UTF-8 text ({error.reason}).", USAGE)
 
 
-def _end(client: "MCC", order: "WorkOrder", here_only: bool, detach: bool, as_json: bool) -> int:
+def _end(client: "MCC", order: "WorkOrder", here_only: bool, detach: bool, shown: Shown) -> int:
     """Follow `order` to its end, or leave it; answers the exit code."""
-    from mcc.cli.following import conclude, detached, follow, withdraw
-
     if detach:
-        print_json(order) if as_json else print(order.id)
-        return 0
+        print_json(order, type="order") if shown.as_json else print(order.id)
+        return DONE
     try:
-        follow(client, order.id, as_json)
+        follow(client, order.id, shown)
     except KeyboardInterrupt:
-        if not here_only:
-            detached(order.id)
-            return 0
-        return withdraw(client, order.id)
-    return conclude(client.orders.get(order.id), as_json)
+        return withdraw(client, order.id) if here_only else detached(order.id)
+    return conclude(client.orders.get(order.id), shown)
 
 
 def _end_as_from_the_keyboard() -> None:

@@ -19,8 +19,8 @@ def seconds(value: float) -> str:
 
 
 def wait(value: float) -> str:
-    """Seconds that were announced, exactly as long as they are few."""
-    return f"{value:g} s" if value < 59.95 else seconds(value)
+    """Seconds that were announced, to a tenth as long as they are few."""
+    return f"{round(value, 1):g} s" if value < 59.95 else seconds(value)
 
 
 def tokens(usage: Usage) -> str:

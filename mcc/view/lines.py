@@ -22,7 +22,7 @@ from mcc.contracts.journal import (
     ToolStarted,
     VerifyChecked,
 )
-from mcc.contracts.model_facts import ModelFellBack, ModelRetried
+from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried
 from mcc.contracts.order_facts import (
     OrderClaimed,
     OrderFinished,
@@ -61,17 +61,29 @@ class Lines:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._count: Counter[str] = Counter()
+        self._trouble: dict[str, str] = {}
 
     def line_of(self, entry: Entry) -> str | None:
         """`entry` as one line, indented by its place in the tree; None when it is not worth one."""
         who = self._name(entry)
-        text = _order_line(entry) or _agent_line(entry)
+        text = _order_line(entry) or self._again(entry) or _agent_line(entry)
         if text is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
         width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
         said = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{said}"
+
+    def _again(self, entry: Entry) -> str | None:
+        """The line of a model that is asked again for the reason that was told last."""
+        data, record = entry.data, entry.record_id or ""
+        if isinstance(data, ModelReplied):
+            self._trouble.pop(record, None)
+        if not isinstance(data, ModelRetried):
+            return None
+        told, self._trouble[record] = self._trouble.get(record), data.error
+        same = told == data.error
+        return f"{data.model} is asked again in {figures.wait(data.wait_seconds)}: the same" if same else None
 
     def _name(self, entry: Entry) -> str:
         agent = clean(entry.agent or "")
@@ -93,9 +105,10 @@ def _order_line(entry: Entry) -> str | None:
             return f"order {waiting_in_brief(waiting)}" + (f" - go on: {advice}" if advice else "")
         case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
             return f"order queued again: {message}"
-        case OrderFinished(status=status, reason=reason, detail=detail, usage=usage):
+        case OrderFinished(status=status, reason=reason, usage=usage):
+            # Why, in a sentence, is said once: by whoever shows how the order ended.
             why = f" ({reason})" if reason else ""
-            return f"order {status}{why}: {detail or figures.spent(usage)}"
+            return f"order {status}{why}: {figures.spent(usage)}"
     return None
 
 
@@ -107,7 +120,7 @@ def _agent_line(entry: Entry) -> str | None:
             record = f" (record {entry.record_id})" if entry.parent_id else ""
             return f"starts with {model.effective}{origin}{record}" + (f": {title}" if title else "")
         case AgentFinished(status=status, error=error):
-            return f"{status}" + (f": {error}" if error else "")
+            return f"{status}" + (f": {error}" if error and entry.parent_id else "")
         case ToolStarted(name=name, arguments=arguments):
             return f"{name} {call_in_brief(arguments)}".rstrip()
         case ToolFinished(is_error=True, name=name, content=content):

@@ -55,6 +55,11 @@ def one_line(text: str, width: int = 80) -> str:
     return flat if len(flat) <= width else flat[: width - 1].rstrip() + ELLIPSIS
 
 
+def short_id(whole: str) -> str:
+    """The end of an id, which names it on the command line: it is random, while ids of one minute begin alike."""
+    return whole[-12:]
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
     """Rows under headings; `empty` is said when there are none. Wide cells are cut only on a terminal."""
     from rich.console import Console
@@ -76,11 +81,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     console.print(table)
 
 
-def print_json(value: object) -> None:
-    """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide."""
+def print_json(value: object, *, type: str = "") -> None:
+    """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide.
+
+    `type`, where it is given, becomes the first key of an object that has others.
+    """
     from mcc.contracts.shape import to_json
 
-    sys.stdout.buffer.write(clean_json(to_json(value)) + b"\n")
+    made = to_json(value)
+    if type:
+        made = b'{"type":"%b",%b' % (type.encode(), made[1:])
+    sys.stdout.buffer.write(clean_json(made) + b"\n")
     sys.stdout.buffer.flush()
 
 

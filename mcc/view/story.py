@@ -27,6 +27,7 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.contracts.wire import Delta
 from mcc.view import figures
 from mcc.view.lines import (
     call_in_brief,
@@ -36,6 +37,7 @@ from mcc.view.lines import (
     what_to_do,
     workspace_file,
 )
+from mcc.view.speech import Speech
 
 
 @dataclass(slots=True, eq=False)
@@ -68,13 +70,15 @@ class WarningLine:
 class Node:
     """One agent's run: its record in the making, and what is shown of it beside.
 
-    `origin` is where its definition comes from, when that is the workspace; `model` the one that was asked last.
+    `origin` is where its definition comes from, when that is the workspace; `model` the one that was asked last;
+    `speech` what that one says, while it is asked.
     """
 
     record: RecordNode
     model: str
     origin: str = ""
     note: str = ""
+    speech: Speech | None = None
     rows: list["ToolLine | ControlLine | WarningLine | Node"] = field(default_factory=list)
     tools: dict[str, ToolLine] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
@@ -128,7 +132,7 @@ class Story:
                 self._start(entry, started)
             case AgentFinished() as end:
                 if node is not None:
-                    node.note = end.error or ""
+                    node.note, node.speech = end.error or "", None
             case ToolStarted() | ToolFinished() as call:
                 self._call(entry, call)
             case ModelStarted() | ModelReplied() | ModelRetried() | ModelFellBack() | GateChecked() as talk:
@@ -142,6 +146,12 @@ class Story:
                 self._warn(entry, message)
             case _:
                 self._order(entry)
+
+    def hear(self, delta: Delta) -> None:
+        """Text on its way; of a call that is not open it is dropped."""
+        node = self._nodes.get(delta.record_id)
+        if node is not None and node.speech is not None:
+            node.speech.hear(delta.kind, delta.text, delta.offset, delta.name)
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""
@@ -222,11 +232,13 @@ class Story:
         if node is None:
             return
         match talk:
-            case ModelStarted(model=model) | ModelReplied(model=model):
-                node.model, node.note = model, ""
+            case ModelStarted(model=model):
+                node.model, node.note, node.speech = model, "", Speech()
+            case ModelReplied(model=model):
+                node.model, node.note, node.speech = model, "", None
             case ModelRetried(error=error, wait_seconds=wait):
-                node.note = f"asks again in {figures.wait(wait)}: {error}"
+                node.note, node.speech = f"asks again in {figures.wait(wait)}: {error}", Speech()
             case ModelFellBack(target=target, error=error):
-                node.note = f"now {target}: {error}"
+                node.note, node.speech = f"now {target}: {error}", Speech()
             case GateChecked(ok=ok, errors=errors, check_only=False):
                 node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"

@@ -1,15 +1,18 @@
 """An order's story as a rich renderable: a heading, then a tree of agents and tools; nothing is kept."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 from rich.tree import Tree
 
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
-from mcc.view.output import clean, one_line
+from mcc.view.output import clean, one_line, short_id
 from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -25,14 +28,49 @@ MARKS = {
 }
 
 
-def tree(story: Story, at: datetime) -> RenderableType:
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of an order is drawn. `spoken`: lines of what the master's model says just now.
+
+    `folded`: of agents that have ended nothing but their own line; `grouped`: those of one parent share a line;
+    `running`: of the tools only those at work.
+    """
+
+    spoken: int = 0
+    folded: bool = False
+    grouped: bool = False
+    running: bool = False
+
+
+WHOLE = Detail()
+DETAILS = (
+    Detail(spoken=8),
+    Detail(spoken=3),
+    Detail(spoken=3, folded=True),
+    Detail(spoken=3, folded=True, grouped=True),
+    Detail(spoken=1, folded=True, grouped=True, running=True),
+)
+"""From the most to the least that is drawn while an order runs."""
+
+
+def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
+    """As much as the window takes, so that what runs is seen, and what models say just now."""
+    height = console.size.height - 1
+    for detail in DETAILS:
+        drawn = tree(story, at, detail)
+        if len(console.render_lines(drawn, pad=False)) <= height:
+            break
+    return drawn
+
+
+def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
     """The order as it is at the moment `at`: a line about it, then master, subagents and tools."""
     heading = Text(overflow="ellipsis", no_wrap=True)
     if story.waiting:
         heading.append("… ", "yellow")
     elif story.fold.finished is None:
         heading.append(f"{_frame(story, at)} ", "cyan")
-    heading.append(f"order {story.fold.order_id[:8]} ", "bold")
+    heading.append(f"order {short_id(story.fold.order_id)} ", "bold")
     if story.fold.finished is None:
         paused = story.fold.paused and not story.waiting
         heading.append(one_line(f"paused, {story.headline}" if paused else story.headline, 100))
@@ -48,17 +86,26 @@ def tree(story: Story, at: datetime) -> RenderableType:
     if story.root is None:
         return Group(*lines)
     top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
-    _grow(top, story, story.root, at, paused=story.fold.paused)
-    return Group(*lines, top)
+    _grow(top, story, story.root, at, detail, paused=story.fold.paused)
+    said = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
+    return Group(*lines, top, *said)
 
 
-def _grow(branch: Tree, story: Story, node: Node, at: datetime, *, paused: bool) -> None:
+def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, *, paused: bool) -> None:
     """`paused`: the node is, or one above it."""
+    if detail.folded and not node.running:
+        return
+    if detail.grouped and (ended := [row for row in node.rows if isinstance(row, Node) and not row.running]):
+        branch.add(_ended(ended))
     for row in node.rows:
         match row:
+            case Node() if detail.grouped and not row.running:
+                continue
+            case ToolLine(running=0) if detail.running:
+                continue
             case Node():
                 held = paused or row.record.paused
-                _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, paused=held)
+                _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, detail, paused=held)
             case ControlLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
             case WarningLine():
@@ -78,13 +125,57 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
         line.append(f"  {one_line(title, 60)}")
+    if node.speech is not None and not rests:
+        line.append(f"  {_speech(node, story.root)}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
     if held:
         line.append("  paused", "yellow")
-    if node.note:
+    if node.note and not (node is story.root and story.fold.finished):
+        # Why an order failed is said below its last picture.
         line.append(f"  {one_line(node.note, 100)}", "yellow")
     return line
+
+
+def _speech(node: Node, root: Node | None) -> str:
+    """What the model of a running agent does. The words of the master's are seen below the tree, of others the end."""
+    assert node.speech is not None
+    last = one_line(node.speech.tail[-60:], 60) if node is not root else ""
+    return " ".join(filter(None, (one_line(node.speech.in_brief, 60), last)))
+
+
+def _ended(nodes: Sequence[Node]) -> Text:
+    """Agents that have ended, on one line."""
+    line = Text(overflow="ellipsis", no_wrap=True)
+    counts = Counter(node.status for node in nodes)
+    for status, count in counts.items():
+        mark, style = MARKS[status]
+        line.append(f"{mark} ", style)
+        line.append(f"{count} {status.value}  ")
+    names = dict.fromkeys(clean(node.record.agent) for node in nodes)
+    line.append(one_line(", ".join(names), 60), "dim")
+    return line
+
+
+def _spoken(node: Node, most: int) -> list[RenderableType]:
+    """The last lines of what the model of this agent says, or thinks."""
+    if node.speech is None or not node.speech.tail:
+        return []
+    return [Spoken(clean(node.speech.tail), most, "dim" if node.speech.kind == "thinking.delta" else "")]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The last `most` lines of a text, broken where the window ends."""
+
+    text: str
+    most: int
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        paragraphs = Text(self.text.strip("\n"), self.style).wrap(console, max(1, options.max_width - 2))
+        for line in paragraphs[-self.most :]:
+            yield Text("  ").append_text(line)
 
 
 def _tool(story: Story, row: ToolLine, at: datetime) -> Text:

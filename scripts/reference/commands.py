@@ -26,7 +26,10 @@ def paths(name: str) -> Iterator[tuple[str, ...]]:
 
 def page() -> Iterator[str]:
     yield from ("# Commands", "")
-    yield "Exit codes: 0 done, 1 failed, 2 usage, 3 no service reached (for `drone work`: the database cannot be used)."
+    yield (
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 no service reached (for `drone work`: the database cannot be used), "
+        "130 stopped from the keyboard."
+    )
     yield ""
     for name in APPS:
         for words in paths(name):

@@ -54,7 +54,8 @@ Obstacle = Callable[[int, Heard, float], None]
 
 @dataclass(frozen=True)
 class Behaviour:
-    """`provider`, `model` and `api` are what `mcc.toml` says; `seconds` pass before the first byte of a reply.
+    """`provider`, `model` and `api` are what `mcc.toml` says; `seconds` pass before the first byte of a reply,
+    `event_seconds` before each event of its stream.
 
     `lines` of a file are read at a time. `broken` is an error in the middle of the first stream; `twist` changes what
     is said, by the request's number. `window`: tokens of the context, which the server tells as vLLM does.
@@ -68,6 +69,7 @@ class Behaviour:
     api: str = ""
     query: str = ""
     seconds: float = 0.0
+    event_seconds: float = 0.0
     lines: int = 10
     window: int = 0
     obstacle: Obstacle | None = None
@@ -212,6 +214,7 @@ _FAMILIES = (
     Behaviour("ollama", "objects as arguments, no ids, no usage", Ollama(), "ollama", "qwen3"),
     Behaviour("vllm-leaks", "calls and thinking stand in the text", Leaking(), "vllm", "qwen3"),
     Behaviour("llamacpp-leaks", "the same, after a slow prefill", Leaking(), "llamacpp", "qwen3", seconds=20.0),
+    Behaviour("drips", "speaks slowly, word by word", Local(), "vllm", "qwen3", seconds=2.0, event_seconds=0.3),
     Behaviour("slow", "100 seconds of silence before the first byte", Local(), "vllm", "qwen3", seconds=100.0),
     Behaviour(
         "busy-words",

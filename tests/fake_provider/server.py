@@ -68,7 +68,7 @@ class FakeProvider:
         events = list(form.stream(say, heard, memory, cached))
         if behaviour.broken is not None and number == 0:
             events = [*events[: len(events) // 2], form.error_in_stream(behaviour.broken)]
-        return await _streamed(request, events)
+        return await _streamed(request, events, behaviour.event_seconds)
 
     def _understood(self, body: object) -> bool:
         """Raises `Refused`."""
@@ -78,10 +78,11 @@ class FakeProvider:
         return True
 
 
-async def _streamed(request: web.Request, events: list[bytes]) -> web.StreamResponse:
+async def _streamed(request: web.Request, events: list[bytes], seconds: float) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     for event in events:
+        await asyncio.sleep(seconds)
         await response.write(event)
     await response.write_eof()
     return response

@@ -310,15 +310,21 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def test_run_follows_in_plain_lines_and_ends_with_a_harmless_answer(service: Service) -> None:
     told = mcc_process("run", "hello", data_dir=service.data_dir, cwd=service.workspace, MCC_URL=service.url)
     assert told.code == 0
-    assert "queued on default" in told.stdout
-    assert "order claimed by tiny" in told.stdout
-    assert told.stdout.endswith("# Done\nred  [bold]kept[/bold]\n")
+    assert "queued on default" in told.stderr
+    assert "order claimed by tiny" in told.stderr
+    assert told.stdout == "# Done\nred  [bold]kept[/bold]\n"
     assert "\x1b" not in told.stdout + told.stderr
+
+
+def test_quietly_run_prints_the_answer_and_nothing_else(service: Service) -> None:
+    told = service.mcc("run", "hello", "--quiet")
+    assert (told.code, told.stdout, told.stderr) == (0, "# Done\nred  [bold]kept[/bold]\n", "")
 
 
 def test_run_json_is_the_journal_and_then_the_order(service: Service) -> None:
     told = service.mcc("run", "hello", "--json", "--label", "a", "--limit", "rounds=3", "--limit", "cost_usd=0.5")
     lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["entry", "entry", "entry", "order"]
     assert [line["kind"] for line in lines[:-1]] == ["order.queued", "order.claimed", "order.finished"]
     assert [line["seq"] for line in lines[:-1]] == [1, 2, 3]
     order = lines[-1]
@@ -336,6 +342,7 @@ def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
     service.worker.outcome = before
     assert told.code == 1
     assert "failed (model_error): 401: the key is wrong" in told.stderr
+    assert (told.stdout + told.stderr).count("the key is wrong") == 1
     assert "\x1b" not in told.stdout + told.stderr
 
 
@@ -361,7 +368,7 @@ def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service
     finally:
         service.worker.idle.clear()
     assert watched.code == 1
-    assert "order cancelled" in watched.stdout
+    assert "order cancelled" in watched.stderr
     again = service.mcc("orders", "cancel", order_id)
     assert again.code == 1
     assert again.stderr.startswith("mcc: ")
@@ -397,15 +404,15 @@ def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:
         cwd=service.workspace,
     ) as process:
         try:
-            assert process.stdout is not None
-            assert "queued" in process.stdout.readline()
+            assert process.stderr is not None
+            assert "queued" in process.stderr.readline()
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=20)
         finally:
             service.worker.idle.clear()
             process.kill()
-    assert process.wait() == 0
-    found = re.search(r"mcc orders watch (\S+)", told)
+    assert process.wait() == 130
+    found = re.search(r"mcc orders watch (\S+)$", told, re.MULTILINE)
     assert found is not None
     assert service.mcc("orders", "watch", found[1]).code == 0
 

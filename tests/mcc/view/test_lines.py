@@ -9,6 +9,7 @@ from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import (
+    AgentFinished,
     AgentReused,
     AgentStarted,
     AgentStep,
@@ -17,8 +18,9 @@ from mcc.contracts.journal import (
     ToolFinished,
     VerifyChecked,
 )
+from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
-from mcc.contracts.record import ChatRecord
+from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.view.lines import Lines, clock, paused_in, waiting_in_brief, what_to_do
 from tests.mcc.contracts.samples import FACTS
@@ -35,6 +37,7 @@ from tests.mcc.view.order_journal import (
     TURN,
     asked,
     journal,
+    reply,
     result,
     shown,
     started,
@@ -125,11 +128,23 @@ def test_what_a_gate_refused_is_told_once() -> None:
     assert Lines().line_of(Draft(at=BEGAN, origin=CHILD, data=refused).numbered(ORDER_ID, 1)) is None
 
 
-def test_a_failed_order_says_why() -> None:
+def test_why_an_order_failed_is_left_to_whoever_says_how_it_ended() -> None:
+    end = AgentFinished(status=RecordStatus.FAILED, error="401: wrong key")
     failed = OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="401: wrong key")
-    line = Lines().line_of(journal((ORDER, failed))[0])
-    assert line is not None
-    assert line.endswith("order failed (model_error): 401: wrong key")
+    told = Lines()
+    lines = [told.line_of(entry) for entry in journal((MASTER, end), (CHILD, end), (ORDER, failed))]
+    said = [line.split(" ", 1)[1] for line in lines if line]
+    assert said == ["master: failed", "  explore: failed: 401: wrong key", "order failed (model_error): 0 tokens · $0"]
+
+
+def test_a_model_that_is_asked_again_for_the_same_reason_says_it_once() -> None:
+    def retried(seconds: float, error: str) -> tuple[Origin, Fact]:
+        return MASTER, ModelRetried(round=1, attempt=1, model="a/b", error=error, wait_seconds=seconds)
+
+    busy = [retried(0.28, "busy"), retried(1.627, "busy"), (MASTER, reply(1)), retried(3, "busy"), retried(4, "away")]
+    told = Lines()
+    said = [line.split("asked again ")[1] for entry in journal(*busy) if (line := told.line_of(entry))]
+    assert said == ["in 0.3 s: busy", "in 1.6 s: the same", "in 3 s: busy", "in 4 s: away"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,23 @@
 """An order as a tree on the terminal, from a golden journal."""
 
+import io
+from datetime import timedelta
+from typing import Any, Literal
+
 import pytest
+from rich.console import Console
 
 from mcc.contracts.entry import ORDER, Origin
-from mcc.contracts.journal import AgentStep, ControlApplied
+from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.contracts.wire import Delta
+from mcc.view.story import Story
+from mcc.view.tree import fitting
 from tests.mcc.view.order_journal import (
+    BEGAN,
     CHILD,
     CLAIMED,
     END,
@@ -18,8 +28,10 @@ from tests.mcc.view.order_journal import (
     QUEUED,
     TURN,
     asked,
+    call,
     journal,
     reply,
+    result,
     shown,
     started,
 )
@@ -29,7 +41,7 @@ GO_ON = f"mcc orders resume {ORDER_ID}"
 
 def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
     assert shown(journal(*TURN)) == (
-        "⠋ order 01890000 on drone-1  12.0 s · 170 tokens · $0\n"
+        "⠋ order 000000000001 on drone-1  12.0 s · 170 tokens · $0\n"
         "⠋ master  10.0 s · 170 tokens · $0 · offline/offline\n"
         "├── · list_files ×2 (1 failed)  docs\n"
         "└── ⠋ explore  Read [bold]the code  4.0 s · 60 tokens · $0 · offline/offline\n"
@@ -39,7 +51,7 @@ def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
 
 def test_the_tree_of_a_finished_order_stands_still() -> None:
     assert shown(journal(*TURN, *END)) == (
-        "order 01890000 succeeded  16.0 s · 170 tokens · $0\n"
+        "order 000000000001 succeeded  16.0 s · 170 tokens · $0\n"
         "✓ master  13.0 s · 170 tokens · $0 · offline/offline\n"
         "├── · list_files ×2 (1 failed)  docs\n"
         "└── ✓ explore  Read [bold]the code  6.0 s · 60 tokens · $0 · offline/offline\n"
@@ -48,7 +60,7 @@ def test_the_tree_of_a_finished_order_stands_still() -> None:
 
 
 def test_an_order_that_nobody_has_taken_is_one_line() -> None:
-    assert shown(journal(QUEUED)) == "⠋ order 01890000 queued on default  0.0 s · 0 tokens · $0"
+    assert shown(journal(QUEUED)) == "⠋ order 000000000001 queued on default  0.0 s · 0 tokens · $0"
 
 
 def test_a_second_attempt_begins_its_tree_anew_and_keeps_what_was_spent() -> None:
@@ -97,7 +109,7 @@ def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
 @pytest.mark.parametrize("whose", [ORDER, MASTER])
 def test_a_paused_order_shows_every_agent_that_runs_as_paused(whose: Origin) -> None:
     text = shown(journal(*TURN, (whose, asked("pause", reason="lunch"))))
-    assert "order 01890000 paused, on drone-1" in text
+    assert "order 000000000001 paused, on drone-1" in text
     assert text.count("  paused") == 2
     ended = shown(journal(*TURN, (whose, asked("pause")), *END[:2]))
     assert ended.count("  paused") == 1 and "✓ explore" in ended
@@ -116,7 +128,7 @@ def paused(control_id: str = "c1", kind: str = "pause") -> ControlApplied:
 def test_a_waiting_order_says_what_it_waits_for_and_how_it_goes_on() -> None:
     entries = journal(QUEUED, CLAIMED, (MASTER, started("Look")), (ORDER, paused()), (ORDER, PAUSED))
     heading, advice, master = shown(entries).splitlines()
-    assert "… order 01890000 waiting (paused): the order is paused until someone resumes it" in heading
+    assert "… order 000000000001 waiting (paused): the order is paused until someone resumes it" in heading
     assert "paused, waiting" not in heading
     assert advice.strip().startswith(f"go on: {GO_ON}")
     assert master.startswith("… master") and "paused" in master
@@ -132,3 +144,66 @@ def test_a_long_wait_for_a_model_is_told_as_people_tell_it() -> None:
     retried = ModelRetried(round=1, attempt=1, model="a/b", error="It is busy.", wait_seconds=3600)
     told = shown(journal(QUEUED, CLAIMED, (MASTER, started()), (MASTER, retried)))
     assert "asks again in 1 h 00 min: It is busy." in told
+
+
+def delta(text: str, kind: Literal["model.delta", "thinking.delta", "tool_call.delta"], **more: Any) -> Delta:
+    place = {"order_id": ORDER_ID, "epoch": 1, "record_id": "m", "round": 1, "attempt": 1, "offset": 0}
+    return Delta(kind=kind, text=text, **{**place, **more})
+
+
+def drawn(story: Story, height: int, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(fitting(story, BEGAN + timedelta(seconds=60), console))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def test_what_a_model_says_is_seen_while_it_speaks() -> None:
+    story = Story.of(journal(*TURN[:4]))
+    assert "master  waiting for the model" in drawn(story, 24)
+    story.hear(delta("Let me see.", "thinking.delta"))
+    assert drawn(story, 24).endswith("\n  Let me see.") and "master  thinking" in drawn(story, 24)
+    story.hear(delta("It is ", "model.delta"))
+    story.hear(delta("a \x1b[31mclock.", "model.delta", offset=6))
+    assert drawn(story, 24).endswith("\n  It is a clock.")
+    story.hear(delta('{"path":', "tool_call.delta", index=0, name="read_file"))
+    assert "master  writes read_file (8)" in drawn(story, 24)
+    story.add(journal(*TURN[:4], (MASTER, reply(100)))[-1])
+    assert "writes" not in drawn(story, 24) and "clock" not in drawn(story, 24)
+
+
+def test_a_model_that_is_asked_again_begins_its_words_anew() -> None:
+    story = Story.of(journal(*TURN[:4]))
+    story.hear(delta("It is half", "model.delta"))
+    story.hear(delta("It is whole", "model.delta", attempt=2))
+    assert drawn(story, 24).endswith("\n  It is whole")
+
+
+def test_of_a_long_text_the_end_is_seen() -> None:
+    story = Story.of(journal(*TURN[:4]))
+    story.hear(delta("\n".join(f"line {n}" for n in range(100)), "model.delta"))
+    assert drawn(story, 24).splitlines()[-2:] == ["  line 98", "  line 99"]
+    assert len(drawn(story, 24).splitlines()) < 24
+
+
+def many(running: int, ended: int) -> Story:
+    told = list(TURN[:5])
+    for n in range(ended + running):
+        child = Origin(record_id=f"c{n}", parent_id="m", agent="explore", depth=1)
+        told += [(child, started(f"Part {n}", f"k{n}")), (child, call(f"t{n}", "read_file", path=f"{n}.py"))]
+        if n < ended:
+            told += [(child, result(f"t{n}", "read_file"))]
+            told += [(child, AgentFinished(status=RecordStatus.COMPLETED, answer="…"))]
+    return Story.of(journal(*told))
+
+
+def test_in_a_low_window_what_has_ended_folds_so_that_what_runs_is_seen() -> None:
+    story = many(running=2, ended=12)
+    whole = drawn(story, 60)
+    assert whole.count("✓ explore") == 12 and "11.py" in whole
+    folded = drawn(story, 24)
+    assert folded.count("✓ explore") == 12 and "11.py" not in folded and "13.py" in folded
+    grouped = drawn(story, 12)
+    assert "✓ 12 completed  explore" in grouped and "✓ explore" not in grouped
+    assert "Part 12" in grouped and "Part 13" in grouped and "13.py" in grouped
+    assert len(grouped.splitlines()) < 12
