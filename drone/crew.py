@@ -19,7 +19,7 @@ from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, ModelNames, Place, Terms
-from drone.models.redacted import RedactedModels
+from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace

@@ -19,8 +19,8 @@ from drone.agent.toolset import ToolSet
 from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
 from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
+from drone.models.guards import ModelSource
 from drone.models.known import not_thought
-from drone.models.redacted import ModelSource
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import provision
 from drone.tools.tool import Joined

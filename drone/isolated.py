@@ -19,7 +19,7 @@ from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
 from drone.hiring import Hiring, Parent, Place
 from drone.library import Tool, toolset
-from drone.models.redacted import ModelSource
+from drone.models.guards import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.catalog import ArtifactTools, Toolbox, UnknownToolName, expand

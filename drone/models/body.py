@@ -1,11 +1,57 @@
-"""Bodies of requests: a small message is encoded once, a long body is sent piece by piece."""
+"""Bodies on the wire: what of a question is sent, each message encoded once; events of a server out of any pieces."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias, TypeVar
 
 import httpx
 
-from drone.agent.messages import Message
+from drone.agent.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
+from drone.agent.model import Ask
+from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
+
+_PICTURES = "the pictures of agent "
+
+
+def left_behind(messages: Sequence[Message], name: str) -> Iterator[str]:
+    """Sentences for people: of which other models' replies the model `name` is told only the words and the calls."""
+    others = {one.model: None for one in messages if isinstance(one, AssistantMessage) and one.model not in ("", name)}
+    for other in others:
+        replies = (one for one in messages if isinstance(one, AssistantMessage) and one.model == other)
+        if any(map(_is_sealed, chain.from_iterable(reply.blocks for reply in replies))):
+            yield f"{name} is not told the thinking in earlier replies that only {other} can read."
+
+
+def _is_sealed(block: AnyBlock) -> bool:
+    match block:
+        case ThinkingBlock(signature=signature, extra=extra):
+            return bool(signature or extra)
+        case RedactedBlock() | OpaqueBlock():
+            return True
+    return False
+
+
+def as_seen(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) -> tuple[Ask, str]:
+    """The question as the model `name` may be asked it, and a sentence for people where pictures are left out.
+
+    `without`: what its provider refused before.
+    """
+    if not has_pictures(ask.messages):
+        return ask, ""
+    if takes_pictures and _PICTURES + ask.cache_key not in without:
+        return ask, ""
+    why = "its provider refused it" if takes_pictures else f"{name} takes no pictures, as far as is known"
+    told = each_result(ask.messages, lambda result: without_pictures(result, why))
+    return replace(ask, messages=told), f"{name} is not shown the pictures that tools brought."
+
+
+def refused_pictures(ask: Ask, name: str, words: str) -> str | None:
+    """What is left out of this agent's questions from now on, if its provider's words complain about a picture."""
+    if has_pictures(ask.messages) and "image" in words.lower().replace(name.lower(), ""):
+        return _PICTURES + ask.cache_key
+    return None
+
 
 M = TypeVar("M", bound=Message)
 
@@ -68,3 +114,93 @@ def body_of(pieces: Pieces) -> bytes | LongBody:
         else:
             kept.clear()
     return b"".join(kept) if size <= SMALL_BYTES else LongBody(pieces, size)
+
+
+Event: TypeAlias = tuple[bytes, bytes]
+"""Name and data; the name is empty for most providers. Lines of data are joined by a line feed."""
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+_MARK = b"\xef\xbb\xbf"
+
+
+class TooLarge(ValueError):
+    """One event is larger than `MAX_EVENT_BYTES`."""
+
+
+class EventStream:
+    """Parses as the HTML standard says: LF, CRLF and CR end lines, comments are skipped, a BOM at the start too."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._rest_bytes = 0
+        self._name = b""
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._begun = False
+        self._ended_by_cr = False
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """The events that this piece completes. Raises `TooLarge`."""
+        if not self._begun:
+            piece = self._without_mark(piece)
+        if self._ended_by_cr or b"\r" in piece:
+            piece = self._with_line_feeds(piece)
+        if b"\n" not in piece:
+            self._keep(piece)
+            return []
+        lines = piece.split(b"\n")
+        if self._rest:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest, self._rest_bytes = [], 0
+        self._keep(lines.pop())
+        return self._events(lines)
+
+    def _events(self, lines: list[bytes]) -> list[Event]:
+        events: list[Event] = []
+        for line in lines:
+            if line:
+                self._line(line)
+            elif self._data:
+                events.append((self._name, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)))
+                self._name, self._data, self._data_bytes = b"", [], 0
+            else:
+                self._name = b""
+        return events
+
+    def _line(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            self._data_bytes += len(line)
+            if self._data_bytes > MAX_EVENT_BYTES:
+                raise TooLarge
+        elif line.startswith(b"event:"):
+            self._name = line[6:].strip()
+        elif line == b"data":
+            self._data.append(b"")
+
+    def _keep(self, rest: bytes) -> None:
+        """Hold the beginning of a line until the rest of it comes."""
+        if rest:
+            self._rest.append(rest)
+            self._rest_bytes += len(rest)
+            if self._rest_bytes > MAX_EVENT_BYTES:
+                raise TooLarge
+
+    def _without_mark(self, piece: bytes) -> bytes:
+        """The byte order mark may itself come in pieces."""
+        start = b"".join((*self._rest, piece))
+        self._rest = []
+        if len(start) < len(_MARK) and _MARK.startswith(start):
+            self._rest = [start]
+            return b""
+        self._begun = True
+        return start.removeprefix(_MARK)
+
+    def _with_line_feeds(self, piece: bytes) -> bytes:
+        """A CR ends its line at once, also as the last byte of a piece; a line feed right after it is its own."""
+        if self._ended_by_cr and piece.startswith(b"\n"):
+            piece = piece[1:]
+            self._ended_by_cr = False
+        if piece:
+            self._ended_by_cr = piece.endswith(b"\r")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

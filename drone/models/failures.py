@@ -1,12 +1,194 @@
-"""What providers say when they fail: a sentence without secrets, and whether trying again may help."""
+"""What providers say when they fail: a sentence without secrets, whether and when to try again, what was too large."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
-from drone.agent.model import BadReply, ModelError
+from drone.agent.model import BadReply, ContextOverflow, ModelError
 from drone.models.json_text import read, write
-from drone.models.overflow import overflow_of
-from drone.models.wait_told import header_seconds, spent_for_long, worded_seconds
 from mcc.rules.patterns import Pattern
+
+LEAST_TOKENS = 256
+MOST_TOKENS = 100_000_000
+"""What is smaller or larger is some other figure."""
+
+_TOLD = (
+    Pattern(r"maximum (?:context|prompt) length (?:is|of) (\d{3,9})", ignore_case=True),
+    Pattern(r"context (?:limit|window|length)[^.;]{0,80}> (\d{3,9})", ignore_case=True),
+    Pattern(r"> (\d{3,9}) maximum", ignore_case=True),
+    Pattern(r"available context size \((\d{3,9}) tokens", ignore_case=True),
+    Pattern(r"(\d{3,9}) maximum context length", ignore_case=True),
+    Pattern(r"maximum number of (?:input )?tokens allowed \((\d{3,9})\)", ignore_case=True),
+    Pattern(r"context window (?:of|is|limit of) (\d{3,9})", ignore_case=True),
+    Pattern(r"context length of (?:only )?(\d{3,9})", ignore_case=True),
+    Pattern(r'"n_ctx": ?(\d{3,9})'),
+)
+_GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
+
+
+def window_in(words: str) -> int | None:
+    """Tokens that the model takes in, as a provider's refusal says; None when it says nothing of the kind."""
+    plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
+    for told in _TOLD:
+        if found := told.search(plain):
+            return believed(int(found[1]))
+    return None
+
+
+def believed(tokens: int | None) -> int | None:
+    """A figure that can be the size of a context; None when it can not."""
+    return tokens if tokens is not None and LEAST_TOKENS <= tokens <= MOST_TOKENS else None
+
+
+_STATUSES = frozenset({None, 400, 413, 422, 500})
+"""Statuses that such a refusal has, None = it came inside a stream. A limit per minute (429) passes by waiting."""
+
+_KINDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"})
+
+_SAID = Pattern(
+    r"maximum (?:context|prompt|model) length"
+    r"|(?:prompt|input|request|conversation) is too long"
+    r"|exceed(?:s|ed|ing)? (?:the |this |its |your )?(?:model'?s )?(?:available |maximum |max )?context"
+    r"|(?:context (?:length|window|size|limit)) (?:is |was |has been )?exceeded"
+    r"|exceeds the maximum number of (?:input )?tokens"
+    r"|too large for model with"
+    r"|greater than the context length|context (?:length )?the overflows|when context .{0,20}overflows"
+    r"|tokens`? ?\+ ?`?max_(?:new_|completion_)?tokens`? must be <="
+    r"|reduce the length of (?:the |your )?(?:messages|prompt|input|conversation)",
+    ignore_case=True,
+)
+
+
+def overflow_of(
+    said: str, words: str, kinds: Collection[str], status: int | None, body: str = ""
+) -> ContextOverflow | None:
+    """The error when a provider's `words`, or the types and codes of its answer, say so; `said` is the sentence for
+    people, `body` the whole answer, which may tell the size.
+    """
+    if status != 413 and not _KINDS.intersection(kinds) and not (status in _STATUSES and _SAID.search(words)):
+        return None
+    return ContextOverflow(said, window_in(words) or window_in(body), status=status)
+
+
+LONGEST_TOLD = 366 * 86_400.0
+SOON_SECONDS = 60.0
+"""Whoever speaks of a day and names less has named the time of another limit."""
+
+EPOCH_SECONDS, EPOCH_MILLISECONDS = 1e9, 1e12
+"""Numbers from here on are moments, in seconds or milliseconds since 1970."""
+
+_NUMBER = Pattern(r"\s*\d{1,9}(\.\d{1,9})?\s*")
+_MOMENT = Pattern(r"\s*\d{10,13}(\.\d{1,9})?\s*")
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)"
+_PART = Pattern(rf"(?i)(\d{{1,9}}(?:\.\d{{1,9}})?)\s{{0,2}}({_UNIT})")
+_DURATION = Pattern(rf"(?i)\s*(?:\d{{1,9}}(?:\.\d{{1,9}})?\s{{0,2}}{_UNIT}\s{{0,2}})+")
+_WORDED = Pattern(
+    r"(?i)(?:try(?: your request)? again|retry|retrying|reset|resets|available|wait)"
+    r"(?: again)?(?: in| after| for)?(?: about| approximately)?\s"
+    rf"((?:\d{{1,9}}(?:\.\d{{1,9}})?\s{{0,2}}{_UNIT}(?:[\s,]| and){{0,2}})+)(?:[^a-z0-9]|$)"
+)
+_DELAY = Pattern(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?s)"')
+_LONG = Pattern(
+    r"(?i)\bper[ -_]?(?:day|month)\b|PerDay|\b(?:daily|monthly)\b|\b[RT]PD\b|for today|"
+    r"check your plan and billing|credit balance is too low|out of credits"
+)
+_IN_SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def header_seconds(headers: Mapping[str, str], now: float, *, limited: bool = True) -> float | None:
+    """Seconds that the headers ask to wait at `now`, in seconds since the epoch; None when they say nothing that can
+    be understood. `limited`: the answer tells of a rate limit, so that the times of those count."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after", "").strip()
+    seconds = _number(said)
+    if seconds is not None:
+        return seconds
+    if said and (date := _date(said, now)) is not None:
+        return date
+    return _room_again(headers, now) if limited else None
+
+
+def worded_seconds(words: str) -> float | None:
+    """Seconds that a sentence such as "try again in 1m6.5s" asks to wait; None where there is none."""
+    if (found := _DELAY.search(words)) is not None:
+        return _duration(str(found[1]))
+    if (found := _WORDED.search(words)) is not None:
+        return _duration(str(found[1]))
+    return None
+
+
+def spent_for_long(words: str, told: float | None) -> bool:
+    """Whether a quota of a day or more is used up, or the money, and nobody said a time that can be waited for."""
+    return (told is None or told < SOON_SECONDS) and _speaks_of_long(words, told)
+
+
+def _speaks_of_long(words: str, told: float | None) -> bool:
+    found = [match.group() for match in _LONG.finditer(words)]
+    # Who names a time says in the same breath that plan and billing are to be looked at, whatever limit was met.
+    return any("billing" not in one.lower() for one in found) if told is not None else bool(found)
+
+
+def _room_again(headers: Mapping[str, str], now: float) -> float | None:
+    """When the limits that are used up, of all that are told, have room again; the nearest one where none is said to
+    be used up."""
+    limits = list(_limits(headers, now))
+    used = [seconds for seconds, is_used in limits if is_used]
+    return max(used) if used else min((seconds for seconds, _ in limits), default=None)
+
+
+def _limits(headers: Mapping[str, str], now: float) -> Iterator[tuple[float, bool]]:
+    """The limits of the headers: seconds until they have room again, and whether they are said to be used up."""
+    for name, said in headers.items():
+        name = name.lower()
+        if "ratelimit" not in name or "reset" not in name:
+            continue
+        seconds = _until(said, now)
+        if seconds is not None:
+            yield seconds, headers.get(name.replace("reset", "remaining"), "").strip() in ("0", "0.0")
+
+
+def _until(said: str, now: float) -> float | None:
+    """Seconds that "6m0s", "12", a moment since the epoch or a date of ISO 8601 mean at `now`."""
+    if _MOMENT.fullmatch(said):
+        moment = float(said)
+        return _future(moment / 1000 if moment >= EPOCH_MILLISECONDS else moment, now)
+    seconds = _number(said)
+    if seconds is not None:
+        return _future(seconds, now) if seconds >= EPOCH_SECONDS else seconds
+    if _DURATION.fullmatch(said):
+        return _duration(said)
+    try:
+        date = datetime.fromisoformat(said.strip())
+        return _future((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp(), now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _future(moment: float, now: float) -> float | None:
+    left = max(0.0, moment - now)
+    return left if left <= LONGEST_TOLD else None
+
+
+def _duration(said: str) -> float:
+    return sum(float(found[1]) * _of(str(found[2]).lower()) for found in _PART.finditer(said))
+
+
+def _of(unit: str) -> float:
+    return 0.001 if unit == "ms" or unit.startswith("milli") else _IN_SECONDS[unit[0]]
+
+
+def _date(said: str, now: float) -> float | None:
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _number(said: str) -> float | None:
+    return float(said) if _NUMBER.fullmatch(said) else None
+
 
 MAX_WORDS = 400
 """Characters of a provider's own words that are passed on."""

@@ -14,15 +14,11 @@ from drone.agent.model import (
     ModelError,
     Reply,
 )
-from drone.models.fallback import Fallback
-from drone.models.key_command import KeyCommand
+from drone.models.guards import LoopGuard
 from drone.models.known import known_model, not_thought
-from drone.models.loop_guard import LoopGuard
-from drone.models.paused import Unpaused
-from drone.models.price_list import known_price
-from drone.models.prices import Price
-from drone.models.providers import addressed, default_name, first_model_of_ollama, host_of, problem_with
-from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Patience, Retrying
+from drone.models.prices import Price, known_price
+from drone.models.providers import KeyCommand, addressed, default_name, first_model_of_ollama, host_of, problem_with
+from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Fallback, Patience, Retrying, Unpaused
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability

@@ -12,19 +12,24 @@ from typing import Literal, Protocol
 from pydantic import SecretStr
 
 from drone.agent.model import Ask, Listener, ModelError, Reply
-from drone.models.body import body_of
+from drone.models.body import (
+    MAX_EVENT_BYTES,
+    Event,
+    EventStream,
+    TooLarge,
+    as_seen,
+    body_of,
+    left_behind,
+    refused_pictures,
+)
 from drone.models.collected import Collected
 from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
-from drone.models.event_stream import MAX_EVENT_BYTES, Event, EventStream, TooLarge
-from drone.models.failures import parsed, refused
-from drone.models.key_command import KeyCommand
+from drone.models.failures import parsed, refused, window_in
 from drone.models.known import UNKNOWN, KnownModel
-from drone.models.left_out import as_seen, left_behind, refused_pictures
 from drone.models.prices import Bill, Price
-from drone.models.providers import problem_with
+from drone.models.providers import KeyCommand, problem_with
 from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
-from drone.models.windows import window_in
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking
 

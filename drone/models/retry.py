@@ -1,11 +1,12 @@
-"""Trying again: a model around a model that waits and asks anew when that may help."""
+"""Asking again: models around models that wait and ask anew, ask the next model, or go on from a paused reply."""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from drone.agent.messages import AssistantMessage
 from drone.agent.model import (
     Ask,
     AskLater,
@@ -15,6 +16,7 @@ from drone.agent.model import (
     Model,
     ModelError,
     Reply,
+    WantedCall,
     context_tokens,
 )
 from drone.models.prices import Bill
@@ -174,3 +176,107 @@ def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
         status=error.status,
         usage=usage,
     )
+
+
+REST_SECONDS = 60.0
+"""A model that failed is passed over for so long, unless no other is left."""
+
+LEAST_SECONDS = 1.0
+
+
+class Fallback:
+    """Asks the first model, and the others in turn when it fails. All share the deadline of the ask.
+
+    When none gives a reply, the last error stands; but the soonest `AskLater`, when one of them raised that. A question
+    that is too large for a model is asked of no other: it will be shortened.
+    """
+
+    def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
+        if not models:
+            raise ValueError("a fallback needs at least one model")
+        self._models = tuple(models)
+        self._clock = clock
+        self._resting: dict[int, tuple[float, str]] = {}
+
+    @property
+    def name(self) -> str:
+        return self._models[0].name
+
+    @property
+    def context_tokens(self) -> int | None:
+        """That of the model that is asked next."""
+        last = len(self._models) - 1
+        return context_tokens(next(model for at, model in enumerate(self._models) if at == last or not self._rests(at)))
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        deadline = self._clock() + ask.seconds
+        last, bill = len(self._models) - 1, Bill()
+        later: list[AskLater] = []
+        for place, model in enumerate(self._models):
+            why = self._rests(place)
+            if place == last or why is None:
+                try:
+                    timed = replace(ask, seconds=deadline - self._clock()) if place else ask
+                    return bill.on(await model.ask(timed, listener))
+                except ContextOverflow as error:
+                    bill.add(error.usage)
+                    error.usage = bill.usage
+                    raise
+                except ModelError as error:
+                    self._rest(place, error)
+                    bill.add(error.usage)
+                    later += [error] if isinstance(error, AskLater) else []
+                    if place == last or deadline - self._clock() < LEAST_SECONDS:
+                        standing = min(later, key=lambda one: one.seconds, default=error)
+                        standing.usage = bill.usage
+                        raise standing from error.__cause__
+                    why = str(error)
+            await listener.fell_back(model.name, self._models[place + 1].name, why)
+        raise AssertionError("the last model answers or raises")
+
+    def _rests(self, place: int) -> str | None:
+        """Why this model is passed over now, None when it is not."""
+        until, why = self._resting.get(place, (0.0, ""))
+        return why if self._clock() < until else None
+
+    def _rest(self, place: int, error: ModelError) -> None:
+        """Errors of this one request (4xx) say nothing about the next one."""
+        if error.retryable or error.status in (401, 402, 403, 404):
+            self._resting[place] = (self._clock() + REST_SECONDS, str(error))
+
+
+PAUSED = "paused"
+"""Finish reason of a reply that is to be sent back unchanged for its rest."""
+
+MOST_PAUSES = 8
+"""Of one reply. What is longer counts as cut off, and whoever asked decides."""
+
+
+class Unpaused:
+    """A provider pauses long replies in which its own tools work; what follows belongs to the same reply."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        return context_tokens(self._model)
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        reply = await self._model.ask(ask, listener)
+        for _ in range(MOST_PAUSES):
+            if reply.finish_reason != PAUSED or reply.tool_calls:
+                return reply
+            said = AssistantMessage(tuple(one for one in reply.blocks if not isinstance(one, WantedCall)), self.name)
+            more = await self._model.ask(replace(ask, messages=(*ask.messages, said)), listener)
+            reply = replace(
+                more,
+                blocks=(*reply.blocks, *more.blocks),
+                usage=reply.usage.plus(more.usage),
+                first_token_ms=reply.first_token_ms,
+            )
+        return replace(reply, finish_reason="length") if reply.finish_reason == PAUSED else reply

@@ -10,9 +10,9 @@ import httpx
 
 from drone.agent.model import ModelError
 from drone.models.dialects.window_questions import Question
+from drone.models.failures import believed
 from drone.models.json_text import read, write
 from drone.models.transport import Target, Wire
-from drone.models.windows import believed
 
 MOST_TIMES = 3
 """So many calls are accompanied by the question, until it is answered."""

@@ -11,7 +11,7 @@ from typing import Any
 from genai_prices import types
 from genai_prices.data_snapshot import get_snapshot
 
-from drone.models.price_list import as_listed
+from drone.models.prices import as_listed
 from mcc.rules.patterns import Pattern
 
 TABLE = Path(__file__).parents[2] / "drone" / "models" / "known_models.json"

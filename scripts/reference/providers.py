@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from drone.models.dialects.chat_servers import CHAT_SERVERS
+from drone.models.dialects.chat import CHAT_SERVERS
 from drone.models.dialects.differences import Differences
 from drone.settings import Form
 from mcc.configuration.providers import PROVIDERS, Provider

@@ -19,8 +19,7 @@ from drone.agent.model import (
 )
 from drone.agent.report import Report
 from drone.agent.toolset import Call, Output
-from drone.models.fallback import Fallback
-from drone.models.retry import Patience, Retrying
+from drone.models.retry import Fallback, Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, declaration_of, tool
 from drone.tools.wrappers import Redacted

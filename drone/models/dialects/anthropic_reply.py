@@ -7,8 +7,8 @@ from typing import Any
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
 from drone.models.failures import parsed, told_inside
 from drone.models.json_text import arguments
-from drone.models.paused import PAUSED
 from drone.models.prices import count
+from drone.models.retry import PAUSED
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock
 
 Json = Mapping[str, object]

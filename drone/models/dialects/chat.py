@@ -7,12 +7,50 @@ from drone.agent.model import Ask
 from drone.models.body import listed
 from drone.models.dialects.chat_messages import DETAILS, ChatMessages, tool
 from drone.models.dialects.chat_reply import ChatReply
-from drone.models.dialects.chat_servers import differences
-from drone.models.dialects.differences import NOTHING, address
-from drone.models.dialects.openai_effort import effort, effort_refused, not_taken, replaced
+from drone.models.dialects.deepseek import DEEPSEEK
+from drone.models.dialects.differences import NOTHING, Differences, address
+from drone.models.dialects.gemini import GOOGLE, VERTEX
+from drone.models.dialects.groq import GROQ
+from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
+from drone.models.dialects.open_weights import BEDROCK, LLAMACPP, LMSTUDIO, OLLAMA, TOGETHER, VLLM
+from drone.models.dialects.openai import AZURE, OPENAI, effort, effort_refused, not_taken, replaced
+from drone.models.dialects.openrouter import OPENROUTER
+from drone.models.dialects.xai import XAI
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Target, Wire
+from mcc.configuration.providers import OPENAI as AT_OPENAI
+from mcc.configuration.providers import provider_at
+
+CHAT_SERVERS: Mapping[str, Differences] = {
+    AT_OPENAI.name: OPENAI,
+    "azure": AZURE,
+    "bedrock": BEDROCK,
+    "deepseek": DEEPSEEK,
+    "gemini": GOOGLE,
+    "groq": GROQ,
+    "llamacpp": LLAMACPP,
+    "lmstudio": LMSTUDIO,
+    "mistral": MISTRAL,
+    "ollama": OLLAMA,
+    "openrouter": OPENROUTER,
+    "together": TOGETHER,
+    "vertex": VERTEX,
+    "vllm": VLLM,
+    "xai": XAI,
+}
+
+COMMON = Differences()
+
+
+def differences(endpoint: Endpoint) -> Differences:
+    """What differs at the server behind this endpoint. The row of OpenAI stands for every server at another address
+    that speaks its form."""
+    there = provider_at(endpoint.provider, endpoint.base_url)
+    elsewhere = there == AT_OPENAI.name and not AT_OPENAI.is_at(endpoint.base_url)
+    server = COMMON if elsewhere else CHAT_SERVERS.get(there, COMMON)
+    return mistral_at(server) if server.leaks and is_of_mistral(endpoint.model) else server
+
 
 _CAPS = ("max_tokens", "max_completion_tokens")
 _NONE = "none"
@@ -22,7 +60,7 @@ _OWN_DETAILS = f"{DETAILS} as agent "
 
 
 class ChatCompletions:
-    """The format. What differs between servers stands in `drone/models/dialects/chat_servers.py`."""
+    """The format. What differs between servers stands in `drone/models/dialects/chat.py`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -5,9 +5,8 @@ from typing import cast
 
 from drone.agent.messages import ToolSpec
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
-from drone.models.dialects.leaked_calls import LeakedCall, leaked_calls
-from drone.models.dialects.reasoning_details import ReasoningDetails
-from drone.models.dialects.spoken_tags import SpokenTags, without_opening
+from drone.models.dialects.leaked_calls import LeakedCall, SpokenTags, leaked_calls, without_opening
+from drone.models.dialects.openrouter import ReasoningDetails
 from drone.models.failures import parsed, told_inside
 from drone.models.prices import MOST_DOLLARS, count, dollars
 from drone.models.tool_specs import legal

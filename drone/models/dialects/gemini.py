@@ -1,7 +1,8 @@
-"""Google's Gemini, in its own form (generateContent): what is asked, encoded once per message."""
+"""Google's Gemini, in its own form (generateContent) and in OpenAI's: what is asked, encoded once per message."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
 from drone.models.body import encoded
+from drone.models.dialects.differences import NOTHING, Differences, Levels, Parameters, efforts
 from drone.models.dialects.gemini_reply import SIGNATURE, GeminiReply, callable_name
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
@@ -279,3 +281,24 @@ def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
         call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls
     }
     return [{"name": callable_name(name), "description": name} for name in names]
+
+
+_IN_OPENAIS_FORM = efforts("none", "minimal", "low", "medium", "high", "high", "high")
+_AT_VERTEX = efforts("", "low", "low", "medium", "high", "high", "high")
+_NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": UNSIGNED}}}
+
+
+def _levels(model: str) -> Levels:
+    return _IN_OPENAIS_FORM
+
+
+def _levels_at_vertex(model: str) -> Levels:
+    return _AT_VERTEX
+
+
+def _unsigned(model: str) -> Parameters:
+    return _NOT_ITS_OWN if signs_its_calls(model) else NOTHING
+
+
+GOOGLE = Differences(name="google", levels=_levels, thinking_back="", unsigned_call=_unsigned, leaks=False)
+VERTEX = replace(GOOGLE, name="vertex", levels=_levels_at_vertex)

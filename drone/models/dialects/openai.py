@@ -1,6 +1,50 @@
-"""Chat completions at OpenAI itself, which are strict about names and never take thinking back."""
+"""Chat completions at OpenAI, strict about names, and at Azure; levels of thinking in OpenAI's words."""
+
+from collections.abc import Collection, Set
 
 from drone.models.dialects.differences import Differences, Levels, efforts
+
+_STEPS = {
+    "off": ("none", "minimal", "low", "medium", "high"),
+    "minimal": ("minimal", "low", "medium", "high"),
+    "low": ("low", "medium", "high"),
+    "medium": ("medium", "high"),
+    "high": ("high", "medium"),
+    "xhigh": ("xhigh", "high", "medium"),
+    "max": ("max", "xhigh", "high", "medium"),
+}
+"""Per level what is asked for, the nearest first: a model says itself which of them it refuses."""
+
+_REFUSED = "effort "
+_OWN_WORDS = {"off": "none"}
+
+
+def not_taken(levels: Collection[str]) -> frozenset[str]:
+    """What counts as refused of a model that is known to take these levels; nothing where none are known."""
+    words = {_OWN_WORDS.get(level, level) for level in levels}
+    return frozenset(_REFUSED + words_of[0] for words_of in _STEPS.values() if words and words_of[0] not in words)
+
+
+def effort(thinking: str, without: Set[str]) -> str | None:
+    """The first of a level's words that was not refused already; None: nothing is said of effort."""
+    return next((word for word in _STEPS.get(thinking, ()) if _REFUSED + word not in without), None)
+
+
+def effort_refused(sent: object, words: str) -> str | None:
+    """What joins the refused parameters when the provider's words complain about the effort that was sent."""
+    if not isinstance(sent, str) or f"'{sent}'" not in words:
+        return None
+    complains = "not supported" in words or "does not support" in words or "nsupported value" in words
+    return _REFUSED + sent if complains or "nvalid value" in words else None
+
+
+def replaced(thinking: str, without: Set[str]) -> str | None:
+    """What is said instead of a level that was refused, for a sentence; None where nothing was refused."""
+    wanted, word = effort(thinking, frozenset()), effort(thinking, without)
+    if word == wanted:
+        return None
+    return f"effort {word}" if word else "no word on effort"
+
 
 _LEVELS = efforts("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -11,6 +55,18 @@ def levels(model: str) -> Levels:
 
 OPENAI = Differences(
     name="openai",
+    levels=levels,
+    output_cap="max_completion_tokens",
+    no_effort="none",
+    takes=frozenset(("service_tier", "prompt_cache_key")),
+    thinking_back="",
+    leaks=False,
+)
+
+
+AZURE = Differences(
+    name="azure",
+    key_header="api-key",
     levels=levels,
     output_cap="max_completion_tokens",
     no_effort="none",

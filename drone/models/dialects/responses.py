@@ -7,9 +7,9 @@ from typing import assert_never
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
 from drone.models.body import encoded, listed
-from drone.models.dialects.chat_servers import differences
+from drone.models.dialects.chat import differences
 from drone.models.dialects.differences import address
-from drone.models.dialects.openai_effort import effort, effort_refused, not_taken, replaced
+from drone.models.dialects.openai import effort, effort_refused, not_taken, replaced
 from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drone.models import event_stream
-from drone.models.event_stream import Event, EventStream, TooLarge
+from drone.models import body
+from drone.models.body import Event, EventStream, TooLarge
 
 REFERENCE = (
     "\ufeff: a comment\ndata: one\n\nevent: named\r\ndata: zwei – 😀\r\n\r\ndata:three\rdata: lines\r\r"
@@ -52,7 +52,7 @@ def test_a_line_without_end_is_given_up_at_the_bound() -> None:
     stream = EventStream()
     piece = b"x" * (1 << 20)
     with pytest.raises(TooLarge):
-        for _ in range((event_stream.MAX_EVENT_BYTES >> 20) + 1):
+        for _ in range((body.MAX_EVENT_BYTES >> 20) + 1):
             stream.feed(piece)
 
 
@@ -60,5 +60,5 @@ def test_an_event_of_too_many_lines_is_given_up_at_the_bound() -> None:
     stream = EventStream()
     piece = b"data: " + b"x" * (1 << 20) + b"\n"
     with pytest.raises(TooLarge):
-        for _ in range((event_stream.MAX_EVENT_BYTES >> 20) + 1):
+        for _ in range((body.MAX_EVENT_BYTES >> 20) + 1):
             stream.feed(piece)

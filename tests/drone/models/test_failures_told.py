@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from drone.models import collected
-from drone.models.wait_told import header_seconds, worded_seconds
+from drone.models.failures import header_seconds, worded_seconds
 
 PAGE = "<html><head><title>502 Bad\nGateway</title></head><body><script>x()</script>nginx</body></html>"
 

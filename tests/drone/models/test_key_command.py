@@ -9,8 +9,8 @@ import pytest
 
 from drone.agent.model import BadReply, ModelError
 from drone.models.checks import check
-from drone.models.key_command import MOST_BYTES, KeyCommand
-from drone.models.redacted import RedactedModels
+from drone.models.guards import RedactedModels
+from drone.models.providers import MOST_BYTES, KeyCommand
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings

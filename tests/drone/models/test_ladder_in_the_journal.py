@@ -10,9 +10,8 @@ from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Cause, Report
-from drone.models.fallback import Fallback
 from drone.models.prices import Price
-from drone.models.retry import Patience, Retrying
+from drone.models.retry import Fallback, Patience, Retrying
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits

@@ -14,10 +14,9 @@ from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import ModelError
 from drone.agent.report import Cause
-from drone.models.fallback import Fallback
-from drone.models.loop_guard import EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated
+from drone.models.guards import EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated
 from drone.models.registry import Models
-from drone.models.retry import Patience, Retrying
+from drone.models.retry import Fallback, Patience, Retrying
 from drone.models.scripted import Line, ScriptedModel
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings

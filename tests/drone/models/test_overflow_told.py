@@ -7,8 +7,7 @@ import pytest
 
 from drone.agent.model import Ask, ContextOverflow, ModelError, Reply
 from drone.models.failures import refused, told_inside
-from drone.models.fallback import Fallback
-from drone.models.retry import Retrying
+from drone.models.retry import Fallback, Retrying
 from drone.models.scripted import ScriptedModel
 from tests.drone.models.conftest import Ear
 

@@ -16,8 +16,7 @@ from drone.agent.model import (
     ModelError,
     Reply,
 )
-from drone.models.fallback import REST_SECONDS, Fallback
-from drone.models.retry import Patience, Retrying
+from drone.models.retry import REST_SECONDS, Fallback, Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.usage import Usage
 

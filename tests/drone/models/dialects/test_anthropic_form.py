@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.models.paused import MOST_PAUSES, Unpaused
 from drone.models.prices import Price
+from drone.models.retry import MOST_PAUSES, Unpaused
 from mcc.contracts.blocks import OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
 STOP = {"type": "message_stop"}

@@ -15,8 +15,8 @@ from drone.agent.report import Report
 from drone.agent.tree import Tree
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.responses import responses_model
-from drone.models.fallback import Fallback
 from drone.models.remote import Endpoint
+from drone.models.retry import Fallback
 from drone.models.transport import Wire
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition, Rule
