@@ -9,11 +9,11 @@ from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
 from drone.agent.journal import Journal
 from drone.agent.model import Model
 from drone.agent.tree import Tree
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.ending import Finisher
 from drone.worker.executions import Executions, Refusals
 from drone.worker.journal import Writer
+from drone.worker.loop import AsyncStore
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from drone.agent.tree import Tree as Tree
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
-    from drone.isolated import Fork as Fork
-    from drone.isolated import ForkResult as ForkResult
-    from drone.isolated import InProcessRunner as InProcessRunner
-    from drone.isolated import SubagentRunner as SubagentRunner
     from drone.library import Agent as Agent
+    from drone.library import Fork as Fork
+    from drone.library import ForkResult as ForkResult
+    from drone.library import InProcessRunner as InProcessRunner
+    from drone.library import SubagentRunner as SubagentRunner
     from drone.library import load_agent as load_agent
     from drone.models.registry import Models as Models
     from drone.settings import Settings as Settings
@@ -40,10 +40,10 @@ _HOMES = {
     "AgentDefinition": "mcc.contracts.agents",
     "Crew": "drone.crew",
     "DepthExceeded": "drone.agent.subagents.children",
-    "Fork": "drone.isolated",
-    "ForkResult": "drone.isolated",
+    "Fork": "drone.library",
+    "ForkResult": "drone.library",
     "FunctionTools": "drone.tools.tool",
-    "InProcessRunner": "drone.isolated",
+    "InProcessRunner": "drone.library",
     "Joined": "drone.tools.tool",
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.journal",
@@ -55,7 +55,7 @@ _HOMES = {
     "SubAgent": "drone.agent.subagents.subagent",
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",
-    "SubagentRunner": "drone.isolated",
+    "SubagentRunner": "drone.library",
     "Tree": "drone.agent.tree",
     "load_agent": "drone.library",
     "StateGate": "drone.agent.gates.gate",

@@ -26,10 +26,9 @@ from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.roots import Roots
 from drone.settings import Settings
-from drone.tools.agent_files import AgentReader, agent_files
 from drone.tools.catalog import ArtifactTools, Toolbox, provision
-from drone.tools.environment import DETECTION, Detected
-from drone.tools.first_look import Look
+from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
 from mcc.configuration.trust import AgentConsent, TrustStore

@@ -17,9 +17,8 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.tools.display_text import pictured
-from drone.tools.environment import Detected, EnvironmentGate, detection_tool
+from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
-from drone.tools.first_look import Look, first_look
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.outline import outline

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.tools.display_text import written
-from drone.tools.glob import GlobError, expression
-from drone.tools.listing import folded, plural
+from drone.tools.pattern import GlobError, expression
 from drone.tools.tool import ToolContext, ToolFailed, tool
-from drone.tools.walk import Found, Kind, Walk
+from drone.tools.walk import Found, Kind, Walk, folded, plural
 from mcc.contracts.shape import Text
 from mcc.rules.errors import alike
 

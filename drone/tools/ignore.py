@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import re2
 
 from drone.sandbox.aside import Aside, CutOff
-from drone.tools.glob import GlobError, expression
+from drone.tools.pattern import GlobError, expression
 
 MAX_BYTES = 64_000
 MAX_RULES = 1_000

@@ -7,11 +7,10 @@ from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathMissing
 from drone.tools.display_text import pictured, written
 from drone.tools.files import with_nearest, workspace_of
-from drone.tools.listing import plural
 from drone.tools.reading import as_utf8, refuse_binary
 from drone.tools.symbols import DEEPEST, MOST, SUFFIXES, Symbol, Symbols, finding, language_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
-from drone.tools.walk import read_up_to
+from drone.tools.walk import plural, read_up_to
 from mcc.contracts.shape import Text
 
 LARGEST = 2_000_000

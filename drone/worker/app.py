@@ -13,8 +13,8 @@ from celery.app.log import Logging
 from celery.loaders.app import AppLoader
 
 from drone.settings import Settings, load
+from drone.worker.components import DroneStep
 from drone.worker.redis_transport import Messaging
-from drone.worker.step import DroneStep
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK, worker_name

@@ -13,11 +13,10 @@ import structlog
 
 from drone.crew import Crew
 from drone.settings import Settings
-from drone.worker.async_store import schema_problem, wait_in_thread
 from drone.worker.claiming import Claimant, Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
-from drone.worker.loop import SharedLoop
+from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
 from drone.worker.workshop import Exits, Workshop, monitored
 from mcc import __version__
 from mcc.contracts.drones import Capability, Registration

@@ -7,9 +7,9 @@ from pathlib import Path
 import structlog
 
 from drone.agent.controls.idle_watch import together
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
+from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold

@@ -12,8 +12,8 @@ from drone.agent.controls.control_router import ControlRouter
 from drone.agent.controls.idle_watch import Block, IdleWatch
 from drone.agent.tree import Tree
 from drone.sandbox.paths import Workspace
-from drone.worker.async_store import AsyncStore
 from drone.worker.journal import OrderJournal
+from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Origin
 from mcc.contracts.order import Outcome

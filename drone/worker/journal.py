@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from drone.agent.journal import Fenced, TextDelta, Unwritable
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
+from drone.worker.loop import AsyncStore
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold

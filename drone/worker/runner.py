@@ -10,11 +10,11 @@ from drone.agent.journal import Fenced
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.crew import Crew
-from drone.worker.async_store import AsyncStore
 from drone.worker.claiming import Claiming
 from drone.worker.ending import Finisher, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
+from drone.worker.loop import AsyncStore
 from drone.worker.workspaces import Busy
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder

@@ -12,19 +12,16 @@ from drone.agent.threads import in_thread
 from drone.crew import Crew, roots_of
 from drone.sandbox.custody import Custody
 from drone.settings import Settings
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
-from drone.worker.claiming import Claimant, Claiming
-from drone.worker.control_listener import ControlListener
-from drone.worker.disk import DiskWatch
+from drone.worker.claiming import Claimant, Claiming, Poll
+from drone.worker.control_listener import ControlListener, ModelChecks
 from drone.worker.ending import Finisher, Suspects, threads_exhausted
 from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
-from drone.worker.memory import MemoryWatch
-from drone.worker.model_checks import ModelChecks
-from drone.worker.poll import Poll
+from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
+from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.workspaces import Site, Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder

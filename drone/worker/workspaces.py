@@ -20,8 +20,8 @@ from drone.sandbox.host_lock import Holder, HostLock, Overtaken, workspace_key
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.reaper import Process
 from drone.sandbox.roots import Roots, resolved
-from drone.worker.async_store import AsyncStore
 from drone.worker.keeper import Keeper
+from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder

@@ -13,9 +13,9 @@ from drone.agent.definitions import Definitions
 from drone.crew import Crew
 from drone.settings import Settings, load
 from drone.worker.app import DroneApp, set_up_logging
+from drone.worker.components import DroneStep
 from drone.worker.drone import Drone
 from drone.worker.redis_transport import BrokerConnection, Channel, Messaging, Transport
-from drone.worker.step import DroneStep
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.store.store import open_store

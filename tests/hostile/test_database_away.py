@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from drone.worker.async_store import schema_problem
+from drone.worker.loop import schema_problem
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreUnavailable
 from tests.drone.worker.test_celery_worker import Site, until

@@ -13,11 +13,10 @@ from drone.agent.definitions import Definitions
 from drone.agent.toolset import Output
 from drone.sandbox.aside import Aside
 from drone.sandbox.paths import Workspace
-from drone.tools.agent_files import AgentReader, agent_files
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
 from drone.tools.ignore import Ignored, IgnoreReader, answering
-from drone.tools.rules_and_skills import SkillTools
+from drone.tools.rules_and_skills import AgentReader, SkillTools, agent_files
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext
 from drone.tools.walk import Walk

@@ -12,7 +12,7 @@ from drone.agent.threads import OwnThreads
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.first_look import Look
+from drone.tools.environment import Look
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.paths import Workspace
-from drone.tools.agent_files import agent_files
+from drone.tools.rules_and_skills import agent_files
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import WORKSPACE_FILES
 

@@ -8,7 +8,7 @@ from drone.agent.threads import OwnThreads
 from drone.agent.transcript import opened, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
-from drone.tools.first_look import GUIDE_BYTES, Look, first_look
+from drone.tools.environment import GUIDE_BYTES, Look, first_look
 from drone.tools.git_program import Git
 from mcc.contracts.fence import unfenced
 from tests.drone.tools.git_scene import Scene

@@ -13,8 +13,8 @@ from drone.sandbox.beneath import MAX_DEPTH
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.display_text import written
 from drone.tools.files import matcher
-from drone.tools.glob import GlobError, expression
 from drone.tools.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile
+from drone.tools.pattern import GlobError, expression
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import Kind, Walk
 

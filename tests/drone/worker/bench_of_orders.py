@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from drone.crew import Crew
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.claiming import Claimant, Claiming, Slots
 from drone.worker.ending import Finisher, Suspects
 from drone.worker.executions import Executions, ExecutionTimes
 from drone.worker.journal import Writer
+from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.drones import Registration

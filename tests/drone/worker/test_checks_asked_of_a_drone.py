@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from drone.worker.model_checks import BUSY, MOST_BYTES, ModelChecks
+from drone.worker.control_listener import BUSY, MOST_BYTES, ModelChecks
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
 from mcc.contracts.answers import MOST_NAMES, ModelCheck

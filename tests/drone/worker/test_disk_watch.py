@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.worker.disk import WAKE_TIMES, DiskWatch
+from drone.worker.shortage import WAKE_TIMES, DiskWatch
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.resources import Reserve

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.controls.idle_watch import Block
-from drone.worker.memory import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
+from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import WorkOrder

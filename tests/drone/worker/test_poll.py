@@ -1,5 +1,4 @@
-from drone.worker.claiming import Claimant, Slots
-from drone.worker.poll import Poll
+from drone.worker.claiming import Claimant, Poll, Slots
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import Bench, a_registration
 

@@ -18,7 +18,7 @@ from drone.models.registry import Models
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.first_look import Look
+from drone.tools.environment import Look
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.journal import OrderJournal
 from mcc.contracts.agents import AgentDefinition

@@ -10,15 +10,14 @@ from typing import cast
 
 from drone.crew import Crew
 from drone.sandbox.roots import Roots
-from drone.worker.async_store import AsyncStore
 from drone.worker.broadcaster import Broadcaster
-from drone.worker.claiming import Claimant, Claiming, Slots
+from drone.worker.claiming import Claimant, Claiming, Poll, Slots
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import Finisher
 from drone.worker.executions import Executions, Stop
 from drone.worker.journal import Writer
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
-from drone.worker.poll import Poll
+from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
 from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
