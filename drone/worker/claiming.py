@@ -21,6 +21,8 @@ from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
 from mcc.store.values import Claim, Claimable
 
+log = structlog.get_logger("drone.claiming")
+
 
 class Slots:
     """At most `total` orders at a time, or one that has the process to itself. Safe for several threads."""
@@ -175,8 +177,6 @@ class Claiming:
             self._broadcaster.moved(claimed.order.model_copy(update={**laid_aside, "last_seq": seq}), entries)
         return None
 
-
-log = structlog.get_logger("drone.poll")
 
 AWAY_SECONDS = 1.0
 """How often to ask while Redis is away."""
