@@ -22,9 +22,8 @@ from drone.hiring import Hiring, ModelNames, Place, Terms
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.roots import Roots
 from drone.settings import Settings
 from drone.tools.catalog import ArtifactTools, Toolbox, provision
 from drone.tools.environment import DETECTION, Detected, Look

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from drone.agent.artifacts import Artifacts
-from drone.agent.controls.agent_control import AgentControl
+from drone.agent.controls.agent_control import AgentControl, Block, IdleWatch
 from drone.agent.controls.control_router import ControlRouter
-from drone.agent.controls.idle_watch import Block, IdleWatch
 from drone.agent.conversations import Conversations, as_report, as_text
 from drone.agent.journal import Journal
 from drone.agent.messages import Message

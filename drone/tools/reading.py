@@ -16,12 +16,20 @@ from drone.agent.receipts import cut_mark, head, numbered
 from drone.agent.toolset import Output
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.tools import pdf
 from drone.tools.display_text import cut, pictured, written
+from drone.tools.documents import (
+    LARGEST_PICTURE,
+    NOTEBOOK_SECONDS,
+    PDF_SECONDS,
+    BadPicture,
+    cells_reading,
+    is_notebook,
+    is_picture,
+    measured,
+    pdf_problem,
+    pdf_reading,
+)
 from drone.tools.files import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
-from drone.tools.notebook import cells_of, is_notebook
-from drone.tools.picture import LARGEST as LARGEST_PICTURE
-from drone.tools.picture import BadPicture, is_picture, measured
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.walk import read_up_to
 from mcc.contracts.blocks import ImageBlock
@@ -202,18 +210,26 @@ class _Reading:
         if data.startswith(_PDF):
             return self._pages(data)
         if is_notebook(self.path) and data.strip():
-            told, cells = cells_of(data.decode("utf-8", "replace"), written(self.path), self.stop)
-            self.notes.append(f"a notebook of {cells} cells, whose lines are counted as shown here")
-            return told.encode("utf-8", "replace")
+            return self._cells(data.decode("utf-8", "replace"))
         return data
+
+    def _cells(self, text: str) -> bytes:
+        shown = written(self.path)
+        try:
+            with closing(Aside(cells_reading, self.stop)) as aside:
+                told, cells = aside.ask(text, NOTEBOOK_SECONDS)
+        except (CutOff, ValueError) as error:
+            raise ToolFailed(f"{shown} cannot be read as a notebook: {error}; search_text finds text in it.") from error
+        self.notes.append(f"a notebook of {cells} cells, whose lines are counted as shown here")
+        return str(told).encode("utf-8", "replace")
 
     def _pages(self, data: bytes) -> bytes:
         shown = written(self.path)
-        if problem := pdf.problem():
+        if problem := pdf_problem():
             raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
         try:
-            with closing(Aside(pdf.reading, self.stop)) as aside:
-                told, pages = aside.ask(base64.b64encode(data).decode(), pdf.SECONDS)
+            with closing(Aside(pdf_reading, self.stop)) as aside:
+                told, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error
         self.notes.append(f"the text of a PDF of {pages} pages, whose lines are counted as shown here")

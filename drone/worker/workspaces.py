@@ -17,9 +17,8 @@ from drone.agent.journal import Fenced as Lost
 from drone.agent.threads import NoThread
 from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken, workspace_key
-from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.paths import PathError, Roots, Workspace, without_links
 from drone.sandbox.reaper import Process
-from drone.sandbox.roots import Roots, resolved
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
@@ -98,7 +97,7 @@ class Sight:
 
 def sight_of(path: str, roots: Roots) -> Sight:
     """Blocks."""
-    real = resolved(path)
+    real = without_links(path)
     exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(path, real) is not None
     try:
         return Sight(real, exists, covered, roots.opened(path))
@@ -124,7 +123,7 @@ def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registrati
 
 
 def _is_under(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(resolved(str(root))) for root in roots)
+    return any(path.is_relative_to(without_links(str(root))) for root in roots)
 
 
 class Busy(Exception):

@@ -13,9 +13,8 @@ from drone.agent.threads import in_thread
 from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import PathDenied, PathMissing, Workspace
+from drone.sandbox.paths import PathDenied, PathMissing, Roots, Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.roots import Roots
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.controls.agent_control import AgentControl
-from drone.agent.controls.idle_watch import LONGEST_WAIT, Block, IdleWatch, together
+from drone.agent.controls.agent_control import LONGEST_WAIT, AgentControl, Block, IdleWatch, together
 from drone.agent.messages import ToolSpec
 from drone.agent.record import Restraints
 from drone.agent.spending.budget import Budget

@@ -7,8 +7,7 @@ from threading import Event
 
 import pytest
 
-from drone.sandbox.paths import PathDenied
-from drone.sandbox.roots import Roots
+from drone.sandbox.paths import PathDenied, Roots
 
 
 class Mount:

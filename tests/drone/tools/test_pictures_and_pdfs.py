@@ -13,7 +13,7 @@ from drone.agent.messages import MOST, MOST_CHARACTERS, Picture, ToolResult, Too
 from drone.agent.toolset import Output, ToolSet
 from drone.agent.transcript import Transcript, length
 from drone.sandbox.paths import Workspace
-from drone.tools.picture import LARGEST, BadPicture, measured
+from drone.tools.documents import LARGEST_PICTURE, BadPicture, measured
 from drone.tools.reading import read_file
 from drone.tools.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
@@ -113,7 +113,7 @@ async def test_pictures_that_no_model_can_be_shown_say_why(use: Use, tools: Tool
     (tmp_path / "flip.png").write_bytes(png(9, 9).replace(b"IDAT", b"IDAU"))
     with (tmp_path / "large.png").open("wb") as file:
         file.write(png(9, 9)[:40])
-        file.truncate(LARGEST * 50)
+        file.truncate(LARGEST_PICTURE * 50)
     (tmp_path / "out.png").symlink_to("/etc/passwd")
     for name, said in {
         "wide.png": "100,000 x 100,000 pixels",

@@ -14,9 +14,8 @@ import pytest
 
 from drone.agent.threads import Pools, Threads
 from drone.sandbox.host_lock import MARKER, Holder, HostLock, workspace_key
-from drone.sandbox.paths import Workspace
+from drone.sandbox.paths import Roots, Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.roots import Roots
 from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth
 from drone.worker.workspaces import (

@@ -9,7 +9,7 @@ from random import Random
 from typing import cast
 
 from drone.crew import Crew
-from drone.sandbox.roots import Roots
+from drone.sandbox.paths import Roots
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.claiming import Claimant, Claiming, Poll, Slots
 from drone.worker.control_listener import ControlListener

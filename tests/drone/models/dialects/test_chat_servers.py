@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage
-from drone.models.dialects.chat import CHAT_SERVERS
-from drone.models.dialects.chat_messages import ChatMessages
+from drone.models.dialects.chat import CHAT_SERVERS, ChatMessages
 from drone.models.dialects.differences import LEVELS
 from mcc.configuration.providers import PROVIDERS
 from mcc.contracts.blocks import ToolCallBlock
