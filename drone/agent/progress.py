@@ -226,6 +226,7 @@ _LEAKED = (
 _THINKING = ("<think>", "</think>", "<thinking>", "</thinking>")
 _FENCES = ("```", "~~~")
 
+# RE2's, whose time is linear in the text: a model could write what a pattern that backtracks never gets through.
 _ANNOUNCED = Pattern(
     r"(?i)(^|[.!:\n]\s*)((now|next|first|then|so|ok|okay|alright|sure|great),?\s+)*"
     r"(let me|let's|i'll|i will|i'm going to|i am going to)( now| first| next| then| also| start by| begin by)*\s+"

@@ -144,6 +144,7 @@ class ToolCalls:
         last = [call for call in wanted if call.name in self._state.finish_tools]
         with self._turn.idle.still(self._state.origin.record_id):
             await self._side_by_side([call for call in wanted if call not in last], begun)
+        # What the calls brought is committed before a gate acts on it (docs/decisions/16).
         if last:
             await journal.write(self._state.origin)
         for call in last:
@@ -198,6 +199,8 @@ class ToolCalls:
             output = await self._run(call)
             await self._close_given_up()
         except BaseException as error:
+            # Of what a tool raises, `mishap_of_tool` lets through what is about this run: its cancellation, its
+            # journal.
             output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
             await self._close_given_up()
         return _finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
@@ -220,6 +223,7 @@ class ToolCalls:
             return refused
         assert isinstance(call.arguments, Mapping)
         wanted = Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn)
+        # Asked right before the effect: the lease may have run out since its start was committed.
         await self._turn.journal.cleared()
         output = await self._tools.call(wanted)
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())

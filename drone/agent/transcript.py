@@ -155,10 +155,10 @@ NOT_SENT = "not_sent"
 """The step that tells what of a question its model was not told."""
 
 VALIDATE = "validate"
+"""The tool of a gate that checks a result and ends nothing."""
 
 WOULD_BE = "would be accepted"
 """What an agent is told of a result that it had checked and did not hand in."""
-"""The tool of a gate that checks a result and ends nothing."""
 
 REPLY = "reply"
 """`GateChecked.tool` of a reply without tool calls from an agent that has a gate."""

@@ -202,7 +202,9 @@ def _request(target: Target, body: bytes | LongBody, extensions: dict[str, Any])
 def _session() -> aiohttp.ClientSession:
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
+    # No bound on connections: orders and their limits bound the calls, and one that waited here would seem unreachable.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=trusted)
+    # No cookies, which would join orders, and no proxy out of the environment, which nobody named for models.
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 

@@ -92,6 +92,7 @@ class Aside:
     def _started(self) -> "subprocess.Popen[bytes]":
         self.starts += 1
         try:
+            # Isolated and without site: neither the environment nor a directory that it stands in says what it loads.
             process = subprocess.Popen(
                 (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(_path()), self._name, str(os.getpid())),
                 stdin=subprocess.PIPE,
@@ -181,6 +182,7 @@ def _bound(parent: int) -> None:
     """Go with the process that asks, take no more memory than may be, and let others go first."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have died before the call above, and then no signal comes any more.
     if os.getppid() != parent:
         sys.exit(0)
     os.nice(_NICER)

@@ -190,8 +190,10 @@ async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, custody: Custod
     timed_out = False
     try:
         async with asyncio.timeout(bounds.seconds) as limit:
+            # Shielded: a start that is cut off half-way leaves a process that nobody knows of.
             process = await asyncio.shield(starting)
             custody.watch(process.pid)
+            # Its command has not begun yet: it does once the reaper knows it, its limits hold and the lease is trusted.
             if await leash.ready():
                 await custody.cleared(term)
                 leash.let_go()

@@ -119,6 +119,7 @@ class Custody:
         if self._until is None or process is None:
             return
         with self._recording:
+            # Written down before anything else: whoever finds this process dead finds the child as well.
             self._write_down(f"+ {process.pid} {process.started}\n")
             with self._lock:
                 self._watched[pid] = process
@@ -192,7 +193,9 @@ class Custody:
         everything += "".join(f"> {thread} {order_id}\n" for thread, order_id in list(self._at_work.items()))
         self._reaper = _hired(self._margin_seconds / 2, self._watch)
         if self._signals is not None and self._reaper is not None and self._reaper.stdin is not None:
+            # Under the number that `signal.set_wakeup_fd` was given, to which the interpreter goes on writing.
             os.dup2(self._reaper.stdin.fileno(), self._signals, inheritable=False)
+        # Without a reaper nobody would end them with this process: better none than some that outlive it.
         if not self._said(self._pulse() + everything):
             signal_all(self._watched.values(), signal.SIGKILL)
 
@@ -248,6 +251,7 @@ def _hired(silent_seconds: float, watch: tuple[str, ...] | None) -> "subprocess.
     except OSError:
         return None
     assert hired.stdin is not None
+    # A reaper that does not read must not hold up its drone: a full pipe counts as a reaper that is gone.
     os.set_blocking(hired.stdin.fileno(), False)
     return hired
 

@@ -103,6 +103,7 @@ class HostLock:
         try:
             fcntl.flock(fd, self._how | fcntl.LOCK_NB)
             self._check()
+            # Before it is ours: what a lost holder left running may still be at work in the workspace.
             self._clear_up()
             self._sign()
         except BlockingIOError:
@@ -257,6 +258,8 @@ def _put(home: int, name: str, content: str) -> None:
     try:
         os.write(fd, content.encode())
         with contextlib.suppress(FileExistsError):
+            # A link and not a rename: of two drones that mark at once the first one's token stands, and is not
+            # replaced.
             os.link(draft, name, src_dir_fd=home, dst_dir_fd=home)
     finally:
         os.close(fd)

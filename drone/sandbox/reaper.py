@@ -100,6 +100,7 @@ class _Stat:
 def _stat(pid: int, path: str = "") -> _Stat | None:
     try:
         with open(path or f"/proc/{pid}/stat", "rb") as file:
+            # A process chooses its name, brackets and spaces included: the last bracket is the one that ends it.
             fields = file.read().rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None
@@ -363,6 +364,7 @@ def serve(pipe: int, reaper: Reaper) -> None:
 
 
 def main() -> None:
+    # Who ends a whole service signals all of its processes. This one stays until the drone's pipe is closed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     silent_seconds, *watched = sys.argv[1:]
@@ -370,6 +372,7 @@ def main() -> None:
         return serve(0, Reaper(float(silent_seconds)))
     pid, frozen_seconds, exit_seconds, directory = watched
     drone = Process.of(int(pid))
+    # The drone may be dead by now, and its number another process's, which is not to be killed for it.
     if drone is not None and os.getppid() == drone.pid:
         vigil = Vigil(float(frozen_seconds), float(exit_seconds))
         serve(0, Reaper(float(silent_seconds), drone=drone, vigil=vigil, culprit=Culprit(drone, directory)))

@@ -247,6 +247,7 @@ class Poll:
 
     async def _is_chosen(self) -> bool:
         """Whether it is this drone that empties itself for an order that must be alone."""
+        # All drones compare the same rows, so that one is chosen without a word between them.
         rivals = await self._rivals()
         return bool(rivals) and min(rivals) == self._claimant.incarnation
 
@@ -254,6 +255,7 @@ class Poll:
         """As many as each live drone of these queues would get."""
         if len(waiting) < 2:
             return len(waiting)
+        # Rounded up: what is in nobody's share would wait although there are slots for it.
         return -(-len(waiting) // max(len(await self._rivals()), 1))
 
     async def _rivals(self) -> Sequence[str]:

@@ -79,6 +79,8 @@ class Finisher:
                 log.warning("another drone holds the order", order_id=order_id, problem=str(problem))
                 return False
             except ControlsPending:
+                # Asked since this drone last looked: everything is answered, and a cancel still decides how the order
+                # ends.
                 await self._read_controls(execution)
                 if execution.cancel is not None:
                     outcome = cancelled(execution.cancel)
@@ -93,6 +95,7 @@ class Finisher:
                 if self._suspects is not None:
                     self._suspects.forget(order_id)
                 return True
+            # The fold holds closing entries of an ending that was not stored: it is made anew from those that were.
             journal.fold = await self._fold_again(order_id)
 
     async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> bool:

@@ -78,6 +78,7 @@ class OrderJournal:
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self.sealed or origin.record_id is None:
             return
+        # Not validated: its parts are ours, and there is one for every few characters of a reply.
         self._writer.delta(
             Delta.model_construct(
                 type="delta",
@@ -179,6 +180,7 @@ class Writer:
         self._grew(weight)
         if self._bytes and self._bytes + weight > self._most_bytes:
             async with self._moved:
+                # What is larger than the bound by itself goes alone; it would wait for ever otherwise.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
             journal.check_open()
         waiting = _Waiting(journal, drafts, weight, asyncio.get_running_loop().create_future())
@@ -235,8 +237,10 @@ class Writer:
         try:
             appended = await self._groups.patiently(lambda store: store.journal.append(list(batches.values())))
         except Exception as problem:
+            # This task commits for all orders: a group of entries may fail, the task may not.
             log.exception("the store refused a group of entries", orders=list(batches))
             appended = Appended(culprits=dict.fromkeys(batches, repr(problem)))
+        # Once more: effects wait for this answer, and the commit may have taken longer than the lease lasts.
         await self._trust()
         for waiting in group:
             self._answer(waiting, appended)

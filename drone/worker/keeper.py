@@ -133,8 +133,10 @@ class Keeper:
 
     def _lose(self, incarnation: str) -> None:
         log.error("lease lost", drone=self._registration.name, incarnation=incarnation)
+        # Distrusted before anybody is told: nothing may begin under it while its orders are being stopped.
         self._incarnation, self._confirmed_sent = None, float("-inf")
         self._on_lost(incarnation)
+        # A new incarnation, not the old one revived: others may have claimed its orders (docs/decisions/10).
         if not self._draining:
             self.register()
 
@@ -145,4 +147,5 @@ class Keeper:
             except StoreUnavailable as problem:
                 log.warning("renewal waits for the database", problem=str(problem))
             except Exception:
+                # Whatever it was: without this thread, all orders of the process would be lost.
                 log.exception("renewal failed")

@@ -153,6 +153,7 @@ class Canary:
             async with asyncio.timeout(self._patience_seconds):
                 await self._back.wait()
         except TimeoutError:
+            # While all slots were taken, nothing was consumed: that is no failure, nor is a Redis that is away.
             if self._slots.fillings != fillings or not await self._offload(self._sender.answers):
                 return None
             self._failures += 1

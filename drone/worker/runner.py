@@ -86,6 +86,7 @@ class Runner:
         log.info("order claimed", order_id=execution.order_id, attempt=claim.attempt, epoch=claim.epoch)
         with execution.parks_when_idle():
             outcome = self._finisher.known(execution) or await self._turn(execution, claim, journal, tree)
+        # Sealed first: what a task that is left behind says would else be written after the order has gone.
         journal.seal()
         await journal.quiet()
         if outcome is None and execution.stop is Stop.PARK:
@@ -128,6 +129,7 @@ class Runner:
         finally:
             turn.cancel()
         if not turn.done():
+            # A tool may not heed its cancellation: it is waited for no longer, and what it says then is not written.
             await asyncio.wait({turn}, timeout=execution.times.unwind_seconds)
         return outcome_of(execution, turn)
 

@@ -25,7 +25,7 @@ log = structlog.get_logger("drone.shortage")
 
 LOOK_SECONDS = 1.0
 WAKE_EVERY = 5
-"""Every so many looks, an order is sought that waits for memory."""
+"""Every so many looks, orders are sought that wait for memory, or for room on the disk."""
 
 ORDERS = 25
 """So many orders that ended leave enough behind to be worth a collection."""
@@ -270,8 +270,6 @@ class MemoryWatch:
 def _mb(size: int) -> str:
     return f"{size / MEGABYTE:,.0f}"
 
-
-"""Every so many looks, orders are sought that wait for room."""
 
 WAKE_TIMES = 1.5
 """So many reserves must be free before an order goes on, so that it is not parked again at once."""

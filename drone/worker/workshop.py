@@ -220,6 +220,7 @@ class Workshop:
                 execution.halt(Stop.HAND_BACK)
             await self._executions.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
         held = self._executions.to_hand_back()
+        # Programs end before their orders go back: those of the next drone would meet them in the same workspace.
         await in_thread(self._custody.end_term)
         try:
             if held:
