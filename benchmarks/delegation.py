@@ -24,10 +24,10 @@ from benchmarks.workload import (
     table,
 )
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import gate_for
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, Listener, Model, Reply
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import gate_for
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import Crew

@@ -20,9 +20,9 @@ from pathlib import Path
 import httpx
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import Journal
 from drone.agent.model import Model
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.registry import Models

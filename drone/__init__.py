@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drone.agent.gates.gate import StateGate as StateGate
-    from drone.agent.gates.report_gate import ReportGate as ReportGate
+    from drone.agent.gate import StateGate as StateGate
     from drone.agent.journal import MemoryJournal as MemoryJournal
     from drone.agent.report import Report as Report
+    from drone.agent.report_gate import ReportGate as ReportGate
     from drone.agent.subagents.children import DepthExceeded as DepthExceeded
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
@@ -49,7 +49,7 @@ _HOMES = {
     "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
     "Report": "drone.agent.report",
-    "ReportGate": "drone.agent.gates.report_gate",
+    "ReportGate": "drone.agent.report_gate",
     "Settings": "drone.settings",
     "Steering": "drone.agent.turn",
     "SubAgent": "drone.agent.subagents.subagent",
@@ -58,7 +58,7 @@ _HOMES = {
     "SubagentRunner": "drone.library",
     "Tree": "drone.agent.tree",
     "load_agent": "drone.library",
-    "StateGate": "drone.agent.gates.gate",
+    "StateGate": "drone.agent.gate",
     "tool": "drone.tools.tool",
 }
 

@@ -6,12 +6,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent.budget import Budget
+from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
 from drone.agent.threads import Pools, in_thread

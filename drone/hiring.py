@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.budget import Share
 from drone.agent.definitions import Definitions
-from drone.agent.gates.gate import Gate
-from drone.agent.gates.report_gate import gate_for
+from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.parts import Hired
-from drone.agent.spending.budget import Share
+from drone.agent.report_gate import gate_for
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.toolset import ToolSet
@@ -20,7 +20,7 @@ from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
 from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
 from drone.models.guards import ModelSource
-from drone.models.known import not_thought
+from drone.models.prices import not_thought
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import provision
 from drone.tools.tool import Joined

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from drone.agent import agent
+from drone.agent.budget import Budget, Share
 from drone.agent.definitions import Definitions
-from drone.agent.gates.gate import Gate
-from drone.agent.gates.report_gate import gate_for
+from drone.agent.gate import Gate
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Report, mishap
-from drone.agent.spending.budget import Budget, Share
+from drone.agent.report_gate import gate_for
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool

@@ -4,15 +4,14 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from drone.agent.controls.agent_control import AgentControl
+from drone.agent.agent_control import AgentControl
+from drone.agent.budget import Budget
 from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.loop import Loop
 from drone.agent.messages import Message, UserMessage
 from drone.agent.model import ModelError
-from drone.agent.parts import AgentParts
+from drone.agent.parts import AgentParts, SetUp
 from drone.agent.report import Cause, LimitReached, Report, Stopped, mishap
-from drone.agent.setup import SetUp
-from drone.agent.spending.budget import Budget
 from drone.agent.transcript import messages_of, opened
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of

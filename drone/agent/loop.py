@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-from drone.agent.controls.agent_control import AgentControl
-from drone.agent.gates.gate import Finish, Verdict
+from drone.agent.agent_control import AgentControl
+from drone.agent.allowance import Allowance
+from drone.agent.budget import Reservation, Share
+from drone.agent.gate import Finish, Verdict
 from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
-from drone.agent.parts import AgentParts
+from drone.agent.parts import AgentParts, SetUp
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, LimitReached, Report
-from drone.agent.setup import SetUp
-from drone.agent.spending.allowance import Allowance
-from drone.agent.spending.budget import Reservation, Share
 from drone.agent.tool_calls import ToolCalls
 from drone.agent.turn import Task, Turn, leave_alone, rest, unhindered
 from drone.agent.verifier import Verifying, refusal

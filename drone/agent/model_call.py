@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import count
 
 from drone.agent.artifacts import TOGETHER
+from drone.agent.budget import Reservation
 from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
 from drone.agent.messages import ToolResult, seen, with_bytes
 from drone.agent.model import Ask, ContextOverflow, Model, ModelError, Reply, ReplyBlock, WantedCall, context_tokens
 from drone.agent.record import RecordState
 from drone.agent.report import mishap
-from drone.agent.spending.budget import Reservation
 from drone.agent.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
 from drone.agent.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock

@@ -6,17 +6,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from drone.agent.agent_control import AgentControl
+from drone.agent.allowance import Allowance
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
-from drone.agent.controls.agent_control import AgentControl
-from drone.agent.gates.gate import Evidence, Finish, Verdict
+from drone.agent.gate import Evidence, Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.model_call import Context
-from drone.agent.parts import AgentParts
+from drone.agent.parts import AgentParts, SetUp
 from drone.agent.receipts import Receipt, reading, recalled
 from drone.agent.record import OpenReply, RecordState
 from drone.agent.report import mishap_of_tool, no_object
-from drone.agent.setup import SetUp
-from drone.agent.spending.allowance import Allowance
 from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.transcript import VALIDATE

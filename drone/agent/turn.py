@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from drone.agent.agent_control import AgentControl, Block, IdleWatch
 from drone.agent.artifacts import Artifacts
-from drone.agent.controls.agent_control import AgentControl, Block, IdleWatch
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent.budget import Budget
+from drone.agent.control_router import ControlRouter
 from drone.agent.conversations import Conversations, as_report, as_text
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
 from drone.agent.model import AskLater
-from drone.agent.spending.budget import Budget
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind, SteerMode

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from drone.agent.allowance import Allowance
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.report import Report
-from drone.agent.spending.allowance import Allowance
 from drone.agent.transcript import request_in
 from drone.agent.turn import Task, Turn
 from mcc.contracts.fence import fenced, unfenced

@@ -15,8 +15,7 @@ from drone.agent.model import (
     Reply,
 )
 from drone.models.guards import LoopGuard
-from drone.models.known import known_model, not_thought
-from drone.models.prices import Price, known_price
+from drone.models.prices import Price, known_model, known_price, not_thought
 from drone.models.providers import KeyCommand, addressed, default_name, first_model_of_ollama, host_of, problem_with
 from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Fallback, Patience, Retrying, Unpaused
 from drone.settings import ModelConfig, Settings

@@ -25,8 +25,7 @@ from drone.models.body import (
 from drone.models.collected import Collected
 from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
 from drone.models.failures import parsed, refused, window_in
-from drone.models.known import UNKNOWN, KnownModel
-from drone.models.prices import Bill, Price
+from drone.models.prices import UNKNOWN, Bill, KnownModel, Price
 from drone.models.providers import KeyCommand, problem_with
 from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire

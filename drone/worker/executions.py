@@ -8,8 +8,8 @@ from enum import Enum, auto
 
 import structlog
 
-from drone.agent.controls.agent_control import Block, IdleWatch
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent.agent_control import Block, IdleWatch
+from drone.agent.control_router import ControlRouter
 from drone.agent.tree import Tree
 from drone.sandbox.paths import Workspace
 from drone.worker.journal import OrderJournal

@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 
-from drone.agent.controls.agent_control import Block
+from drone.agent.agent_control import Block
 from drone.agent.journal import Fenced
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree

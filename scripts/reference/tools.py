@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.definitions import MASTER, Definitions
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Turn

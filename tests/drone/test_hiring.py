@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn

@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
-from drone.agent.gates.gate import Evidence
-from drone.agent.gates.report_gate import ReportGate
+from drone.agent.budget import Budget
+from drone.agent.gate import Evidence
 from drone.agent.journal import MemoryJournal
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import ReportGate
 from drone.agent.threads import Pools
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field
 
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.model import WantedCall
 from drone.agent.report import Report
+from drone.agent.report_gate import ReportGate
 from drone.agent.toolset import Call
 from drone.models.json_text import MOST_REPAIRED, arguments
 from drone.models.scripted import Line, call

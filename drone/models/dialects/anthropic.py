@@ -11,7 +11,7 @@ from drone.agent.model import Ask, ModelError
 from drone.models.body import encoded
 from drone.models.dialects.anthropic_reply import MessageReply
 from drone.models.json_text import write
-from drone.models.known import UNKNOWN, KnownModel, known_model
+from drone.models.prices import UNKNOWN, KnownModel, known_model
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable, unsendable
 from drone.models.transport import Target, Wire

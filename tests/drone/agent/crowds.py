@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.report import Report
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, CannotHire, Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, ScriptedModel, call

@@ -5,10 +5,10 @@ import random
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, AskLater
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.tree import Tree

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.toolset import ToolSet

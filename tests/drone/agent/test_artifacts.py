@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
 from drone.agent.artifacts import Artifacts, handle_of
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
-from drone.agent.spending.budget import Budget
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call

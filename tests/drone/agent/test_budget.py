@@ -5,9 +5,9 @@ from collections.abc import Coroutine
 
 import pytest
 
+from drone.agent.allowance import LAST_TOKENS
+from drone.agent.budget import Budget, Reservation
 from drone.agent.report import LimitReached
-from drone.agent.spending.allowance import LAST_TOKENS
-from drone.agent.spending.budget import Budget, Reservation
 from drone.agent.transcript import Estimate
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, ModelError
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget, Reservation
 from drone.agent.journal import MemoryJournal
 from drone.agent.report import LimitReached
-from drone.agent.spending.budget import Budget, Reservation
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drone.agent.gates.report_gate import ReportGate
-from drone.agent.spending.budget import Budget
+from drone.agent.budget import Budget
+from drone.agent.report_gate import ReportGate
 from drone.agent.transcript import spoken
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal, Unwritable
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
 from drone.agent.report import Report
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
 from drone.agent.toolset import Call
 from drone.agent.turn import Task, Turn

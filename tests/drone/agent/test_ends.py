@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.journal import MemoryJournal
 from drone.agent.progress import ASKED_AGAIN, CONTINUED
 from drone.agent.report import Cause, Report
+from drone.agent.report_gate import ReportGate
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.crew import outcome_of

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.gates.gate import StateGate
+from drone.agent.budget import Budget
+from drone.agent.gate import StateGate
 from drone.agent.journal import MemoryJournal
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import WantedCall
 from drone.agent.report import Cause, Report
+from drone.agent.report_gate import ReportGate
 from drone.agent.toolset import Call, Output
 from drone.models.json_text import arguments as read_arguments
 from drone.models.scripted import Line, Said, call

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.controls.agent_control import LONGEST_WAIT, AgentControl, Block, IdleWatch, together
+from drone.agent.agent_control import LONGEST_WAIT, AgentControl, Block, IdleWatch, together
+from drone.agent.budget import Budget
 from drone.agent.messages import ToolSpec
 from drone.agent.record import Restraints
-from drone.agent.spending.budget import Budget
 from drone.agent.toolset import Call, Output
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.budget import Share
 from drone.agent.definitions import Definitions, shipped_prompts
-from drone.agent.spending.budget import Share
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES

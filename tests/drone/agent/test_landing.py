@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import ReportGate
+from drone.agent.allowance import LAST_TOKENS, Allowance
+from drone.agent.budget import Budget, Share
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, Report
-from drone.agent.spending.allowance import LAST_TOKENS, Allowance
-from drone.agent.spending.budget import Budget, Share
+from drone.agent.report_gate import ReportGate
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of

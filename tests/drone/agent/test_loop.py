@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import Fenced, MemoryJournal, Unwritable
 from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

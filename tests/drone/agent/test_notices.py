@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from drone.agent.allowance import landing
 from drone.agent.artifacts import preview, where_whole
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.model import Ask
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
-from drone.agent.spending.allowance import landing
 from drone.agent.transcript import NUDGE, Transcript, length
 from drone.models.dialects.forms import formats
 from drone.models.remote import Endpoint

@@ -1,8 +1,8 @@
 """A conversation that goes on: what it read before still counts for the rules of its result."""
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.messages import ToolSpec
+from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.children import run_child
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.gates.gate import Gate
-from drone.agent.gates.report_gate import ReportGate
+from drone.agent.budget import Budget
+from drone.agent.gate import Gate
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, WantedCall
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import gate_for
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report
-from drone.agent.spending.budget import Budget
+from drone.agent.report_gate import gate_for
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.report import Cause, Report
-from drone.agent.spending.budget import Budget
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Ask
 from drone.agent.report import Cause
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
 from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output

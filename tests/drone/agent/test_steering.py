@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.controls import control_router
+from drone.agent import control_router
 from drone.agent.messages import ToolResults
 from drone.agent.report import Cause
 from drone.models.scripted import Line, call

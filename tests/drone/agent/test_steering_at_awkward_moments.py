@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent.controls import control_router
+from drone.agent import control_router
 from drone.agent.journal import Fenced, MemoryJournal
 from drone.agent.model import Ask
 from drone.models.scripted import Line, call
@@ -103,7 +103,7 @@ class SlowJournal(MemoryJournal):
 
 def on(journal: MemoryJournal, script: dict[str, list[Line | str]]) -> SteeredTree:
     """The same tree on another journal."""
-    from drone.agent.spending.budget import Budget
+    from drone.agent.budget import Budget
     from drone.agent.turn import Steering, Turn
 
     tree = SteeredTree(script)

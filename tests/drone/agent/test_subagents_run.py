@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal, Unwritable
 from drone.agent.model import Ask, ModelError, WantedCall
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import assignments_of, offers
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.allowance import Allowance
+from drone.agent.budget import Budget, Share
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage
 from drone.agent.model import Ask
 from drone.agent.report import Report
-from drone.agent.spending.allowance import Allowance
-from drone.agent.spending.budget import Budget, Share
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.tree import Tree

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from drone.models.known import TABLE, UNKNOWN, known_model, listed_price
+from drone.models.prices import TABLE, UNKNOWN, known_model, listed_price
 from mcc.configuration.providers import PROVIDERS, Provider
 
 NAMED = [one for one in PROVIDERS if one.name in ("anthropic", "openai", "gemini") and one.first_model]

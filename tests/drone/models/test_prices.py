@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drone.models.known import listed_price
-from drone.models.prices import FREE, MOST_TOKENS, Price, Spent, Tokens, count, dollars, known_price
+from drone.models.prices import FREE, MOST_TOKENS, Price, Spent, Tokens, count, dollars, known_price, listed_price
 
 
 def test_cached_tokens_cost_their_own_price_or_that_of_others() -> None:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.crew import Crew

@@ -7,7 +7,7 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 import asyncio
 import threading
 
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent.control_router import ControlRouter
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.sandbox.custody import Custody

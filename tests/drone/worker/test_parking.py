@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from drone.agent.controls.agent_control import Block
+from drone.agent.agent_control import Block
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Ask, AskLater
 from drone.agent.toolset import Call, Output

@@ -1,6 +1,6 @@
 """A resume of an order whose provider wants to be left alone: before it is laid aside, while it waits, and between."""
 
-from drone.agent.controls.control_router import NOT_PAUSED
+from drone.agent.control_router import NOT_PAUSED
 from drone.worker.ending import ASKED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.model_facts import ModelStarted

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.controls.control_router import NOBODY
+from drone.agent.control_router import NOBODY
 from drone.agent.journal import Fenced
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from drone.agent.controls import control_router
-from drone.agent.controls.control_router import ControlRouter
+from drone.agent import control_router
+from drone.agent.budget import Budget
+from drone.agent.control_router import ControlRouter
 from drone.agent.journal import Journal
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of

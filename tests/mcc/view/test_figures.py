@@ -3,8 +3,8 @@
 import pytest
 
 from drone.agent.agent import Agent
+from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
-from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call

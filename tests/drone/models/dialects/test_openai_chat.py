@@ -7,8 +7,7 @@ import pytest
 
 from drone.agent.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
-from drone.models.known import known_model
-from drone.models.prices import Price
+from drone.models.prices import Price, known_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 

@@ -15,7 +15,7 @@ from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
 from drone.models.dialects.forms import formats
-from drone.models.known import KnownModel
+from drone.models.prices import KnownModel
 from drone.models.registry import Models
 from drone.models.remote import Endpoint, Remote
 from drone.models.retry import Fallback

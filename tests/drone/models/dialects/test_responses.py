@@ -11,8 +11,7 @@ import pytest
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
-from drone.models.known import known_model
-from drone.models.prices import Price
+from drone.models.prices import Price, known_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.blocks import (

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import gate_for
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Report
+from drone.agent.report_gate import gate_for
 from drone.agent.tree import Tree
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.responses import responses_model

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from drone.agent.budget import NOTHING_KEPT, Budget, Reservation, Share
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
-from drone.agent.spending.budget import NOTHING_KEPT, Budget, Reservation, Share
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import TOKENS

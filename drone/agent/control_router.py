@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from drone.agent.controls.agent_control import AgentControl, IdleWatch, Mail
+from drone.agent.agent_control import AgentControl, IdleWatch, Mail
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gates.gate import ATTEMPTS, Evidence, Verdict
+from drone.agent.gate import ATTEMPTS, Evidence, Verdict
 from drone.agent.messages import ToolSpec
 from drone.agent.receipts import Receipt
 from drone.agent.report import Report, mishap

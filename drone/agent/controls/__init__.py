@@ -1,1 +1,0 @@
-"""What people ask of running agents, and how it reaches them."""

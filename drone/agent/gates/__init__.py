@@ -1,1 +1,0 @@
-"""What an agent hands in, and who decides whether it is good."""
