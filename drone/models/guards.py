@@ -42,9 +42,6 @@ class RedactedModel:
                 raise
             raise ModelError(f"The model {self.name} broke: {clean}") from error
         ear.end()
-        return self._redacted(reply)
-
-    def _redacted(self, reply: Reply) -> Reply:
         return replace(reply, blocks=tuple(filter(None, map(self._block, reply.blocks))))
 
     def _block(self, block: ReplyBlock) -> ReplyBlock | None:

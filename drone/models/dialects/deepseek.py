@@ -1,6 +1,6 @@
 """DeepSeek: thinking is switched on and off, and must go back with the calls that it led to."""
 
-from drone.models.dialects.differences import Differences, Levels, Parameters
+from drone.models.dialects.differences import Differences, Levels, Parameters, for_all
 
 _ON: Parameters = {"thinking": {"type": "enabled"}}
 _LOW: Parameters = {**_ON, "reasoning_effort": "low"}
@@ -17,8 +17,4 @@ _LEVELS: Levels = {
 }
 
 
-def _levels(model: str) -> Levels:
-    return _LEVELS
-
-
-DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=_levels, leaks=False)
+DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=for_all(_LEVELS), leaks=False)

@@ -21,13 +21,14 @@ def efforts(*words: str) -> Levels:
     return {level: {"reasoning_effort": word} for level, word in zip(LEVELS, words, strict=True) if word}
 
 
-COMMON = efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh")
+def for_all(levels: Levels) -> Callable[[str], Levels]:
+    """These levels, whatever the model."""
+    return lambda model: levels
+
+
+COMMON = for_all(efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh"))
 OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
 """Of gpt-oss, which always thinks."""
-
-
-def common_levels(model: str) -> Levels:
-    return COMMON
 
 
 def as_it_is(call_id: str) -> str:
@@ -62,7 +63,7 @@ class Differences:
     """
 
     name: str = "chat"
-    levels: Callable[[str], Levels] = common_levels
+    levels: Callable[[str], Levels] = COMMON
     output_cap: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     always: Parameters = field(default_factory=dict)
     stream_usage: bool = True

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
 from drone.models.body import encoded
-from drone.models.dialects.differences import NOTHING, Differences, Levels, Parameters, efforts
+from drone.models.dialects.differences import NOTHING, Differences, Parameters, efforts, for_all
 from drone.models.dialects.gemini_reply import SIGNATURE, GeminiReply, callable_name
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
@@ -283,22 +283,14 @@ def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
     return [{"name": callable_name(name), "description": name} for name in names]
 
 
-_IN_OPENAIS_FORM = efforts("none", "minimal", "low", "medium", "high", "high", "high")
+_IN_CHAT = efforts("none", "minimal", "low", "medium", "high", "high", "high")
 _AT_VERTEX = efforts("", "low", "low", "medium", "high", "high", "high")
 _NOT_ITS_OWN: Parameters = {"extra_content": {"google": {"thought_signature": UNSIGNED}}}
-
-
-def _levels(model: str) -> Levels:
-    return _IN_OPENAIS_FORM
-
-
-def _levels_at_vertex(model: str) -> Levels:
-    return _AT_VERTEX
 
 
 def _unsigned(model: str) -> Parameters:
     return _NOT_ITS_OWN if signs_its_calls(model) else NOTHING
 
 
-GOOGLE = Differences(name="google", levels=_levels, thinking_back="", unsigned_call=_unsigned, leaks=False)
-VERTEX = replace(GOOGLE, name="vertex", levels=_levels_at_vertex)
+GOOGLE = Differences(name="google", levels=for_all(_IN_CHAT), thinking_back="", unsigned_call=_unsigned, leaks=False)
+VERTEX = replace(GOOGLE, name="vertex", levels=for_all(_AT_VERTEX))

@@ -1,5 +1,7 @@
 """Servers of open weights, in the cloud and at home: each switches thinking in its own way."""
 
+from collections.abc import Callable
+
 from drone.models.dialects.differences import LEVELS, OPEN_WEIGHTS, THINKING_LEVELS, Differences, Levels, efforts
 
 _SWITCHED: Levels = {level: {"reasoning": {"enabled": level != "off"}} for level in LEVELS}
@@ -19,25 +21,14 @@ def _switched(model: str) -> Levels:
     return OPEN_WEIGHTS if "gpt-oss" in model else _SWITCHED
 
 
-def _by_template(model: str) -> Levels:
-    return OPEN_WEIGHTS if "gpt-oss" in model else _TEMPLATE
-
-
-def _all_by_template(model: str) -> Levels:
-    return _EFFORTS_OF_TEMPLATE if "gpt-oss" in model else _TEMPLATE
-
-
-def _efforts(model: str) -> Levels:
-    return OPEN_WEIGHTS if "gpt-oss" in model else _LOCAL
-
-
-def _ollama(model: str) -> Levels:
-    return OPEN_WEIGHTS if "gpt-oss" in model else _OLLAMA
+def _but_gpt_oss(levels: Levels, its_own: Levels = OPEN_WEIGHTS) -> Callable[[str], Levels]:
+    """These levels for all models but gpt-oss, which has efforts and always thinks."""
+    return lambda model: its_own if "gpt-oss" in model else levels
 
 
 TOGETHER = Differences(name="together", levels=_switched)
-BEDROCK = Differences(name="bedrock", levels=_efforts, output_cap="max_completion_tokens", thinking_back="")
-OLLAMA = Differences(name="ollama", levels=_ollama, thinking_back="reasoning")
-VLLM = Differences(name="vllm", levels=_by_template, thinking_back="reasoning")
-LLAMACPP = Differences(name="llamacpp", levels=_all_by_template)
-LMSTUDIO = Differences(name="lmstudio", levels=_efforts)
+BEDROCK = Differences(name="bedrock", levels=_but_gpt_oss(_LOCAL), output_cap="max_completion_tokens", thinking_back="")
+OLLAMA = Differences(name="ollama", levels=_but_gpt_oss(_OLLAMA), thinking_back="reasoning")
+VLLM = Differences(name="vllm", levels=_but_gpt_oss(_TEMPLATE), thinking_back="reasoning")
+LLAMACPP = Differences(name="llamacpp", levels=_but_gpt_oss(_TEMPLATE, _EFFORTS_OF_TEMPLATE))
+LMSTUDIO = Differences(name="lmstudio", levels=_but_gpt_oss(_LOCAL))

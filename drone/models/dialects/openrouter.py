@@ -2,14 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from drone.models.dialects.differences import LEVELS, Differences, Levels
+from drone.models.dialects.differences import LEVELS, Differences, Levels, for_all
 
 _WORDS = ("none", "minimal", "low", "medium", "high", "xhigh", "xhigh")
 _LEVELS: Levels = {level: {"reasoning": {"effort": word}} for level, word in zip(LEVELS, _WORDS, strict=True)}
-
-
-def _levels(model: str) -> Levels:
-    return _LEVELS
 
 
 def _caches(model: str) -> bool:
@@ -19,7 +15,7 @@ def _caches(model: str) -> bool:
 
 OPENROUTER = Differences(
     name="openrouter",
-    levels=_levels,
+    levels=for_all(_LEVELS),
     always={"usage": {"include": True}},
     thinking_back="",
     caches=_caches,
