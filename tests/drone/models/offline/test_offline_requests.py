@@ -3,9 +3,9 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gates.report_gate import ReportGate
 from drone.agent.model import NOT_DONE
 from drone.agent.report import Cause
+from drone.agent.report_gate import ReportGate
 from drone.crew import outcome_of
 from drone.models.offline import OfflineModel
 from drone.models.offline.request import Focus, errand_of, focus_of
