@@ -30,6 +30,7 @@ class Settings(SharedSettings):
     `allowed_hosts` are names (without port) under which the API may be called besides loopback and `host`;
     `workspace_roots` the directories under which orders may name a workspace, besides those that drones offer.
     `flower_port` is where `mcc up` puts Flower, or on the next free one.
+    Journals of orders are removed `retention_days` after these ended, 0 = never.
     """
 
     other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url")
@@ -40,6 +41,7 @@ class Settings(SharedSettings):
     allowed_hosts: Names = ()
     max_queued_orders: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     flower_port: Annotated[int, Field(ge=0, le=65_535)] = 5555
+    retention_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
 
     @field_validator("database_url")
     @classmethod

@@ -59,7 +59,7 @@ class OrderJournal:
     async def keep(self, text: str) -> str:
         """One at a time, so that an order with many long texts leaves threads to its neighbours."""
         async with self._keeping:
-            return await self._writer.keep(text)
+            return await self._writer.keep(text, self.order_id)
 
     async def kept(self, digest: str) -> str | None:
         return await self._writer.kept(digest)
@@ -189,8 +189,8 @@ class Writer:
         self._arrived.set()
         return await waiting.done
 
-    async def keep(self, text: str) -> str:
-        return await self._texts.patiently(lambda store: store.texts.keep(text))
+    async def keep(self, text: str, order_id: str) -> str:
+        return await self._texts.patiently(lambda store: store.texts.keep(text, owner=order_id))
 
     async def kept(self, digest: str) -> str | None:
         try:

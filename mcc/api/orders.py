@@ -126,7 +126,8 @@ async def journal(
 ) -> Response:
     """Journal entries after number `after`, in order; `next_cursor` is the `after` of the next page.
 
-    A page ends with `limit` entries, or sooner when they are large.
+    A page ends with `limit` entries, or sooner when they are large. 410 when the journal was pruned; the record is
+    kept.
     """
     return answer(await service.offload(_journal_page, service.store, order_id, max(after, cursor), limit))
 
@@ -168,6 +169,7 @@ async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
 
 def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
     """The answer as JSON, put together of entries that are read a few at a time."""
+    store.journal.check(order_id)
     items: list[bytes] = []
     size, more = 0, True
     while more and len(items) < limit and size < JOURNAL_BYTES:

@@ -32,6 +32,8 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.OrderIsFinal: 409,
     errors.OrderIsUnfinished: 409,
     errors.CannotFork: 422,
+    errors.ForkOfPruned: 409,
+    errors.Pruned: 410,
     errors.QueueFull: 429,
     errors.Fenced: 409,
     errors.ControlsPending: 409,
@@ -94,7 +96,10 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
         status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
         wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
         headers = None if wait is None else {"Retry-After": str(wait)}
-        return problem(status, redactor().text(str(error)), headers=headers)
+        detail = redactor().text(str(error))
+        if isinstance(error, errors.Pruned):
+            detail = f"{detail}: GET /api/v1/orders/{error.order_id}/record"
+        return problem(status, detail, headers=headers)
 
     app.add_exception_handler(errors.StoreError, store)
     app.add_exception_handler(Unacceptable, _unacceptable)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
-from mcc.store.errors import UnknownOrder
+from mcc.store.errors import Pruned, UnknownOrder
 from mcc.store.store import Offload, Store
 from mcc.store.texts import Outline, TextPlace
 
@@ -59,6 +59,9 @@ class Records:
         except UnknownOrder:
             self._kept.pop(order_id, None)
             raise
+        except Pruned:
+            self._kept.pop(order_id, None)
+            return await self._offload(self._stored, order_id)
         except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
             log.exception("the journal of %s makes no sense; its stored record is sent", order_id)
             self._kept.pop(order_id, None)
@@ -73,7 +76,7 @@ class Records:
     async def setup(self, order_id: str, record_id: str) -> str | None:
         """The set-up of this record's agent as JSON; None where there is no such record, or nothing was kept of it.
 
-        Raises `UnknownOrder`, `StoreUnavailable`.
+        Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
         """
         kept = await self._folded(order_id)
         digest = kept.fold.setup_digest(record_id)
@@ -82,7 +85,7 @@ class Records:
     async def artifact(self, order_id: str, digest: str) -> str | None:
         """The kept text that a result of this order names; None where none does.
 
-        Raises `UnknownOrder`, `StoreUnavailable`.
+        Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
         """
         kept = await self._folded(order_id)
         return await self._offload(self._text, digest) if kept.fold.has_artifact(digest) else None
@@ -98,7 +101,7 @@ class Records:
         try:
             async with kept.lock:
                 await self._offload(self._caught_up, kept)
-        except UnknownOrder:
+        except (UnknownOrder, Pruned):
             self._kept.pop(order_id, None)
             raise
         return kept
@@ -122,7 +125,7 @@ class Records:
         return kept.document
 
     def _stored(self, order_id: str) -> bytes | None:
-        """What was kept of an order whose journal does not make sense."""
+        """What was kept of an order whose journal was pruned, or does not make sense."""
         record = self._store.orders.record(order_id)
         return None if record is None else to_json(record)
 

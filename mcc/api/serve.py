@@ -18,6 +18,7 @@ from mcc.api.problems import problem
 from mcc.api.service import Service
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.housekeeping import Housekeeping
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -188,10 +189,13 @@ async def _run(
         redis=RedisAccess(nudger, publisher, connector(redis_url), checkers),
         trouble=lambda: sweeps.trouble,
     )
+    housekeeping = Housekeeping(store, settings.retention_days, lambda: app.state.service.feed.watched)
+    housekeeping.start()
     log.info("MCC answers at http://%s:%s", *listening.getsockname()[:2])
     try:
         await Server(configured(app), app.state.service).serve(sockets=[listening])
     finally:
+        housekeeping.stop()
         await publisher.close()
         await checkers.close()
 

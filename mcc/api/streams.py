@@ -85,7 +85,8 @@ async def order_events(
     """The order's journal as it grows: entries with ids, and without ids `model.delta`, `thinking.delta`,
     `tool_call.delta`, `tool.progress` and `ping`.
 
-    Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource.
+    Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource. 410 when the journal was
+    pruned: the record is kept.
     """
     start = _number(last_event_id or after or "0")
     there = await service.feed.reached(order_id)
@@ -95,6 +96,8 @@ async def order_events(
         return Response(status_code=204)
     if start > there.seq:
         raise Refusal(400, f"This order's journal has {there.seq} entries so far; there is no entry {start}.")
+    if there.status in FINAL:
+        await service.offload(service.store.journal.check, order_id)
     return _streamed(service.feed, service.feed.stream(order_id, start, there.seq))
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import agents, config, doctor, family, orders, run, sessions, up
+from mcc.cli import agents, config, doctor, family, housekeeping, orders, run, sessions, up
 from mcc.cli.server import service_command
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ service_command(app, "models")(agents.models)
 app.add_typer(doctor.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)
+app.command("prune")(housekeeping.prune)
 
 
 def main() -> None:

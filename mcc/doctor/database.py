@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -23,9 +23,12 @@ UNSWEPT_SECONDS = 10.0
 
 TOLERATED_SKEW_SECONDS = 2.0
 
+LOOKED_AT = 500
+"""Orders that could be pruned whose size is looked at."""
+
 
 def check_database(installation: Installation) -> Iterator[Finding]:
-    """The database's schema and health, the drones and leases that it knows, and its clock."""
+    """The database's schema, health and size, the drones and leases that it knows, and its clock."""
     settings = installation.settings
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
         yield Finding(
@@ -48,6 +51,7 @@ def check_database(installation: Installation) -> Iterator[Finding]:
         else:
             yield Finding("database", "ok", f"{store.database.dialect}, schema of this version")
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
+            yield _size(store, settings.retention_days)
             found = store.leases.drones()
             yield _up([one for one in found if one.status != "silent"])
             yield _leases(found)
@@ -94,6 +98,23 @@ def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
         for problem, having in sorted(names.items()):
             detail = f"{', '.join(having)}: {problem}"
             yield Finding(what, "warning", detail, "as it says; the drone reads its configuration when it starts")
+
+
+def _size(store: Store, days: float) -> Finding:
+    """How large the database is, and what would be removed of it."""
+    size = store.retention.size()
+    told = [f"{size.bytes / 1e6:,.1f} MB"]
+    if size.free:
+        told.append(f"{size.free / 1e6:,.1f} MB of it free for new orders")
+    if size.per_order is not None:
+        told.append(f"an order's journal usually takes {size.per_order / 1e3:,.0f} KB")
+    if not days:
+        return Finding("size", "ok", "; ".join((*told, "nothing is ever removed (retention_days = 0)")))
+    found = store.retention.look(store.database.clock.now() - timedelta(days=days), most=LOOKED_AT)
+    if found.bytes:
+        least = "at least " if found.orders == LOOKED_AT else ""
+        told.append(f"{least}{found.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
+    return Finding("size", "ok", "; ".join(told))
 
 
 def _clock(store: Store) -> Finding:

@@ -116,6 +116,11 @@ class Feed:
         return sum(len(watched.viewers) for watched in self._watched.values()) + self.statuses.viewers
 
     @property
+    def watched(self) -> frozenset[str]:
+        """The orders whose journals somebody reads now."""
+        return frozenset(tuple(self._watched))
+
+    @property
     def connected(self) -> bool | None:
         """Whether Redis' hints are heard; None when no Redis was named."""
         return self._subscription.connected if self._subscription else None
@@ -169,6 +174,9 @@ class Feed:
                     position = frames[-1].seq
                     if frames[-1].final:
                         return
+                elif watched.journal.pruned:
+                    # Whoever comes back with the number that it reached is told where the record is.
+                    return
                 elif not chunk and not await viewer.wait(self.pace.ping_seconds):
                     yield PING
         finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mcc.contracts.entry import Entry
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
-from mcc.store.errors import StoreError
+from mcc.store.errors import Pruned, StoreError
 
 PAGE_ENTRIES = 32
 CACHE_BYTES = 32 * 1024 * 1024
@@ -83,13 +83,15 @@ def _size(page: Sequence[Frame]) -> int:
 class SharedJournal:
     """One order's journal, each page read once for all viewers.
 
-    `reached` is the highest number that is known, read or not; `epoch` that of the latest claim.
+    `reached` is the highest number that is known, read or not; `epoch` that of the latest claim. `pruned`: what was not
+    read so far is gone.
     """
 
     def __init__(self, order_id: str, cache: PageCache, read: ReadFrames) -> None:
         self.order_id = order_id
         self.reached = 0
         self.epoch = 0
+        self.pruned = False
         self._cache = cache
         self._read = read
         self._reading: dict[int, asyncio.Task[list[Frame]]] = {}
@@ -116,6 +118,9 @@ class SharedJournal:
         start = number * PAGE_ENTRIES + len(page)
         try:
             fresh = await self._read(self.order_id, start, PAGE_ENTRIES - len(page))
+        except Pruned:
+            self.pruned = True
+            return page
         except StoreError as error:
             log.warning("the journal of %s cannot be read now: %s", self.order_id, error)
             return page

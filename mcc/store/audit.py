@@ -28,6 +28,7 @@ class AuditNote(Closed):
 
 _ADD = sa.insert(AUDIT)
 _OF_ORDER = sa.select(AUDIT).where(AUDIT.c.order_id == sa.bindparam("wanted")).order_by(AUDIT.c.id)
+_FIRST = sa.select(AUDIT).where(AUDIT.c.kind == sa.bindparam("wanted")).order_by(AUDIT.c.id).limit(1)
 _NEWEST = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"))
 
 
@@ -51,6 +52,11 @@ class Audit:
         return self._database.read(
             lambda connection: [_note(row) for row in connection.execute(_OF_ORDER, {"wanted": order_id})]
         )
+
+    def first(self, kind: str) -> AuditNote | None:
+        """The oldest note of this kind."""
+        row = self._database.read(lambda connection: connection.execute(_FIRST, {"wanted": kind}).first())
+        return None if row is None else _note(row)
 
     def list(self, limit: int = 50) -> Sequence[AuditNote]:
         """Newest first."""

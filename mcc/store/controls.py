@@ -16,7 +16,7 @@ from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import Database
 from mcc.store.errors import OrderIsFinal
-from mcc.store.orders import known, unknown_order
+from mcc.store.orders import is_pruned, unknown_order
 from mcc.store.rows import State, entries_after, is_held, lock
 from mcc.store.tables import CONTROLS, among
 from mcc.store.transitions import (
@@ -87,7 +87,7 @@ class Controls:
         """Raises `UnknownOrder`."""
 
         def controls(connection: Connection) -> Sequence[Control]:
-            known(connection, order_id)
+            is_pruned(connection, order_id)
             return controls_of(connection, order_id)
 
         return self._database.read(controls)

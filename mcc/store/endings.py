@@ -77,7 +77,7 @@ def end(
     finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
     connection.execute(_OUTCOME, finished)
     if record is not None:
-        _keep_record(connection, record, micros(at))
+        keep_record(connection, record, micros(at))
     if state.control_seq:
         settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
         if outcome.status is OrderStatus.CANCELLED:
@@ -86,7 +86,8 @@ def end(
     return ended
 
 
-def _keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
+def keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
+    """One row per record of the tree."""
     blobs: dict[str, str] = {}
     rows = []
     for position, node in enumerate(_tree(record)):
@@ -101,7 +102,7 @@ def _keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
                 "large_json": large,
             }
         )
-    keep_blobs(connection, blobs, at)
+    keep_blobs(connection, blobs, at, ((digest, record.order_id) for digest in blobs))
     connection.execute(_ADD_RECORD, rows)
 
 

@@ -12,7 +12,9 @@ StoreError
     ├── IdempotencyConflict, SessionBusy
     ├── OrderIsFinal, OrderIsUnfinished
     ├── QueueFull
+    ├── Pruned
     └── CannotFork
+        └── ForkOfPruned
 """
 
 from mcc.contracts.order import WorkOrder
@@ -95,5 +97,23 @@ class QueueFull(Refused):
     """So many orders are queued that no other is taken now."""
 
 
+class Pruned(Refused):
+    """The journal of this order was pruned; its record and its outcome are kept."""
+
+    def __init__(self, order_id: str) -> None:
+        super().__init__(f"the journal of order {order_id} was pruned; its record and its outcome are kept")
+        self.order_id = order_id
+
+
 class CannotFork(Refused):
     pass
+
+
+class ForkOfPruned(CannotFork):
+    """What the fork would take over was pruned."""
+
+    def __init__(self, order_id: str) -> None:
+        super().__init__(
+            f"the journal of order {order_id} was pruned, so nothing can be taken over from it: retry it, which begins "
+            "anew with the same input"
+        )

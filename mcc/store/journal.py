@@ -16,7 +16,7 @@ from mcc.store.clock import micros
 from mcc.store.control_rows import settle_applied
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
-from mcc.store.orders import known, unknown_order
+from mcc.store.orders import check_whole, unknown_order
 from mcc.store.rows import (
     ENTRY_COLUMNS,
     USAGE,
@@ -155,7 +155,8 @@ class Journal:
 
     def _insert_all(self, connection: Connection, accepted: Sequence[Written]) -> None:
         blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
-        keep_blobs(connection, blobs, micros(self._database.clock.now()))
+        uses = ((digest, one.batch.order_id) for one in accepted for digest in one.blobs)
+        keep_blobs(connection, blobs, micros(self._database.clock.now()), uses)
         rows = [row for one in accepted for row in one.rows]
         if rows and self._database.dialect == "sqlite":
             connection.exec_driver_sql(self._insert, rows)
@@ -165,25 +166,33 @@ class Journal:
             settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`."""
-        return self._read(order_id, lambda connection: entries_after(connection, order_id, after, limit))
+        """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`, `Pruned`."""
+        return self._read(order_id, after, lambda connection: entries_after(connection, order_id, after, limit))
 
     def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """As `read`, with marks of `outline` in the place of long texts, which are not read. Raises `UnknownOrder`."""
-        return self._read(order_id, lambda connection: outlined_after(connection, order_id, outline, after, limit))
+        """As `read`, with marks of `outline` in the place of long texts, which are not read. Raises as `read` does."""
+        return self._read(
+            order_id, after, lambda connection: outlined_after(connection, order_id, outline, after, limit)
+        )
+
+    def check(self, order_id: str) -> None:
+        """Raises `UnknownOrder`, and `Pruned` when the journal is not there any more."""
+        self._database.read(lambda connection: check_whole(connection, order_id))
 
     def texts(self, order_id: str, places: Sequence[TextPlace]) -> Sequence[bytes]:
         """The texts of these places of an outline, each as JSON has it between its quotes."""
         return self._database.read(lambda connection: texts_at(connection, order_id, places))
 
-    def _read(self, order_id: str, find: Callable[[Connection], Sequence[Entry]]) -> Sequence[Entry]:
+    def _read(self, order_id: str, after: int, find: Callable[[Connection], Sequence[Entry]]) -> Sequence[Entry]:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
 
         def entries(connection: Connection) -> Sequence[Entry]:
             found = find(connection)
-            if not found:
-                known(connection, order_id)
+            # Of a pruned journal a few entries are left: the first ones, which every reading from the start meets, and
+            # some with gaps before them.
+            if after == 0 or not found or found[0].seq != after + 1 or found[-1].seq != after + len(found):
+                check_whole(connection, order_id)
             return found
 
         return self._database.read(entries)
@@ -216,10 +225,14 @@ class Texts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def keep(self, text: str) -> str:
-        """Store `text` once under its SHA-256, which is answered (hex)."""
+    def keep(self, text: str, *, owner: str | None = None) -> str:
+        """Store `text` once under its SHA-256, which is answered (hex).
+
+        `owner`: the order that needs it; one that nobody needs for a day is removed (`mcc.store.retention`).
+        """
         digest, at = text_digest(text), micros(self._database.clock.now())
-        self._database.write(lambda connection: keep_blobs(connection, {digest: text}, at), repeatable=True)
+        uses = [(digest, owner)] if owner else []
+        self._database.write(lambda connection: keep_blobs(connection, {digest: text}, at, uses), repeatable=True)
         return digest
 
     def kept(self, digest: str) -> str:

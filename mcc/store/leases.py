@@ -5,12 +5,14 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from mcc.contracts.drones import NOTHING_COUNTED, Drone, DroneCounters, DroneStatus, Registration
 from mcc.contracts.shape import to_json
 from mcc.store.clock import moment
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import BadEntry
+from mcc.store.rows import keep_blobs
 from mcc.store.tables import DRONES
 from mcc.store.texts import parsed
 from mcc.store.transitions import LeaseState
@@ -90,8 +92,14 @@ class Leases:
             "state": LIVE,
             "lease": _micros(lease_seconds),
         }
+        prompts = {one.agent.prompt_digest for one in registration.agents if one.agent and one.agent.prompt_digest}
+
+        def work(connection: Connection) -> None:
+            connection.execute(_register(self._database.time), row)
+            keep_blobs(connection, {}, 0, ((digest, registration.incarnation) for digest in prompts))
+
         try:
-            self._database.write(lambda connection: connection.execute(_register(self._database.time), row))
+            self._database.write(work)
         except BadEntry as error:
             raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
 

@@ -15,7 +15,7 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.endings import stored_record
 from mcc.store.engine import Database
-from mcc.store.errors import BadCursor, BadEntry, OrderIsUnfinished, UnknownOrder
+from mcc.store.errors import BadCursor, BadEntry, ForkOfPruned, OrderIsUnfinished, Pruned, UnknownOrder
 from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
 from mcc.store.placing import Accepted, Placing, QueueBound, leave_out
 from mcc.store.rows import entries_after, lock
@@ -34,7 +34,7 @@ def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
-_EXISTS = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"))
+_PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
@@ -51,10 +51,18 @@ def unknown_order(order_id: str) -> UnknownOrder:
     return UnknownOrder(f"there is no order {order_id!r}")
 
 
-def known(connection: Connection, order_id: str) -> None:
-    """Raises `UnknownOrder`."""
-    if not is_identifier(order_id) or connection.execute(_EXISTS, {"wanted": order_id}).first() is None:
+def is_pruned(connection: Connection, order_id: str) -> bool:
+    """Whether the order's journal is not there any more. Raises `UnknownOrder`."""
+    row = connection.execute(_PRUNED, {"wanted": order_id}).first() if is_identifier(order_id) else None
+    if row is None:
         raise unknown_order(order_id)
+    return row.pruned_at is not None
+
+
+def check_whole(connection: Connection, order_id: str) -> None:
+    """Raises `UnknownOrder`, and `Pruned` when its journal is not there any more."""
+    if is_pruned(connection, order_id):
+        raise Pruned(order_id)
 
 
 def count_queued(connection: Connection, most: int) -> int:
@@ -93,8 +101,11 @@ class Orders:
 
         Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
         """
-        # What is taken over is committed and never changes, so it is read before the transaction begins.
+        # What is taken over is committed and never changes, so it is read before the transaction begins. Only pruning
+        # takes it away, so the transaction looks again whether it did.
         at, source = self._database.clock.now(), self.get(order_id)
+        if self._database.read(lambda connection: is_pruned(connection, order_id)):
+            raise ForkOfPruned(order_id)
         made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), asked, at)
         return self._place_made(made, principal, idempotency_key, at)
 
@@ -199,7 +210,7 @@ class Orders:
         """The record stored when the order ended; None while it has not."""
 
         def stored(connection: Connection) -> ChatRecord | None:
-            known(connection, order_id)
+            is_pruned(connection, order_id)
             return stored_record(connection, order_id)
 
         return self._database.read(stored)

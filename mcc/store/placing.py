@@ -20,7 +20,7 @@ from mcc.store.clock import Clock, micros
 from mcc.store.control_rows import add_control, controls_of
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import DatabaseTime
-from mcc.store.errors import IdempotencyConflict, QueueFull, SessionBusy, UnknownSession
+from mcc.store.errors import ForkOfPruned, IdempotencyConflict, QueueFull, SessionBusy, UnknownSession
 from mcc.store.forking import ROLLED_BACK, Made
 from mcc.store.rows import State, insert_entries, lock, text_json
 from mcc.store.tables import KEYS, LABELS, ORDERS, SESSIONS, STATE
@@ -101,6 +101,11 @@ _KEY = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_
 _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
 _LEAVE_OUT = (
     sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
+)
+_SOURCE = sa.select(ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted")).with_for_update(read=True)
+_SHARE_TEXTS = sa.text(
+    "INSERT INTO text_uses (digest, owner) SELECT digest, :to_order FROM text_uses WHERE owner = :from_order"
+    " ON CONFLICT DO NOTHING"
 )
 _ADD_SESSION, _ADD_ORDER, _ADD_STATE = sa.insert(SESSIONS), sa.insert(ORDERS), sa.insert(STATE)
 _ADD_LABEL, _ADD_KEY = sa.insert(LABELS), sa.insert(KEYS)
@@ -238,6 +243,9 @@ class Placing:
     def _insert(self, connection: Connection, session_id: str, turn: int, before: Sequence[str]) -> Accepted:
         new, made = self.new, self.made
         beginning = made.beginning if made else None
+        source = made.origin.order_id if made and beginning else None
+        if source is not None:
+            self._hold_source(connection, source, forked=made is not None and made.origin.kind == "fork")
         order_id = beginning.order_id if beginning else fresh_id()
         first = queued_draft(
             new,
@@ -267,7 +275,18 @@ class Placing:
         state = lock(connection, order_id)
         assert state is not None
         insert_entries(connection, state, drafts, first=1)
+        if source is not None:
+            connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
         return Accepted(order_id, created=True)
+
+    def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
+        """Nobody prunes it until this transaction ends. Raises `ForkOfPruned`.
+
+        A retry of a fork takes over what the fork began with, which no pruning takes away.
+        """
+        pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
+        if forked and pruned_at is not None:
+            raise ForkOfPruned(source)
 
     def _state(
         self, connection: Connection, order_id: str, session_id: str, turn: int, *, waits: bool

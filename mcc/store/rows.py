@@ -1,6 +1,6 @@
 """The row of an order: locking it with its workspace, and writing entries under that lock."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,6 +82,7 @@ _BLOB = sa.text(
     "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
     " ON CONFLICT (digest) DO NOTHING"
 )
+USE = sa.text("INSERT INTO text_uses (digest, owner) VALUES (:digest, :owner) ON CONFLICT DO NOTHING")
 _ENTRY = sa.insert(JOURNAL)
 _SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
 _LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
@@ -181,8 +182,11 @@ def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
     return total
 
 
-def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
-    """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other."""
+def keep_blobs(connection: Connection, blobs: Mapping[str, str], at: int, uses: Iterable[tuple[str, str]]) -> None:
+    """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other.
+
+    `uses`: digests, each with its owner. Whoever removes texts that nobody uses sees both at once, or waits.
+    """
     rows: list[dict[str, Any]] = []
     for key in sorted(blobs):
         rows.append({"digest": key, "text_json": text_json(blobs[key]), "created_at": at})
@@ -191,6 +195,8 @@ def keep_blobs(connection: Connection, blobs: dict[str, str], at: int) -> None:
             rows = []
     if rows:
         connection.execute(_BLOB, rows)
+    if used := [{"digest": digest, "owner": owner} for digest, owner in sorted(set(uses))]:
+        connection.execute(USE, used)
 
 
 def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
@@ -235,7 +241,7 @@ def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft]
         for seq, draft in enumerate(drafts, start=first)
     ]
     if rows:
-        keep_blobs(connection, blobs, micros(drafts[0].at))
+        keep_blobs(connection, blobs, micros(drafts[0].at), ((digest, state.order_id) for digest in blobs))
         connection.execute(_ENTRY, rows)
 
 

@@ -18,6 +18,7 @@ from mcc.store.leases import Leases
 from mcc.store.migrate import problem_of
 from mcc.store.orders import Orders
 from mcc.store.placing import QueueBound
+from mcc.store.retention import Retention
 from mcc.store.sessions import Sessions
 from mcc.store.sweep import Sweeper
 
@@ -108,6 +109,7 @@ class Store:
     audit: Audit
     examiner: Examiner
     mender: Mender
+    retention: Retention
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -149,4 +151,5 @@ def open_store(
         audit=Audit(database),
         examiner=Examiner(database),
         mender=Mender(database),
+        retention=Retention(database),
     )

@@ -60,6 +60,26 @@ def _in_postgresql(element: _Among, compiler: SQLCompiler, **options: Any) -> st
     return f"({column} = ANY ({listed}))"
 
 
+class _SizeOf(FunctionElement[int]):
+    inherit_cache = True
+    type = sa.BigInteger()
+
+
+def size_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """Bytes of a text; SQLite counts characters unless it is told otherwise, and `octet_length` came late to it."""
+    return _SizeOf(column)
+
+
+@compiles(_SizeOf, "sqlite")
+def _size_in_sqlite(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length(CAST({compiler.process(next(iter(element.clauses)), **options)} AS BLOB))"
+
+
+@compiles(_SizeOf, "postgresql")
+def _size_in_postgresql(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length({compiler.process(next(iter(element.clauses)), **options)})"
+
+
 HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}
 
 
@@ -89,8 +109,13 @@ class SessionRow(Row, table=True):
 
 
 class OrderRow(Row, table=True):
+    """`pruned_at`: from then on the journal is not read any more; `emptied_at`: and its entries are gone."""
+
     __tablename__ = "orders"
-    __table_args__ = (sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),)
+    __table_args__ = (
+        sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
+        _partial("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
+    )
 
     id: str = Field(primary_key=True)
     session_id: str = Field(foreign_key="sessions.id")
@@ -102,6 +127,8 @@ class OrderRow(Row, table=True):
     outcome_json: str | None = None
     left_out: bool = False
     origin_json: str | None = None
+    pruned_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    emptied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
 
 
 class OrderLabelRow(Row, table=True):
@@ -204,6 +231,16 @@ class BlobRow(Row, table=True):
     created_at: int = Field(sa_type=sa.BigInteger)
 
 
+class TextUseRow(Row, table=True):
+    """Who needs a text: an order (its id), or an incarnation whose registration names it."""
+
+    __tablename__ = "text_uses"
+    __table_args__ = (sa.Index("texts_of_owner", "owner"), {"sqlite_with_rowid": False})
+
+    digest: str = Field(primary_key=True)
+    owner: str = Field(primary_key=True)
+
+
 class DroneRow(Row, table=True):
     """One row per incarnation: the lease. `lease_until` counts from the boot named `boot` on SQLite."""
 
@@ -300,6 +337,7 @@ KEYS = METADATA.tables["idempotency_keys"]
 STATE = METADATA.tables["order_state"]
 JOURNAL = METADATA.tables["journal"]
 BLOBS = METADATA.tables["blobs"]
+TEXT_USES = METADATA.tables["text_uses"]
 DRONES = METADATA.tables["drones"]
 SWEEPERS = METADATA.tables["sweepers"]
 CONTROLS = METADATA.tables["controls"]

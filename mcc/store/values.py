@@ -166,6 +166,9 @@ class Reached:
 DOCTOR = "doctor"
 """Who repairs: the principal of its notes, and the name under which it sweeps."""
 
+KEEPER = "retention"
+"""Who removes what is old: the principal of its notes."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeenDrone:

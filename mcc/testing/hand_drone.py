@@ -90,7 +90,7 @@ class HeldOrder:
                 tools=(),
                 limits=LimitChoice(),
                 definition_digest="",
-                setup_digest=self.store.texts.keep(setup) if setup else "",
+                setup_digest=self.store.texts.keep(setup, owner=self.id) if setup else "",
             )
         )
 

@@ -31,6 +31,7 @@ OF_MCC: Mapping[str, str] = {
     "flower_titles": "`off`: titles of sessions are not shown in Flower.",
     "max_queued_orders": "So many orders may be queued: another one is refused with 429.",
     "flower_port": "Where `mcc up` puts Flower, or on the next free port; 0 takes any.",
+    "retention_days": "Journals of orders go so many days after these ended; records and answers stay. 0: never.",
 }
 OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",

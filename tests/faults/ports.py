@@ -156,8 +156,8 @@ def _is_childs(entry: Entry, kind: str) -> bool:
 
 
 class _Texts(Passing):
-    def keep(self, text: str) -> str:
-        digest: str = self._port.keep(text)
+    def keep(self, text: str, **more: Any) -> str:
+        digest: str = self._port.keep(text, **more)
         self._points.hit("F24")
         return digest
 

@@ -266,7 +266,7 @@ class Keeping:
         self.go_on = asyncio.Event()
         self.now = self.most = 0
 
-    async def keep(self, text: str) -> str:
+    async def keep(self, text: str, order_id: str) -> str:
         self.now += 1
         self.most = max(self.most, self.now)
         await self.go_on.wait()

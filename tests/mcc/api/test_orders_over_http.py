@@ -303,3 +303,26 @@ async def test_a_mistake_is_told_in_words_that_need_no_knowledge_of_python(
     answer = await api.post("/api/v1/orders", json={"prompt": "x", **sent})
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(said)
+
+
+async def test_a_pruned_journal_is_410_with_where_the_record_is_and_a_fork_of_it_409(
+    api: httpx.AsyncClient, store: Store
+) -> None:
+    order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
+    held = HandDrone(store).claim(order_id)
+    held.start(setup="{}")
+    last = held.finish()
+    record = (await api.get(f"{ORDERS}/{order_id}/record")).content
+    for _ in store.retention.clear(store.database.clock.now()):
+        pass
+    paths = ("journal", "journal?limit=1", "journal?after=2", "events", f"records/{held.master.record_id}/setup")
+    for path in (*paths, "artifacts/none"):
+        found = await api.get(f"{ORDERS}/{order_id}/{path}")
+        is_problem(found, 410)
+        assert f"/api/v1/orders/{order_id}/record" in found.json()["detail"], path
+    assert (await api.get(f"{ORDERS}/{order_id}/events?after={last}")).status_code == 204
+    assert (await api.get(f"{ORDERS}/{order_id}/record")).content == record
+    forked = await api.post(f"{ORDERS}/{order_id}/fork", json={"after": 2})
+    is_problem(forked, 409)
+    assert "retry it" in forked.json()["detail"]
+    assert (await api.post(f"{ORDERS}/{order_id}/retry")).status_code == 201

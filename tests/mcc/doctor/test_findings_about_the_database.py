@@ -4,10 +4,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from mcc.contracts.order import NewOrder
 from mcc.doctor.database import check_database, health_findings, leftovers, unswept
 from mcc.doctor.installation import Installation
 from mcc.local.data_dir import upgrade_database
+from mcc.store.store import open_store
 from mcc.store.values import Health, IdleTransaction, LateReceipt, StaleLock
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.store import migrated_copy
 from tests.mcc.doctor.installations import installed, place, register, settings_in, states_by_check
 from tests.mcc.doctor.snapshots import order_id, queued, snapshot, states
 
@@ -51,6 +55,7 @@ def test_drones_that_are_up_and_silent_are_told_apart_with_their_problems(tmp_pa
     found = list(check_database(installed(tmp_path)))
     assert states_by_check(found) == {
         "database": "ok",
+        "size": "ok",
         "drones": "ok",
         "leases": "warning",
         "models": "warning",
@@ -121,3 +126,19 @@ def test_nobody_sweeping_is_told_while_there_is_something_to_sweep() -> None:
     assert list(unswept(snapshot(swept=60))) == []
     assert list(unswept(snapshot(orders=[queued()], swept=5))) == []
     assert list(unswept(snapshot(orders=[queued()], swept=None))) == []
+
+
+def test_the_size_of_the_database_is_told_with_what_pruning_would_free(tmp_path: Path) -> None:
+    def told(**more: str) -> str:
+        found = check_database(Installation(settings_in(tmp_path, **more), {}, "", 0.5))
+        return next(finding.detail for finding in found if finding.what == "size")
+
+    store = open_store(f"sqlite:///{migrated_copy(tmp_path / 'mcc.db')}")
+    held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p" * 9_000), principal="t").order.id)
+    held.start()
+    held.finish()
+    store.close()
+    assert "an order's journal usually takes 10 KB" in told()
+    assert "could go" not in told()
+    assert "older than 1e-09 days could go now" in told(MCC_RETENTION_DAYS="1e-9")
+    assert "nothing is ever removed" in told(MCC_RETENTION_DAYS="0")
