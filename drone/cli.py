@@ -107,6 +107,19 @@ def models(
     raise typer.Exit(DONE if good else FAILED)
 
 
+@app.command(hidden=True)
+def check() -> None:
+    """Say what is wrong with the configuration of here, if anything is; nothing else happens."""
+    from drone.settings import load
+    from mcc.configuration.settings import BadSettings
+
+    try:
+        load()
+    except BadSettings as problem:
+        _say(str(problem))
+        raise typer.Exit(USAGE) from problem
+
+
 def _settings(**given: Any) -> "Settings":
     from drone.settings import load
     from mcc.configuration.settings import BadSettings

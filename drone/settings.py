@@ -211,7 +211,7 @@ class Settings(SharedSettings):
 
     def __init__(self, **given: Any) -> None:
         values, files = self.found(os.environ, Path(), given)
-        with self.plain_errors(given, os.environ, files.own):
+        with self.plain_errors(given, os.environ, files):
             super().__init__(**values)
         self._configuration = files
 

@@ -89,7 +89,7 @@ def load(
     if beside:
         given |= Settings.beside(environ, directory or Path(), given)
     values, files = Settings.found(environ, directory or Path(), given)
-    with Settings.plain_errors(given, environ, files.own):
+    with Settings.plain_errors(given, environ, files):
         settings = Settings.model_validate(values)
     settings._configuration = files
     return settings

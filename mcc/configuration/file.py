@@ -5,7 +5,7 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -73,6 +73,43 @@ class Configuration:
         """[name], empty when it is not there."""
         table: Mapping[str, Any] = self.tables.get(name, {})
         return table
+
+    def place_of(self, *keys: str) -> str:
+        """The file that sets this key, and its line; of a longer path as much as stands on a line of its own."""
+        for file in (self.trusted, self.own):
+            if file is not None and (line := line_of(_text(file), keys)):
+                return f"{file}, line {line}"
+        return str(self.own or self.trusted)
+
+
+def line_of(text: str, keys: Sequence[str]) -> int | None:
+    """The line, from 1, that sets the value at `keys` or the table in which it stands; None when no line does.
+
+    Only what a line says at its beginning counts, so that a line within a text of several lines may be taken for it.
+    """
+    table: tuple[str, ...] = ()
+    found: dict[int, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.strip()
+        if said.startswith("["):
+            table = there = _dotted(said.strip("[").partition("]")[0])
+        else:
+            there = (*table, *_dotted(said.partition("=")[0]))
+        alike = min(len(there), len(keys))
+        if alike and there[:alike] == tuple(keys[:alike]):
+            found.setdefault(alike, number)
+    return found[max(found)] if found else None
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in name.split(".") if part.strip())
+
+
+def _text(file: Path) -> str:
+    try:
+        return content_of(file).decode("utf-8", "replace")
+    except (OSError, ConfigProblem):
+        return ""
 
 
 def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Configuration:
@@ -166,13 +203,16 @@ def _read(file: Path) -> Tables:
         tables = parsed(file, content_of(file))
     except OSError as error:
         raise ConfigProblem(f"{file} cannot be read: {error.strerror or error}.") from error
+    place = Configuration(own=file).place_of
     for name, table in tables.items():
         if name in TABLES and not isinstance(table, dict):
-            raise ConfigProblem(f"{file}: [{name}] must be a table.")
+            raise ConfigProblem(f"{place(name)}: [{name}] must be a table.")
         if not isinstance(table, dict):
-            raise ConfigProblem(f"{file}: {name!r} stands in no table; settings of the service belong under [mcc].")
+            raise ConfigProblem(
+                f"{place(name)}: {name!r} stands in no table; settings of the service belong under [mcc]."
+            )
         if name not in TABLES:
-            raise ConfigProblem(f"{file}: there is no table [{name}]{nearest(name, TABLES)}.")
+            raise ConfigProblem(f"{place(name)}: there is no table [{name}]{nearest(name, TABLES)}.")
     return tables
 
 

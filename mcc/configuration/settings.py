@@ -193,7 +193,9 @@ class SharedSettings(BaseModel):
         table = files.table("mcc")
         for name in table:
             if name not in cls.model_fields:
-                raise BadSettings(f"{files.own}: [mcc] has no setting {name!r}{nearest(name, cls.model_fields)}.")
+                raise BadSettings(
+                    f"{files.place_of('mcc', name)}: [mcc] has no setting {name!r}{nearest(name, cls.model_fields)}."
+                )
         return table
 
     @classmethod
@@ -208,16 +210,18 @@ class SharedSettings(BaseModel):
 
     @classmethod
     @contextmanager
-    def plain_errors(cls, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Iterator[None]:
+    def plain_errors(
+        cls, given: Mapping[str, object], environ: Mapping[str, str], files: Configuration
+    ) -> Iterator[None]:
         """Raises `BadSettings` for the first mistake of a `ValidationError`, with the name under which it was set."""
         try:
             yield
         except ValidationError as error:
-            raise BadSettings(cls._sentence(error, given, environ, file)) from None
+            raise BadSettings(cls._sentence(error, given, environ, files)) from None
 
     @classmethod
     def _sentence(
-        cls, error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], file: Path | None
+        cls, error: ValidationError, given: Mapping[str, object], environ: Mapping[str, str], files: Configuration
     ) -> str:
         found = error.errors(include_url=False, include_input=False)
         first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
@@ -225,13 +229,22 @@ class SharedSettings(BaseModel):
         if not first["loc"]:
             return message
         name, place = str(first["loc"][0]), ".".join(map(str, first["loc"]))
+        keys = tuple(cls._in_file(first["loc"], files))
         if first["type"] == "extra_forbidden" and name == place:
-            return f"There is no setting {name!r}{nearest(name, cls.model_fields)}."
+            said = f"{files.place_of(*keys)}: there" if keys[0] else "There"
+            return f"{said} is no setting {name!r}{nearest(name, cls.model_fields)}."
         if first["type"] == "extra_forbidden":
             message = f"there is no such key{nearest(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)
-        where = place if name in given else variable or f"{place} in {file}"
+        where = place if name in given else variable or f"{files.place_of(*keys)}: {place}"
         return f"{where}: {message}"
+
+    @classmethod
+    def _in_file(cls, place: tuple[str | int, ...], files: Configuration) -> Iterator[str]:
+        """The keys that lead to this place in mcc.toml, where settings stand in a table of their program."""
+        if place[0] not in files.tables:
+            yield next((table for table in ("drone", "mcc") if place[0] in files.table(table)), "")
+        yield from map(str, place)
 
     @classmethod
     def _keys(cls, place: Iterable[str | int]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
 from mcc.doctor.finding import SEVERITY, Finding, bounded
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import (
+    check_configuration,
     check_data_dir,
     check_disk,
     check_git,
@@ -182,6 +183,7 @@ def _counted(snapshot: Snapshot, *, well: bool) -> Finding:
 
 CHECKS: Mapping[str, Check] = {
     "data dir": check_data_dir,
+    "config": check_configuration,
     "disk": check_disk,
     "database": check_database,
     "redis": check_redis,

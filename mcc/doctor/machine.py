@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from mcc.doctor.installation import Installation
 from mcc.store.resources import existing
 from mcc.view import figures
 
+CHECK_SECONDS = 20.0
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where the sandbox of a drone finds programs."""
@@ -44,6 +46,22 @@ def check_data_dir(installation: Installation) -> Iterable[Finding]:
         detail = f"others on this machine can read {', '.join(open_ones)} in {directory}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}")]
     return [Finding("data dir", "ok", f"{directory} can be written, and its secrets are yours alone")]
+
+
+def check_configuration(installation: Installation) -> Iterable[Finding]:
+    """Whether drones can use the configuration, of which the service itself reads a part."""
+    command = [sys.executable, "-P", "-m", "drone.cli", "check"]
+    try:
+        tried = subprocess.run(
+            command, env=dict(installation.environment), capture_output=True, text=True, timeout=CHECK_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return [Finding("config", "warning", f"a look at it took longer than {CHECK_SECONDS:g} s", "try once more")]
+    if tried.returncode:
+        return [Finding("config", "broken", tried.stderr.strip() or "drones cannot read it", "correct it")]
+    files = installation.settings.configuration
+    counts = " and, over it, ".join(str(file) for file in (files.own, files.trusted) if file)
+    return [Finding("config", "ok", counts or "there is no mcc.toml, so defaults count")]
 
 
 def check_disk(installation: Installation) -> Iterable[Finding]:

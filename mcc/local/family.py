@@ -28,7 +28,7 @@ from mcc.local.redis import (
     socket_url,
 )
 from mcc.local.supervisor import Supervisor
-from mcc.settings import Settings, operator_token, refuse_open_door
+from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door
 
 START_SECONDS = 60.0
 FLOWER_SECONDS = 15.0
@@ -117,16 +117,24 @@ class Family:
         listening = self._undo.enter_context(contextlib.closing(self._listen()))
         self.token = operator_token(self.settings)
         self.redis = find_redis(self.settings.redis_url, search_path=self._search_path)
-        if done := await asyncio.to_thread(upgrade_database, self.settings.database_url):
+        problem, done = await asyncio.gather(
+            self._commands("").refused_by_drones(), asyncio.to_thread(upgrade_database, self.settings.database_url)
+        )
+        if problem:
+            raise BadSettings(problem)
+        if done:
             self._notify(done)
         await self._undo.enter_async_context(self.supervisor)
         redis_url = await self._start_redis(self.redis)
-        commands = ChildCommands.of(self.settings, self._environment, self._private, redis_url, self.staff.workspaces)
+        commands = self._commands(redis_url)
         self._start_children(commands, listening)
         await self._until_ready()
         hold.publish(
             Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url, commands.shared)
         )
+
+    def _commands(self, redis_url: str) -> ChildCommands:
+        return ChildCommands.of(self.settings, self._environment, self._private, redis_url, self.staff.workspaces)
 
     @property
     def _private(self) -> Path:

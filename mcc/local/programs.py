@@ -1,5 +1,6 @@
 """The programs of a family: command line and environment of each child, and the port of Flower."""
 
+import asyncio
 import contextlib
 import socket
 import sys
@@ -125,6 +126,23 @@ class ChildCommands:
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
         environment = {**own, **self.environment}
         return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
+
+    async def refused_by_drones(self) -> str:
+        """Why a drone would not start with this configuration, of which the service reads a part; "" if it would."""
+        process = await asyncio.create_subprocess_exec(
+            *_python("drone.cli", "check"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(self.environment),
+            cwd=self.directory,
+        )
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        return "" if process.returncode == 0 else said.decode("utf-8", "replace").strip()
 
     def flower(self, port: int, login: str) -> Command:
         """Flower behind a password, which is not on the command line; without one, any web page could call it."""

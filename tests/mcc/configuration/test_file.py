@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from mcc.configuration.file import KIND, MOST_BYTES, ConfigProblem, Configuration, configuration, laid_over
+from drone.cli import app
+from mcc.configuration.file import KIND, MOST_BYTES, ConfigProblem, Configuration, configuration, laid_over, line_of
 from mcc.configuration.trust import TrustStore, digest_of
 
 
@@ -151,3 +153,51 @@ def test_tables_of_defaults_and_roles_are_laid_over_key_by_key() -> None:
     assert (tables, left) == ({"roles": {"explore": "b", "verify": "v"}}, ())
     tables, left = laid_over({"defaults": {"model": "a", "kept": 1}}, {"defaults": {"model": "b"}, "models": {"m": 1}})
     assert (tables, left) == ({"defaults": {"model": "b", "kept": 1}}, ("[models] m",))
+
+
+TEXT = """# a comment with = and [brackets]
+[mcc]
+port = 1
+[models.fast]
+provider = "openai"
+"base-url" = "x"
+price = {input = 1, outptu = 2}
+[models."two words".price]
+input = "much"
+[roles]
+defaults.x = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (("mcc", "port"), 3),
+        (("models", "fast", "base-url"), 6),
+        (("models", "fast", "price", "outptu"), 7),
+        (("models", "fast", "model"), 4),
+        (("models", "two words", "price", "input"), 9),
+        (("roles", "defaults", "x"), 11),
+        (("roles",), 10),
+        (("port",), None),
+    ],
+)
+def test_a_key_is_found_by_its_line(keys: tuple[str, ...], line: int | None) -> None:
+    assert line_of(TEXT, keys) == line
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("[mcc]\n\n[models.a]\nprovider = 'offline'\nbase-url = 1\n", ", line 5: models.a.base-url: there is no"),
+        ("[drone]\n\nslot = 5\n", ", line 3: there is no setting 'slot' (did you mean \"slots\"?)."),
+        ("[drone]\nslots = 'many'\n", ", line 2: slots: Input should be"),
+        ("\n[nodels.a]\nx = 1\n", ", line 2: there is no table [nodels] (did you mean"),
+    ],
+)
+def test_what_drones_cannot_use_is_told_with_file_and_line(tmp_path: Path, said: str, told: str) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text(said)
+    done = CliRunner().invoke(app, ["check"], env={"MCC_CONFIG": str(file)})
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"{file}{told}")

@@ -3,7 +3,15 @@
 from pathlib import Path
 
 from mcc.doctor.installation import Installation
-from mcc.doctor.machine import check_data_dir, check_disk, check_git, check_keys, check_prices, database_file
+from mcc.doctor.machine import (
+    check_configuration,
+    check_data_dir,
+    check_disk,
+    check_git,
+    check_keys,
+    check_prices,
+    database_file,
+)
 from tests.mcc.doctor.installations import installed, settings_in, states_by_check
 
 CONFIG = """
@@ -35,6 +43,15 @@ def test_keys_are_told_by_name_and_never_by_value(tmp_path: Path) -> None:
     there = list(check_keys(installed(tmp_path, MY_KEY="sk-very-secret", OPENAI_API_KEY="sk-other")))
     assert [finding.state for finding in there] == ["ok"]
     assert there[0].detail == "set here: OPENAI_API_KEY, MY_KEY"
+
+
+def test_what_a_drone_could_not_start_with_is_broken(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text(CONFIG + "[drone]\nslot = 5\n")
+    [finding] = check_configuration(installed(tmp_path, MCC_CONFIG=str(file)))
+    assert finding.state == "broken" and finding.detail.startswith(f"{file}, line 20: there is no setting 'slot'")
+    file.write_text(CONFIG)
+    assert states_by_check(list(check_configuration(installed(tmp_path, MCC_CONFIG=str(file))))) == {"config": "ok"}
 
 
 def test_git_is_looked_for_where_drones_find_it(tmp_path: Path) -> None:

@@ -122,6 +122,17 @@ def test_a_directory_named_on_the_command_line_comes_on_top(
     assert here.shared["MCC_WORKSPACE_ROOTS"] == roots
 
 
+async def test_a_configuration_that_no_drone_can_use_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.toml"
+    file.write_text('[models.fast]\nprovider = "openai"\nmodel = "m"\nbase-url = "x"\n')
+    environ = {"MCC_DATA_DIR": str(tmp_path / "data"), "MCC_CONFIG": str(file)}
+    here = Family(load(environ, directory=tmp_path, port=0), Staff(), environment=environ)
+    with pytest.raises(BadSettings, match=rf'{file}, line 4: models.fast.base-url: .*did you mean "base_url"'):
+        async with here:
+            pass
+    assert not list((tmp_path / "data" / "logs").iterdir())
+
+
 async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: Path) -> None:
     open_wide = load({}, data_dir=tmp_path / "data", host="0.0.0.0")
     with pytest.raises(BadSettings, match="MCC_TOKEN"):
