@@ -116,6 +116,7 @@ class Run:
 
                 def keep_time(stands: bool) -> None:
                     """The wall clock of this agent stops while the tree stands still."""
+                    # A timeout that has struck, or is about to, cannot be moved any more.
                     if agent_control.ending or scope.expired():
                         return
                     left = max(0.0, allowance.seconds_left())

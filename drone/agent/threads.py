@@ -101,6 +101,7 @@ def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
     try:
         answer = function()
     except StopIteration as error:
+        # No future can carry StopIteration: whoever awaited it would take it for an end of its own.
         future.set_exception(RuntimeError(f"it raised {error!r}"))
     except BaseException as error:
         future.set_exception(error)

@@ -61,6 +61,7 @@ class Patience:
         told = error.retry_after
         if told is None:
             return own
+        # Spread out: all that were told the same time would otherwise come back in the same moment.
         told += jitter * min(told / 10, self.longest_spread)
         return told if tried == 1 else max(told, own)
 
@@ -126,6 +127,8 @@ class Retrying:
                 tried += 1
                 bill.add(error.usage)
                 if tried == 1:
+                    # From the first failure on: a try that failed late leaves as much patience as one that failed at
+                    # once.
                     end = min(deadline, self._clock() + self._patience.stretch(ask))
                 wait = self._next_wait(tried, error, end)
                 if wait is None:

@@ -183,6 +183,7 @@ class Children:
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
+        # No spawn is counted: a child that goes on is not one more (docs/decisions/13).
         async with self.turn.slots.taken(task.record_id):
             return await self._kept(conversation, task)
 
