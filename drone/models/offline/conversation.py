@@ -22,7 +22,9 @@ _SPEAKS_OF_BEFORE = Pattern(
     ignore_case=True,
 )
 _NOT_HANDED_IN = Pattern(r"\bhand the result in with\b", ignore_case=True)
-_HANDLE = Pattern(r"\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
+_LEFT_OUT = Pattern(r"\bof ([\d,]{1,20}) characters\b[^\n]{0,60}\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
+_PAGE = 60_000
+_MOST_PAGES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,10 @@ class Done:
     is_error: bool
 
     @property
-    def artifact(self) -> str | None:
-        """The handle of the whole text where `content` is a part of it."""
-        found = _HANDLE.search(self.content)
-        return found[1] if found else None
+    def left_out(self) -> tuple[str, int] | None:
+        """The handle and the characters of the whole text where `content` is a part of it."""
+        found = _LEFT_OUT.search(self.content)
+        return (found[2], int(found[1].replace(",", ""))) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,14 @@ class Conversation:
 
     def reading_on(self) -> list[WantedCall]:
         """Calls for the whole of every result that was cut."""
-        handles = dict.fromkeys(done.artifact for done in self.done if done.artifact)
-        return [call for handle in handles if (call := self.call(_READ_ON, id=handle)) is not None]
+        cut = dict.fromkeys(done.left_out for done in self.done if done.name != _READ_ON)
+        calls = (
+            self.call(_READ_ON, id=found[0], start=start, length=_PAGE)
+            for found in cut
+            if found
+            for start in range(0, found[1], _PAGE)[:_MOST_PAGES]
+        )
+        return [call for call in calls if call is not None]
 
     def call(self, name: str, **arguments: object) -> WantedCall | None:
         """A call of a tool that is there, with those of `arguments` that its schema has; None if it was made before."""
@@ -196,5 +204,13 @@ def _done(messages: Sequence[Message]) -> Iterator[Done]:
 
 def _whole(done: tuple[Done, ...]) -> tuple[Done, ...]:
     """Results that were cut, with what `read_artifact` brought of them in their place."""
-    whole = {str(one.arguments.get("id")): one.content for one in done if one.name == _READ_ON and not one.is_error}
-    return tuple(replace(one, content=whole.get(one.artifact or "", one.content)) for one in done)
+    whole: dict[str, str] = {}
+    for one in done:
+        if one.name == _READ_ON and not one.is_error:
+            handle = str(one.arguments.get("id"))
+            whole[handle] = whole.get(handle, "") + one.content.split("\n", 1)[-1]
+    return tuple(replace(one, content=_of(one, whole)) for one in done)
+
+
+def _of(one: Done, whole: Mapping[str, str]) -> str:
+    return whole.get(one.left_out[0], one.content) if one.left_out and one.name != _READ_ON else one.content

@@ -7,6 +7,7 @@ from drone.models.offline.children import DELEGATION, Child, children_of
 from drone.models.offline.conversation import FINISH, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, unique
+from drone.models.offline.languages import is_source
 from drone.models.offline.material import paths_in
 from drone.models.offline.plan import calls_for
 from drone.models.offline.report import HONEST
@@ -16,12 +17,12 @@ from mcc.rules.patterns import Pattern
 
 _ORDER = (
     "Purpose",
-    "Where it is mentioned",
-    "Layout",
-    "Build",
+    "How the parts depend on each other",
+    "Read these first",
     "Entry points",
-    "Main modules",
+    "Build",
     "Tests",
+    "Layout",
     "Documentation",
 )
 _LAST = "Not settled"
@@ -33,7 +34,6 @@ _COUNT = Pattern(
     r"\b\d[\d,]* (?:[\w-]+ ){0,2}(?:files?|lines?|modules?|tests?|directories|packages?|functions?|classes)\b"
 )
 _CALLED = Pattern(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", lines=True)
-_PLACE = Pattern(r"`([^`\s:]+):\d+`")
 _BOLD = Pattern(r"\*\*([^*\n]+)\*\*")
 _HEADING = Pattern(r"^#{1,3} +(.+?)\s*$")
 _AGAIN = (
@@ -181,7 +181,8 @@ def _opening(merged: _Merged) -> list[str]:
     """One paragraph: what it calls itself, how much there is, and where to begin reading."""
     called = _CALLED.search(merged.text("Purpose"))
     size = next((line.removeprefix("- ") for line in merged.text("Layout").splitlines() if "file" in line), "")
-    places = _PLACE.findall(merged.text("Entry points")) or paths_in(merged.text("Main modules"))
+    read = (line for line in merged.text("Read these first").splitlines() if not line.endswith(": a test"))
+    places = [path for line in read for path in paths_in(line)[:1] if is_source(path)]
     parts = (
         f"**{called[1]}** describes itself so: “{called[2]}”." if called else "",
         size,

@@ -1,9 +1,11 @@
 """What `environment_detect` tells: how much there is, how it is started, which commit it is."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from drone.models.offline.languages import is_aside, is_test
 
 _PLAIN_LINES = 3
 
@@ -43,31 +45,19 @@ def _starts(points: object) -> Iterator[str]:
     known = [point for point in points if isinstance(point, dict)] if isinstance(points, list) else []
     targets = [point for point in known if point.get("kind") == "make target"]
     for point in known:
-        if point not in targets and point.get("name"):
+        if point not in targets and point.get("name") and not _is_aside(point):
             kind, name = point.get("kind") or "start", point["name"]
             target = f" → `{point['target']}`" if point.get("target") else ""
             where = f" (`{point['file']}`)" if point.get("file") else ""
             yield f"{kind} `{name}`{target}{where}"
-    if targets:
-        yield "make targets: " + ", ".join(f"`{point.get('name')}`" for point in targets[:12])
+
+
+def _is_aside(point: Mapping[str, Any]) -> bool:
+    path = str(point.get("file") or "")
+    return is_aside(path) or is_test(path)
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[str]:
     git = document.get("git")
     if isinstance(git, dict) and git.get("head"):
         yield f"git branch `{git.get('branch')}` at `{str(git['head'])[:10]}`"
-    for key, value in document.items():
-        if key not in _TOLD and isinstance(value, str | int | float) and not isinstance(value, bool):
-            yield f"{key}: {value}"
-        elif key not in _TOLD and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            yield f"{key}: {_few(value)}"
-
-
-_TOLD = frozenset(
-    {"files", "directories", "git", "entry_points", "build_files", "build_file_count", "entry_point_count"}
-)
-
-
-def _few(values: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(values[:most]) + more

@@ -26,6 +26,7 @@ _FIELD = Pattern(r"^\W*(?P<place>[A-Za-z_][\w.\[\]]*)(?: |: )(?P<words>.+)$", li
 _INDEX = Pattern(r"\[\d*\]")
 _MISSING = Pattern(r"\brequired\b|\bmissing\b|\bmust (?:be there|have)\b", ignore_case=True)
 _OF_FINDINGS = Pattern(r"\bfindings?\b", ignore_case=True)
+_QUOTES_ONLY = Pattern(r"\bevidence is quoted\b", ignore_case=True)
 _WANTS_READING = Pattern(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\blook(?:ed)?\b", ignore_case=True)
 
 
@@ -119,6 +120,9 @@ def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
         for one in facts.findings
         if one.paths or not any(_OF_FINDINGS.search(done.content) for done in gate.refusals)
     )
+    if _QUOTES_ONLY.search(conversation.system) or _QUOTES_ONLY.search(gate.complaint):
+        # Evidence of a survey is put together from many files, and names each of them itself.
+        kept = tuple(replace(one, paths=(), place=None) for one in kept)
     return replace(facts, findings=kept, read=unique([*facts.read, *read]))
 
 

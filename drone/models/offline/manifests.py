@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drone.models.offline.material import Page
@@ -20,18 +20,40 @@ _SAID = Pattern(r"^(name|description)[ \t]*=[ \t]*(\S.*?)[ \t\r]*$", lines=True)
 _TARGET = Pattern(r"^([A-Za-z][\w-]*)[ \t]*:(?:[^=]|$)", lines=True)
 _BASE = Pattern(r"^FROM\s+(\S+)", lines=True, ignore_case=True)
 _START = Pattern(r"^(?:ENTRYPOINT|CMD)\s+.+", lines=True, ignore_case=True)
+_AC_INIT = Pattern(r"AC_INIT\(\s*\[?([\w.+-]+)\]?\s*(?:,\s*\[?([\w.+-]*)\]?)?")
+_AC_FILES = Pattern(r"AC_CONFIG_FILES\(\s*\[?([^\])]*)")
+_AM_MADE = Pattern(
+    r"^(bin|lib|sbin|noinst)_(?:PROGRAMS|LTLIBRARIES|LIBRARIES|SCRIPTS)[ \t]*\+?=[ \t]*(.*)$", lines=True
+)
+_AM_KINDS = {"bin": "program", "sbin": "program", "lib": "library", "noinst": "not installed:"}
+_AM_BELOW = Pattern(r"^SUBDIRS[ \t]*\+?=[ \t]*(.+)$", lines=True)
+_AM_TESTS = Pattern(r"^(?:TESTS|check_PROGRAMS|check-local:)", lines=True)
+_CMAKE_PROJECT = Pattern(r"^\s*project\s*\(\s*\"?([\w.+-]+)", lines=True, ignore_case=True)
+_CMAKE_TARGETS = Pattern(r"^\s*add_(executable|library)\s*\(\s*([\w.+-]+)", lines=True, ignore_case=True)
+_CMAKE_BELOW = Pattern(r"^\s*add_subdirectory\s*\(\s*([\w./+-]+)", lines=True, ignore_case=True)
+_CMAKE_TESTS = Pattern(r"^\s*(?:enable_testing|add_test|include\s*\(\s*CTest)\b", lines=True, ignore_case=True)
+_MESON_PROJECT = Pattern(r"^project\(\s*'([^']+)'", lines=True)
+_MESON_MADE = Pattern(r"\b(executable|library|shared_library|static_library)\(\s*'([^']+)'")
+_POM_SAID = Pattern(r"<(artifactId|name|description)>([^<]*)</")
+_POM_MODULES = Pattern(r"<module>([^<]*)</module>")
+_GRADLE_MAIN = Pattern(r"\bmainClass(?:Name)?(?:\.set\()?\s*[=(]?\s*[\"']([\w.]+)[\"']")
 _END_OF_NAME = Pattern(r"[\s<>=!~;\[(]")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one build file says. `starts` are lines about what it starts, `facts` other lines worth telling."""
+    """What one build file says. `starts` are lines about what it starts, `facts` other lines worth telling.
+
+    `builds` and `tests` are commands.
+    """
 
     path: str
     name: str = ""
     description: str = ""
     starts: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
 
 
 def manifest(path: str, page: Page) -> Manifest:
@@ -41,7 +63,7 @@ def manifest(path: str, page: Page) -> Manifest:
         found = reader(path, text) if reader else Manifest(path)
     except (ValueError, TypeError, AttributeError, RecursionError):
         found = Manifest(path)
-    return found if found.name else Manifest(path, _named(text), _described(text), found.starts, found.facts)
+    return found if found.name else replace(found, name=_named(text), description=_described(text))
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -59,7 +81,17 @@ def _pyproject(path: str, text: str) -> Manifest:
     facts = [f"needs Python {project['requires-python']}"] if "requires-python" in project else []
     facts += _needs([_package(need) for need in needs])
     starts = tuple(f"command `{name}` → `{target}`" for name, target in scripts.items())
-    return Manifest(path, str(project.get("name", "")), str(project.get("description", "")), starts, tuple(facts))
+    name, description = str(project.get("name", "")), str(project.get("description", ""))
+    tests = ("pytest",) if "pytest" in text else ()
+    return Manifest(path, name, description, starts, tuple(facts), ("pip install -e .",) if name else (), tests)
+
+
+def _tox(path: str, text: str) -> Manifest:
+    return Manifest(path, tests=("tox",) if "[testenv" in text else ())
+
+
+def _setup_py(path: str, text: str) -> Manifest:
+    return Manifest(path, _named(text), _described(text), builds=("pip install -e .",))
 
 
 def _package_json(path: str, text: str) -> Manifest:
@@ -67,13 +99,20 @@ def _package_json(path: str, text: str) -> Manifest:
     programs = document.get("bin") or {}
     programs = {document.get("name", "it"): programs} if isinstance(programs, str) else _mapping(programs)
     starts = [f"command `{name}` → `{target}`" for name, target in programs.items()]
-    starts += [f"`{key}` is `{document[key]}`" for key in ("main", "module") if isinstance(document.get(key), str)]
+    if "/" not in path:
+        starts += [f"`{key}` is `{document[key]}`" for key in ("main", "module") if isinstance(document.get(key), str)]
     scripts = _mapping(document.get("scripts"))
-    facts = [f"npm scripts: {', '.join(f'`{name}`' for name in list(scripts)[:10])}"] if scripts else []
+    facts = [f"npm scripts: {_ticked(list(scripts)[:10])}"] if scripts else []
     needs = _mapping(document.get("dependencies"))
     facts += _needs(list(needs))
     return Manifest(
-        path, str(document.get("name", "")), str(document.get("description", "")), tuple(starts), tuple(facts)
+        path,
+        str(document.get("name", "")),
+        str(document.get("description", "")),
+        tuple(starts),
+        tuple(facts),
+        ("npm install && npm run build" if "build" in scripts else "npm install",) if "/" not in path else (),
+        (f"npm test (`{scripts['test']}`)",) if scripts.get("test") else (),
     )
 
 
@@ -88,8 +127,8 @@ def _cargo(path: str, text: str) -> Manifest:
     facts = [f"workspace of {len(members)} crates: {', '.join(members[:8])}"] if members else []
     needs = _mapping(document.get("dependencies"))
     facts += _needs(list(needs))
-    name = package.get("name", "")
-    return Manifest(path, str(name), str(package.get("description", "")), starts, tuple(facts))
+    name, description = str(package.get("name", "")), str(package.get("description", ""))
+    return Manifest(path, name, description, starts, tuple(facts), ("cargo build",), ("cargo test",))
 
 
 def _go_mod(path: str, text: str) -> Manifest:
@@ -97,7 +136,8 @@ def _go_mod(path: str, text: str) -> Manifest:
     needs = [found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]]
     facts = [f"Go {version[1]}"] if version else []
     facts += _needs(needs)
-    return Manifest(path, module[1] if module else "", facts=tuple(facts))
+    name = module[1] if module else ""
+    return Manifest(path, name, "", (), tuple(facts), ("go build ./...",), ("go test ./...",))
 
 
 def _setup_cfg(path: str, text: str) -> Manifest:
@@ -107,7 +147,63 @@ def _setup_cfg(path: str, text: str) -> Manifest:
 
 def _makefile(path: str, text: str) -> Manifest:
     targets = list(dict.fromkeys(_TARGET.findall(text)))
-    return Manifest(path, facts=(f"targets: {', '.join(f'`{name}`' for name in targets[:12])}",) if targets else ())
+    tests = tuple(f"make {name}" for name in ("test", "tests", "check") if name in targets)
+    return Manifest(path, facts=(f"targets: {_ticked(targets[:12])}",) if targets else (), tests=tests[:1])
+
+
+def _configure_ac(path: str, text: str) -> Manifest:
+    found = _AC_INIT.search(text)
+    headers = _AC_FILES.search(text)
+    facts = [f"version {found[2]}"] if found and found[2] else []
+    facts += [f"writes {_ticked(headers[1].split()[:8])}"] if headers else []
+    return Manifest(path, found[1] if found else "", "", (), tuple(facts), ("autoreconf -i && ./configure && make",))
+
+
+def _makefile_am(path: str, text: str) -> Manifest:
+    joined = text.replace("\\\n", " ")
+    made = [(found[1], name) for found in _AM_MADE.finditer(joined) for name in found[2].split() if "$" not in name]
+    folder = path.removesuffix("Makefile.am")
+    starts = tuple(f"{_AM_KINDS[kind]} `{name}` (from `{folder or './'}`)" for kind, name in made)
+    below = _AM_BELOW.search(joined)
+    facts = [f"goes down into {_ticked(below[1].split()[:8])}"] if below else []
+    return Manifest(path, starts=starts, facts=tuple(facts), tests=("make check",) if _AM_TESTS.search(joined) else ())
+
+
+def _cmake(path: str, text: str) -> Manifest:
+    project = _CMAKE_PROJECT.search(text)
+    starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _CMAKE_TARGETS.finditer(text))[:12]
+    below = _CMAKE_BELOW.findall(text)
+    facts = (f"goes down into {_ticked(below[:8])}",) if below else ()
+    tests = ("ctest --test-dir build",) if _CMAKE_TESTS.search(text) else ()
+    builds = ("cmake -B build && cmake --build build",)
+    return Manifest(path, project[1] if project else "", "", starts, facts, builds, tests)
+
+
+def _meson(path: str, text: str) -> Manifest:
+    project = _MESON_PROJECT.search(text)
+    starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _MESON_MADE.finditer(text))[:12]
+    builds, tests = ("meson setup build && meson compile -C build",), ("meson test -C build",)
+    return Manifest(path, project[1] if project else "", "", starts, (), builds if project else (), tests)
+
+
+def _pom(path: str, text: str) -> Manifest:
+    """The project's own name stands outside of what it inherits from and depends on."""
+    for part in ("parent", "dependencies", "build", "dependencyManagement", "profiles", "reporting", "developers"):
+        begin, end = text.find(f"<{part}>"), text.find(f"</{part}>")
+        if 0 <= begin < end:
+            text = text[:begin] + text[end:]
+    said = {found[1]: " ".join(found[2].split()) for found in _POM_SAID.finditer(text)}
+    modules = _POM_MODULES.findall(text)
+    facts = (f"{len(modules)} modules: {_ticked(modules[:8])}",) if modules else ()
+    name, described = said.get("artifactId", ""), said.get("description", "")
+    return Manifest(path, name, described, (), facts, ("mvn package",), ("mvn test",))
+
+
+def _gradle(path: str, text: str) -> Manifest:
+    main = _GRADLE_MAIN.search(text)
+    return Manifest(
+        path, starts=(f"main class `{main[1]}`",) if main else (), builds=("gradle build",), tests=("gradle test",)
+    )
 
 
 def _dockerfile(path: str, text: str) -> Manifest:
@@ -125,6 +221,15 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "go.mod": _go_mod,
     "setup.cfg": _setup_cfg,
     "Makefile": _makefile,
+    "Makefile.am": _makefile_am,
+    "CMakeLists.txt": _cmake,
+    "configure.ac": _configure_ac,
+    "meson.build": _meson,
+    "pom.xml": _pom,
+    "build.gradle": _gradle,
+    "build.gradle.kts": _gradle,
+    "setup.py": _setup_py,
+    "tox.ini": _tox,
     "Dockerfile": _dockerfile,
 }
 
@@ -140,6 +245,14 @@ def _named(text: str) -> str:
 def _described(text: str) -> str:
     found = _DESCRIPTION.search(text)
     return found[1] if found else ""
+
+
+def _made(kind: str) -> str:
+    return "program" if kind.lower() == "executable" else "library"
+
+
+def _ticked(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _package(requirement: object) -> str:

@@ -26,7 +26,7 @@ _LEGAL = Pattern(
 _NAMED = Pattern(
     r"^\s*(?:export\s+)?(?:default\s+)?(?:pub(?:\([a-z]+\))?\s+)?(?:public\s+|abstract\s+|final\s+|static\s+)*(?:async\s+)?"
     r"(?:class|def|func(?:tion)?|fn|struct|enum|trait|interface|type|module|defmodule|const|record)\s+"
-    r"(?:\([^)]*\)\s*)?(?P<name>[A-Za-z_$][\w$.]*)"
+    r"(?:\([^)]*\)\s*)?(?:[A-Z]+_[A-Z]+\s+)?(?P<name>[A-Za-z_$][\w$.]*)"
 )
 _ASSIGNED = Pattern(r"^(?:module\.)?\w+\.(?P<name>[A-Za-z_$][\w$]*)\s*=\s*(?:async\s+)?(?:function\b|\([\w, ]*\)\s*=>)")
 _IMPORTED = Pattern(r"=\s*(?:await\s+)?(?:require|import)\s*\(")
@@ -43,10 +43,12 @@ _NO_NAMES = {"char", "int", "void", "unsigned", "signed", "long", "short", "floa
 _IMAGE = Pattern(r"\[!\[[^\]]*\]\([^)]*\)\s*\]\([^)]*\)|!\[[^\]]*\]\([^)]*\)")
 """An image, or one that is a link, also over several lines."""
 
+_HIDDEN = Pattern(r"<!--.*?-->", across=True)
+_REFERENCE = Pattern(r"(\w)_([\s.,;:]|$)")
 _TITLE = Pattern(r"#{1,2} +\S")
 _UNDERLINE = Pattern(r"[=\-*~]{3,}")
 _HEADING = Pattern(r"#{2,3} +(.+)")
-_LINK = Pattern(r"!?\[([^\]]*)\]\([^)]*\)")
+_LINK = Pattern(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _UNDERSCORES = Pattern(r"\*\*|__(\w)|(\w)__")
 _FULL_STOP = Pattern(r"[.!?](?:\s|$)")
 _BADGE = Pattern(r"^\s*(?:\[?!\[|<|\.\. |:\w+:|\||[-=*#~`_]{3,}\s*$)")
@@ -112,16 +114,21 @@ def opening_of_readme(page: Page, characters: int = 420) -> str:
     """The first paragraph of running text: no heading, badge, table or code."""
     fenced = False
     paragraph: list[str] = []
-    for line in _IMAGE.sub("", page.text[:_LOOKED_AT]).split("\n"):
+    for line in _IMAGE.sub("", _HIDDEN.sub("", page.text[:_LOOKED_AT])).split("\n"):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced and _runs(line):
             paragraph.append(line[:_LINE].strip())
         elif paragraph:
-            if len(" ".join(paragraph)) > 30:
+            if _says(_plain(" ".join(paragraph))):
                 break
             paragraph = []
     return _shortened(_plain(" ".join(paragraph)), characters)
+
+
+def _says(text: str) -> bool:
+    """It is a sentence, and no row of links."""
+    return len(text) > 30 and len(text.split()) > 4
 
 
 def headings(page: Page, most: int = 8) -> tuple[str, ...]:
@@ -135,7 +142,8 @@ def _runs(line: str) -> bool:
 
 def _plain(text: str) -> str:
     """Markdown links, images and bold words as their text."""
-    return _UNDERSCORES.sub(lambda found: found[1] or found[2] or "", _LINK.sub(lambda found: found[1], text)).strip()
+    text = _UNDERSCORES.sub(lambda found: found[1] or found[2] or "", _LINK.sub(lambda found: found[1], text))
+    return _REFERENCE.sub(lambda found: f"{found[1]}{found[2]}", text).strip()
 
 
 def _sentence(text: str) -> str:

@@ -5,19 +5,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.models.offline.explore import EVERYTHING, documents, entry_files, presentations, watched
+from drone.models.offline.explore import EVERYTHING, entry_files, watched
 from drone.models.offline.facts import Severity
 from drone.models.offline.languages import (
     Language,
     glob_of,
     is_aside,
+    is_document,
     is_readme,
     is_test,
     language_of,
     languages_of,
-    suffix_of,
 )
 from drone.models.offline.material import Hit
+from drone.models.offline.parts import fronts, parts_of, telling_tests, to_read
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
@@ -25,7 +26,9 @@ from drone.models.offline.watch import Watch
 from mcc.rules.patterns import Pattern
 
 HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
-_MOST_HITS = 10
+_MOST_HITS = 6
+_MOST_PARTS = 12
+_PROSE = (".md", ".rst", ".adoc", ".txt")
 _QUOTED = Pattern(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
 
 
@@ -57,9 +60,10 @@ def sections(known: Survey, focus: Focus) -> Sequence[Section]:
         found.append(Section("Layout", tuple(_layout(known))))
         found.append(Section("Build", tuple(_build(known))))
         found.append(Section("Entry points", tuple(_entries(known))))
-    if focus.content:
-        found.append(Section("Main modules", tuple(_modules(known))))
         found.append(Section("Tests", tuple(_tests(known))))
+    if focus.content:
+        found.append(Section("How the parts depend on each other", tuple(_parts(known))))
+        found.append(Section("Read these first", tuple(_reading(known))))
         found.append(Section("Documentation", tuple(_documentation(known))))
     if focus.terms:
         found.append(Section("Where it is mentioned", tuple(_mentions(known, focus.terms))))
@@ -84,7 +88,7 @@ def _purpose(known: Survey) -> Iterator[str]:
             yield f"- `{found.path}` calls it **{found.name or 'this project'}**: {found.description}"
         elif found.name:
             yield f"- `{found.path}` calls it **{found.name}**."
-    for path in presentations(known)[:1]:
+    for path in () if known.readmes else fronts(known)[:1]:
         if path in known.pages and (words := own_words(known.pages[path])):
             yield f"- `{path}` presents itself: “{words}”"
     for path in known.readmes:
@@ -109,14 +113,11 @@ def _layout(known: Survey) -> Iterator[str]:
             f"{_language_count(known, language, count)} {language.name}" for language, count in languages[:5]
         )
         yield f"- Source files by language: {told}."
-    others = Counter(suffix_of(path) for path in known.files if language_of(path) is None and suffix_of(path))
-    if others:
-        yield "- Other files: " + ", ".join(f"{count} `{suffix}`" for suffix, count in _most(others, 5)) + "."
     for directory, count in known.by_directory()[:8]:
         yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
     roots = [path for path in known.files if "/" not in path]
     if roots:
-        yield f"- At the top: {_named(roots, 10)}."
+        yield f"- In the root: {_named(roots, 10)}."
     yield from (f"- Environment: {line}." for line in known.environment.facts)
 
 
@@ -130,23 +131,26 @@ def _inside(known: Survey, directory: str) -> str:
 
 
 def _build(known: Survey) -> Iterator[str]:
+    commands = dict.fromkeys(f"`{command}`" for found in known.manifests for command in found.builds)
+    if commands:
+        yield f"- Built by {' or '.join(list(commands)[:4])}."
     for found in known.manifests:
-        told = "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts))
-        yield f"- `{found.path}`: {told}" if told else f"- `{found.path}` is there."
+        if told := "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts)):
+            yield f"- `{found.path}`: {told}"
     unread = [path for path in known.build_files if path not in known.pages]
     if unread:
         yield f"- Not read: {_named(unread, 6)}."
 
 
 def _entries(known: Survey) -> Iterator[str]:
-    started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts]
+    started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts][:_MOST_PARTS]
     yield from started
     told = "\n".join(started)
     yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in told)
     hits = _entry_hits(known)
     yield from (_quoted(hit) for hit in hits[:_MOST_HITS])
     if not told and not known.environment.starts and not hits:
-        yield "- None was found, neither in build files nor by searching the sources for where programs begin."
+        yield "- No program begins here, as far as build files and sources tell: others import it."
     if len(hits) > _MOST_HITS:
         yield f"- … and {len(hits) - _MOST_HITS} more places like these."
 
@@ -158,61 +162,84 @@ def _target_of(line: str) -> str:
 
 def _entry_hits(known: Survey) -> list[Hit]:
     files = entry_files(known)
-    patterns = {language.entry for language, _ in languages_of(known.sources)}
+    patterns = {language.entry for language in known.languages}
     found = [hit for search in known.searches if search.pattern in patterns for hit in search.hits if hit.path in files]
     return sorted(dict.fromkeys(found), key=lambda hit: (files.index(hit.path), hit.line))
 
 
-def _modules(known: Survey) -> Iterator[str]:
-    for path, page in known.pages.items():
-        if language_of(path) is None or path in known.build_files:
-            continue
-        words, names = own_words(page), known.names_in(path)
-        told = "; ".join(
-            part for part in (f"“{words}”" if words else "", f"defines {_named(names, 6)}" if names else "") if part
-        )
-        if told:
-            yield f"- `{path}`: {told}"
-    yield from _public_names(known)
+def _parts(known: Survey) -> Iterator[str]:
+    """Who uses whom, by lines that import; the paths are cut off before what all of them begin with."""
+    if not any(language.imports for language in known.languages):
+        return
+    parts = parts_of(known.graph())
+    names = parts.by_use()
+    if not names:
+        folders = {path.rsplit("/", 1)[0] if "/" in path else "." for path in known.own}
+        one = f"All of it is one package, `{next(iter(folders))}/`: " if len(folders) == 1 else ""
+        yield f"- {one or 'As far as lines that import tell, '}no file of it names another one to import it."
+        return
+    if parts.base:
+        yield f"- All of it lies in `{parts.base}/`; paths below are within."
+
+    def short(found: Sequence[str], most: int) -> str:
+        return _named([one.removeprefix(parts.base + "/") if parts.base else one for one in found], most)
+
+    for one in names[:_MOST_PARTS]:
+        told = [f"used by {short(parts.users[one], 5)}"] if one in parts.users else []
+        told += [f"uses {short(parts.uses[one], 5)}"] if one in parts.uses else []
+        yield f"- {short([one], 1)}: {'; '.join(told)}."
+    if bottom := [one for one in names if one not in parts.uses]:
+        yield f"- At the bottom, used and using nothing here: {short(bottom, 8)}."
+    if top := [one for one in names if one not in parts.users]:
+        yield f"- At the top, used by nothing here: {short(top, 8)}."
+    if pairs := parts.mutual():
+        told = [f"{short([one], 1)} and {short([other], 1)}" for one, other in pairs[:4]]
+        more = f", and {_plural(len(pairs) - 4, 'more pair')}" if len(pairs) > 4 else ""
+        yield f"- Use each other: {'; '.join(told)}{more}."
+    if any(language.name == "Java" for language in known.languages):
+        yield "- Classes of one package use each other without importing anything; that is not seen here."
+    if any(known.is_cut(known.importing(language)) for language in known.languages):
+        yield "- There are more lines that import than were looked at."
 
 
-def _public_names(known: Survey) -> Iterator[str]:
-    publics = {language.public for language, _ in languages_of(known.sources)}
-    told = set[str]()
-    for search in known.searches:
-        names = (
-            names_defined((hit.text for hit in search.hits if not is_test(hit.path)), 8)
-            if search.pattern in publics
-            else ()
-        )
-        fresh = tuple(name for name in names if name not in told)
-        told.update(fresh)
-        if fresh:
-            where = f"`{search.path}/`" if search.path else "the sources"
-            yield f"- Public names in {where}: {_named(fresh, 8)}."
+def _reading(known: Survey) -> Iterator[str]:
+    """An ordered list: each file with why, what it says of itself, and what it defines."""
+    for number, (path, why) in enumerate(to_read(known, known.graph(), entry_files(known)), 1):
+        page = known.pages.get(path)
+        is_code = language_of(path) is not None and path not in known.build_files
+        words = own_words(page) if page and is_code else ""
+        names = known.names_in(path) if is_code and not is_test(path) else ()
+        told = [why, *([f"“{words}”"] if words else []), *([f"defines {_named(names, 6)}"] if names else [])]
+        yield f"{number}. `{path}`: {'; '.join(told)}"
 
 
 def _tests(known: Survey) -> Iterator[str]:
     tests = known.tests
+    commands = [f"`{one}`" for one in dict.fromkeys(one for found in known.manifests for one in found.tests)]
+    if not commands and any(path.endswith(".py") for path in tests):
+        commands = ["`python -m pytest`"]
+    run = f" Run them with {' or '.join(commands[:3])}." if commands else ""
     if not tests:
-        yield "- No test file was found by its name."
+        named = f"; the build knows {' or '.join(commands[:3])}" if commands else ""
+        yield f"- No test file was found by its name{named}."
         return
     folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
     where = _named([f"{folder}/" for folder, _ in _most(folders, 5)], 5)
     least = "" if known.whole else "at least "
-    yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {_named(tests, 3)}."
+    shown = _named(telling_tests(known) or tests, 3)
+    yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {shown}.{run}"
 
 
 def _documentation(known: Survey) -> Iterator[str]:
-    others = documents(known)
-    for path, page in known.pages.items():
-        if is_readme(path) or path in others:
-            titles = headings(page)
-            about = f": “{title_of_readme(page)}”" if title_of_readme(page) else ""
+    for path in known.readmes[:1]:
+        if path in known.pages:
+            titles = headings(known.pages[path])
+            about = f": “{title_of_readme(known.pages[path])}”" if title_of_readme(known.pages[path]) else ""
             yield f"- `{path}`{about}" + (f", with sections on {'; '.join(titles)}." if titles else ".")
-    further = [path for path in others if path not in known.pages]
-    if further:
-        yield f"- {_plural(len(further), 'further document')}: {_named(further, 6)}."
+    near = [path for path in known.files if path.lower().endswith(_PROSE) and not is_readme(path) and not is_test(path)]
+    if near:
+        near.sort(key=lambda path: (not is_document(path), path.count("/"), path))
+        yield f"- {_plural(len(near), 'further document')}: {_named(near, 6)}."
 
 
 def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
@@ -230,8 +257,6 @@ def _looked_at(known: Survey, focus: Focus) -> Iterator[str]:
     absent = [watch.title.lower() for watch in watched(known, focus) if not _own(known.found(watch.pattern))]
     if absent:
         yield f"- Looked out for and not found by pattern: {'; '.join(absent)}."
-    if not known.tests:
-        yield from _tests(known)
 
 
 def _own(hits: Iterable[Hit]) -> list[Hit]:
@@ -245,7 +270,7 @@ def _seen(known: Survey, watch: Watch, hits: Sequence[Hit]) -> Iterator[str]:
     if len(files) > 1:
         yield f"- {extent}, most in {_named(_first(files), 3)}."
     read = sorted(hits, key=lambda hit: (hit.path not in known.pages, is_aside(hit.path), -files[hit.path]))
-    yield from (_quoted(hit, hide=watch.is_secret) for hit in read[:5])
+    yield from (_quoted(hit, hide=watch.is_secret) for hit in read[: 3 if watch.severity == "info" else 5])
 
 
 def _state(known: Survey) -> Iterator[str]:

@@ -6,10 +6,24 @@ from dataclasses import dataclass
 
 from drone.models.offline.conversation import FINISH, Conversation, Done
 from drone.models.offline.environment import Environment, environment
-from drone.models.offline.languages import BUILD_FILES, depth_of, is_readme, is_source, is_test, language_of
+from drone.models.offline.imports import Graph, graph
+from drone.models.offline.languages import (
+    BUILD_FILES,
+    Language,
+    depth_of,
+    is_aside,
+    is_readme,
+    is_source,
+    is_test,
+    language_of,
+    main_languages,
+)
 from drone.models.offline.manifests import Manifest, manifest
 from drone.models.offline.material import Hit, Listing, Page, hits, is_cut, listing, page, paths_in
 from drone.models.offline.prose import names_defined
+
+_MUCH = 200
+_MOST_NAMES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,8 @@ class Survey:
     def build_files(self) -> list[str]:
         rank = {name: index for index, name in enumerate(BUILD_FILES)}
         found = [path for path in self.files if path.rsplit("/", 1)[-1] in rank]
-        return sorted(found, key=lambda path: (depth_of(path), rank[path.rsplit("/", 1)[-1]], path))
+        near = [path for path in found if not is_aside(path) and (not is_test(path) or depth_of(path) == 1)] or found
+        return sorted(near, key=lambda path: (depth_of(path), rank[path.rsplit("/", 1)[-1]], path))
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -59,15 +74,51 @@ class Survey:
         counts = Counter("/".join(path.split("/")[:-1][:levels]) for path in self.files if "/" in path)
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
-    def names_in(self, path: str) -> tuple[str, ...]:
-        """Public names that a file defines, by the lines that were read of it or found in it."""
-        lines = self.pages[path].lines if path in self.pages else ()
-        return names_defined(lines) or names_defined(hit.text for hit in self.hits_in(path))
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The sources of the program itself: in its main languages, neither tests nor what goes along with it."""
+        names = {language.name for language in self.languages}
+        return tuple(path for path in self.sources if _name_of(path) in names and not is_aside(path))
 
-    def hits_in(self, path: str) -> tuple[Hit, ...]:
-        """Hits of the searches for public names in one file."""
+    @property
+    def languages(self) -> tuple[Language, ...]:
+        near = [path for path in self.sources if not is_aside(path)]
+        return main_languages(near or self.sources, self.build_files)
+
+    def graph(self) -> Graph:
+        """How the program's own files use each other, by the searches for lines that import."""
+        own = frozenset(self.own)
+        lines = (hit for language in self.languages if language.imports for hit in self.found(self.importing(language)))
+        return graph((hit for hit in lines if hit.path in own), own, self.go_module)
+
+    @property
+    def go_module(self) -> str:
+        return next((found.name for found in self.manifests if found.path.endswith("go.mod")), "")
+
+    def importing(self, language: Language) -> str:
+        """What to search for: lines that import, in Python and Go those alone that name a part of this program."""
+        match language.name:
+            case "Python":
+                own = {path.removeprefix("src/").split("/")[0].removesuffix(".py") for path in self.own}
+                names = "|".join(sorted(name for name in own if name.isidentifier())[:_MOST_NAMES])
+                return rf"^\s*(from\s+(\.|({names})\b)[.\w]*\s+import\s|import\s+({names})\b)"
+            case "Go" if self.go_module:
+                return '"' + self.go_module.replace(".", "[.]") + '[/"]'
+        return language.imports
+
+    def regions(self) -> tuple[str, ...]:
+        """Where to search for lines of the program: everywhere, or in each top directory where there is much of it."""
+        tops = Counter(path.split("/")[0] for path in self.own if "/" in path)
+        if len(self.own) < _MUCH:
+            return ("",)
+        return tuple(name for name, _ in sorted(tops.items(), key=lambda item: (-item[1], item[0]))[:4])
+
+    def names_in(self, path: str) -> tuple[str, ...]:
+        """Public names that a file defines, by the lines that were found in it or read of it."""
         language = language_of(path)
-        return tuple(hit for hit in self.found(language.public) if hit.path == path) if language else ()
+        found = [hit for hit in self.found(language.public) if hit.path == path] if language else []
+        lines = self.pages[path].lines if path in self.pages else ()
+        return names_defined(hit.text for hit in found) or names_defined(lines)
 
     def is_cut(self, pattern: str) -> bool:
         """There is more of `pattern` than the searches for it gave."""
@@ -101,6 +152,11 @@ def survey(conversation: Conversation) -> Survey:
         log=_lines(conversation.results("git_log")),
         problems=tuple(f"{done.name}: {_first_line(done.content)}" for done in conversation.done if _is_refused(done)),
     )
+
+
+def _name_of(path: str) -> str:
+    language = language_of(path)
+    return language.name if language else ""
 
 
 _LISTS = ("list_files", "find_files")

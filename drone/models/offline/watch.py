@@ -27,12 +27,13 @@ _COMPILED = frozenset({"Rust", "Go", "C"})
 
 _SILENCED = r"# type: ignore|# noqa|eslint-disable|@ts-ignore|#!?\[allow\("
 _UNCHECKED = r"verify=False|InsecureSkipVerify|rejectUnauthorized: *false"
+_UNFINISHED = r"(^|\s)(#+|//+|/\*+|\*|--|;+|<!--)[^\"'=]*\b(TODO|FIXME|XXX|HACK)\b"
 _SECRET = r"(?i)(api_?key|secret|passw(or)?d|token)\w*\s*[:=]\s*[\"'][\w+/-]{16,}[\"']"
 
 WATCHED: Mapping[Trade, Sequence[Watch]] = {
     "": (),
     "review": (
-        Watch("Marked as unfinished", "info", r"\b(TODO|FIXME|XXX|HACK)\b"),
+        Watch("Marked as unfinished", "info", _UNFINISHED),
         Watch("Errors that nobody hears of", "warning", r"except( \w+)?:\s*pass$|catch\s*(\([^)]*\))?\s*\{\s*\}"),
         Watch("Checks that were silenced", "info", _SILENCED),
         Watch("Left over from debugging", "warning", r"\bbreakpoint\(\)|\bpdb\.set_trace|^\s*debugger;|\bdbg!\("),

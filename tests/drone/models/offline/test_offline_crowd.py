@@ -121,17 +121,23 @@ async def test_a_child_that_answers_in_text_can_be_asked_again_too() -> None:
 
 
 async def test_a_cut_result_is_read_whole_before_anything_is_made_of_it() -> None:
-    cut = "README.md\n\n[… 9 of 14 characters are left out here; read them with read_artifact, id 0123456789abcdef …]\n"
+    gap = "[… 99 of 70,000 characters are left out here; read them with read_artifact, id 0123456789abcdef …]"
     tools = (*READING, spec("read_artifact", "id", "start", "length"))
 
     def answerer(name: str, arguments: Mapping[str, object]) -> str:
         if name == "read_artifact":
-            return "README.md\nhidden/depths.py"
-        return cut if name in ("list_files", "find_files") else "# Readme\n\nThis is about depths and nothing besides."
+            return f"characters {arguments['start']} of 70000\n" + (
+                "dep.py\nhidden/d" if not arguments["start"] else "epths.py"
+            )
+        return (
+            f"dep.py\n\n{gap}\n"
+            if name in ("list_files", "find_files")
+            else "# Readme\n\nThis is about depths and nothing besides."
+        )
 
     game = await play("Explain this repository", answerer, tools)
-    assert game.called("read_artifact") == [{"id": "0123456789abcdef"}]
-    assert "hidden/depths.py" in str(game.called("read_file"))
+    assert [one["start"] for one in game.called("read_artifact")] == [0, 60_000]
+    assert "hidden/depths.py" in game.answer
 
 
 async def test_an_order_with_a_form_gets_the_children_s_findings_in_it() -> None:

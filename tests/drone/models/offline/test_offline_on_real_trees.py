@@ -94,6 +94,45 @@ async def test_the_answer_names_what_is_in_the_tree(tmp_path: Path, files: Mappi
     assert all(path in answer for path in files if "/" not in path)
 
 
+C = {
+    "configure.ac": "AC_INIT([quern], [1.0])\n",
+    "Makefile.am": "SUBDIRS = src tests\n",
+    "src/Makefile.am": "bin_PROGRAMS = quern\n",
+    "src/quern.h": "int grind(int);\n",
+    "src/quern.c": '#include "quern.h"\nint grind(int x)\n{\n    return x;\n}\n',
+    "src/main.c": '#include "quern.h"\nint main(int argc, char **argv)\n{\n    return grind(argc);\n}\n',
+    "tests/Makefile.am": "TESTS = one\n",
+    "compile-ios.sh": '#!/bin/sh\n# "old values"\necho\n',
+    "examples/show.py": "def main():\n    pass\n",
+}
+
+
+async def test_what_is_built_by_automake_is_told_with_what_uses_what_and_what_to_read(tmp_path: Path) -> None:
+    answer = await explained(tmp_path, C)
+    for fact in (
+        "autoreconf -i && ./configure && make",
+        "program `quern` (from `src/`)",
+        "`make check`",
+        "- `quern.h`: used by `main.c`, `quern.c`.",
+        "- At the top, used by nothing here: `main.c`, `quern.c`.",
+        "`src/main.c`: a program begins here",
+        "`src/quern.h`: used by 2 other files",
+    ):
+        assert fact in answer, fact
+    read = answer.split("## Read these first")[1].split("\n## ")[0]
+    assert "old values" not in answer and "compile-ios" not in read and "examples" not in read
+
+
+async def test_a_word_in_a_text_is_no_mark_of_something_unfinished(tmp_path: Path) -> None:
+    files = {
+        "Cargo.toml": '[package]\nname = "x"\n',
+        "src/main.rs": 'const COLOURS: &str = "*rc=0;38:*TODO=1:";\nfn main() {}\n',
+    }
+    tools = plant(tmp_path, files)
+    answer = (await play("Review this code", with_explorers(tools)[0], tuple(tools.specs()))).answer
+    assert "marked as unfinished" in answer and "TODO=1" not in answer
+
+
 async def test_two_trees_have_two_answers(tmp_path: Path) -> None:
     assert await explained(tmp_path / "a", GO) != await explained(tmp_path / "b", NODE)
 

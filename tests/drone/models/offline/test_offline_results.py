@@ -81,11 +81,14 @@ async def test_the_same_work_is_handed_in_the_same_way() -> None:
 async def test_a_file_that_a_complaint_names_is_read_before_the_next_attempt() -> None:
     def gate(result: Mapping[str, Any], game: Game) -> str | None:
         read = {arguments["path"] for name, arguments in game.calls if name == "read_file"}
-        return None if "checks/test_quorvex.py" in read else "read checks/test_quorvex.py before you speak of tests"
+        return None if "notes/care.txt" in read else "read notes/care.txt before you speak of care"
 
-    game = await explored(gate)
+    def workspace(name: str, arguments: Mapping[str, object]) -> str:
+        return "Sing to them." if arguments.get("path") == "notes/care.txt" else real_format(name, arguments)
+
+    game = await explored(gate, workspace=workspace)
     at = game.names.index("submit_result")
-    assert game.calls[at + 1] == ("read_file", {"path": "checks/test_quorvex.py"})
+    assert game.calls[at + 1] == ("read_file", {"path": "notes/care.txt"})
     assert checks(game)[-2:] == [True, False]
 
 
