@@ -5,59 +5,86 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
+from mcc.cli.asking import Asked, check_for_here, key_in, limits_in, moment_in, schema_in
 from mcc.cli.command import (
     DONE,
     INTERRUPTED,
     UNREACHABLE,
     USAGE,
-    AsJson,
     DataDir,
     Url,
     fail,
     plain_errors,
     print_json,
-    say,
     say_configuration,
 )
 from mcc.cli.following import Shown, conclude, detached, follow, withdraw
+from mcc.cli.run_options import (
+    Agent,
+    Detach,
+    GoOn,
+    IdempotencyKey,
+    InSession,
+    JsonLines,
+    Label,
+    Limit,
+    MaxOutputTokens,
+    MaxRevisions,
+    Model,
+    NotBefore,
+    Prompt,
+    Queue,
+    Quiet,
+    Rule,
+    Schema,
+    ServiceTier,
+    Temperature,
+    Thinking,
+    VerifyAgent,
+    VerifyRubric,
+    Workspace,
+)
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
 if TYPE_CHECKING:
     from mcc.client import MCC
-    from mcc.contracts.limits import Limits
-    from mcc.contracts.order import WorkOrder
+    from mcc.contracts.order import NewOrder, WorkOrder
     from mcc.settings import Settings
 
 
 def run(
-    prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
-    workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
-    agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
-    model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
-    thinking: Annotated[
-        str | None, typer.Option(help="How much the model thinks: off, minimal, low, medium, high, xhigh or max.")
-    ] = None,
-    temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None,
-    max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None,
-    service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None,
-    session: Annotated[str | None, typer.Option(help="Session to go on with, by its id.")] = None,
-    limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None,
-    queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default",
-    verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
-    verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
-    max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the order's id and go.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
+    prompt: Prompt,
+    workspace: Workspace = None,
+    agent: Agent = "master",
+    model: Model = None,
+    thinking: Thinking = None,
+    temperature: Temperature = None,
+    max_output_tokens: MaxOutputTokens = None,
+    service_tier: ServiceTier = None,
+    session: InSession = None,
+    go_on: GoOn = False,
+    limit: Limit = None,
+    label: Label = None,
+    queue: Queue = "default",
+    schema: Schema = None,
+    rule: Rule = None,
+    verify_rubric: VerifyRubric = None,
+    verify_agent: VerifyAgent = None,
+    max_revisions: MaxRevisions = None,
+    not_before: NotBefore = None,
+    idempotency_key: IdempotencyKey = None,
+    detach: Detach = False,
+    quiet: Quiet = False,
     url: Url = None,
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    as_json: JsonLines = None,
 ) -> None:
-    """Submit one work order and follow it to its end.
+    """Submit one work order and follow it to its end: progress on stderr, the answer on stdout.
 
     Where no service runs and none is named, one is started for this order alone. Ctrl-C stops following, not the
     order, unless it was started so: then there is nobody left to do it.
@@ -73,34 +100,58 @@ def run(
         "max_output_tokens": max_output_tokens,
         "service_tier": service_tier,
         "session_id": session,
-        "limits": _limits(limit or []),
+        "limits": limits_in(limit or []),
         "labels": label or None,
         "queue": queue,
+        "result_schema": schema_in(schema),
+        "rules": [{"cel": one} for one in rule or []] or None,
         "verify": {name: value for name, value in verify.items() if value is not None} or None,
+        "not_before": moment_in(not_before),
         "workspace": str((workspace or Path()).resolve()),
     }
+    asked = Asked(_read() if prompt == "-" else prompt, order, key_in(idempotency_key), go_on, detach, quiet)
+    _run(asked, _shown(as_json, quiet), url, data_dir)
+
+
+def _run(asked: Asked, shown: Shown, url: str | None, data_dir: Path | None) -> NoReturn:
     _end_as_from_the_keyboard()
     try:
-        with plain_errors(), _asked(_read() if prompt == "-" else prompt, order, url, data_dir, detach) as asked:
-            raise typer.Exit(_end(*asked, detach, Shown.of(as_json=as_json, quiet=quiet)))
+        with plain_errors(), _placed(asked, url, data_dir) as placed:
+            raise typer.Exit(_end(*placed, asked.detach, shown))
     except KeyboardInterrupt:
         fail("Stopped before the order was accepted.", INTERRUPTED)
 
 
+def _shown(as_json: str | None, quiet: bool) -> Shown:
+    if as_json not in (None, EVERY, FINAL):
+        fail(f"--json={as_json}: write --json, or --json={FINAL}.", USAGE)
+    return Shown.of(as_json=as_json is not None, quiet=quiet or as_json == FINAL)
+
+
+EVERY, FINAL = "all", "final"
+
+
+class RunCommand(TyperCommand):
+    """`--json` alone stands for all lines; of `--json=final` the parser itself knows nothing but with a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options = args.index("--") if "--" in args else len(args)
+        given = [f"--json={EVERY}" if one == "--json" else one for one in args[:options]]
+        return super().parse_args(ctx, [*given, *args[options:]])
+
+
 @contextmanager
-def _asked(
-    prompt: str, order: dict[str, Any], url: str | None, data_dir: Path | None, detach: bool
-) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
+def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
     """The client that asked, the order as accepted, and whether the service runs for this order only."""
     from mcc.settings import load
 
+    new = asked.checked()
     settings = load(data_dir=data_dir)
-    _check(prompt, order)
-    with _serving(settings, url, detach) as (there, here_only), refusals():
+    with _serving(settings, url, asked, new) as (there, here_only), refusals():
         from mcc.client import MCC
 
         with MCC(there.url, token=there.token) as client:
-            yield client, client.orders.submit(prompt, **order), here_only
+            yield client, asked.place(client), here_only
 
 
 def _read() -> str:
@@ -135,55 +186,34 @@ def _end_as_from_the_keyboard() -> None:
 
 
 @contextmanager
-def _serving(settings: "Settings", url: str | None, detach: bool) -> Iterator[tuple[Server, bool]]:
+def _serving(settings: "Settings", url: str | None, asked: Asked, new: "NewOrder") -> Iterator[tuple[Server, bool]]:
     """The service to talk to, and whether that service runs for this order only."""
     with ExitStack() as stack:
         while True:
             if server := find_server(settings, url, lasting=True):
                 yield server, False
                 return
-            if detach:
+            if asked.detach:
                 fail(NONE_FOUND, UNREACHABLE)
-            if own := _brought(settings, stack):
+            check_for_here(new, settings)
+            if own := _brought(settings, stack, asked):
                 yield own, True
                 return
 
 
-def _brought(settings: "Settings", stack: ExitStack) -> Server | None:
-    """A family for this order, until `stack` closes; None when another family started first."""
+def _brought(settings: "Settings", stack: ExitStack, asked: Asked) -> Server | None:
+    """A family for the order that is asked, until `stack` closes; None when another family started first."""
     from mcc.local.errors import FamilyRunning
     from mcc.local.family import Family, family_in_thread
     from mcc.local.programs import Staff
 
-    say("No service runs here: starting one for this order (mcc up keeps one).")
-    say_configuration(settings)
+    asked.tell("No service runs here: starting one for this order (mcc up keeps one).")
+    if not asked.quiet:
+        say_configuration(settings)
     own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
-        family = stack.enter_context(family_in_thread(Family(own, Staff(flower=False), purpose="run", notify=say)))
+        staff = Staff(flower=False, workspaces=(Path(asked.order["workspace"]),))
+        family = stack.enter_context(family_in_thread(Family(own, staff, purpose="run", notify=asked.tell)))
     except FamilyRunning:
         return None
     return Server(family.url, family.token)
-
-
-def _limits(pairs: list[str]) -> "Limits | None":
-    from mcc.definitions.agents import limits_of
-
-    try:
-        return limits_of(pairs) if pairs else None
-    except ValueError as problem:
-        fail(f"{problem}", USAGE)
-
-
-def _check(prompt: str, order: dict[str, Any]) -> None:
-    """Refuse an order that no service would take, before anything is started."""
-    from pydantic import ValidationError
-
-    from mcc.contracts.mistakes import mistakes
-    from mcc.contracts.order import NewOrder
-
-    try:
-        NewOrder.model_validate(
-            {"prompt": prompt} | {name: value for name, value in order.items() if value is not None}
-        )
-    except ValidationError as error:
-        fail(mistakes(error.errors())[0].sentence, USAGE)

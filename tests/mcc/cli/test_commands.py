@@ -143,6 +143,15 @@ def test_a_wrong_use_is_2(arguments: Sequence[str], tmp_path: Path) -> None:
         (["run", "hello", "--session", "7"], "session_id"),
         (["run", "hello", "--thinking", "hihg"], "thinking"),
         (["run", "hello", "--temperature", "3"], "temperature"),
+        (["run", "hello", "--workspace", "/nowhere"], "/nowhere is not a directory"),
+        (["run", "hello", "--rule", "result.x =="], r"rules\[0\]\.cel"),
+        (["run", "hello", "--schema", "nowhere.json"], "nowhere.json cannot be read"),
+        (["run", "hello", "--schema", "{"], "--schema is not JSON"),
+        (["run", "hello", "--schema", '{"type": "text"}'], "result_schema.type: 'text' is not a type"),
+        (["run", "hello", "--not-before", "soon"], "'soon' is no time"),
+        (["run", "hello", "--idempotency-key", "a b"], "visible ASCII"),
+        (["run", "hello", "--continue", "--session", "x"], "give one of them"),
+        (["run", "hello", "--json=last"], "--json=final"),
         (["run", ""], "prompt"),
     ],
 )
@@ -331,6 +340,28 @@ def test_run_json_is_the_journal_and_then_the_order(service: Service) -> None:
     assert (order["status"], order["labels"], order["answer"]) == ("succeeded", ["a"], NASTY)
     assert (order["limits"]["rounds"], order["limits"]["cost_usd"]) == (3, 0.5)
     assert order["workspace"] == str(service.workspace.resolve())
+
+
+def test_run_json_final_is_the_order_alone(service: Service) -> None:
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
+    arguments = ("--json=final", "--schema", schema, "--rule", "result.n > 1", "--not-before", "2020-01-31T12:00Z")
+    (line,) = service.mcc("run", *arguments, "--", "--json").stdout.splitlines()
+    order = json.loads(line)
+    assert (order["type"], order["prompt"], order["result_schema"]) == ("order", "--json", json.loads(schema))
+    assert [rule["cel"] for rule in order["rules"]] == ["result.n > 1"]
+    assert order["not_before"] == "2020-01-31T12:00:00Z"
+
+
+def test_run_continue_goes_on_with_the_last_session_of_the_workspace(service: Service) -> None:
+    first, _, third = (
+        json.loads(service.mcc("run", "hello", "--json=final", "--idempotency-key", key, *more).stdout)
+        for key, more in (("k1", ()), ("k1", ()), ("k3", ("--continue",)))
+    )
+    assert (third["session_id"], third["session_seq"]) == (first["session_id"], 2)
+    below = service.workspace / "below"
+    below.mkdir()
+    nothing = service.mcc("run", "hello", "--continue", "--workspace", str(below))
+    assert nothing.code == 2 and f"no earlier order worked in {below}" in nothing.stderr
 
 
 def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:

@@ -1,0 +1,156 @@
+"""What `mcc run` asks for: options made into an order, which is checked before anything is started."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcc.cli.command import USAGE, fail, say
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.contracts.limits import Limits
+    from mcc.contracts.order import NewOrder, WorkOrder
+    from mcc.settings import Settings
+
+SCHEMA_BYTES = 1_000_000
+LOOKED_AT = 1_000
+"""So many of the newest orders are looked through for the last one of a workspace."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def limits_in(pairs: Sequence[str]) -> "Limits | None":
+    """`key=value`, each; None for none."""
+    from mcc.definitions.agents import limits_of
+
+    try:
+        return limits_of(pairs) if pairs else None
+    except ValueError as problem:
+        fail(f"{problem}", USAGE)
+
+
+def schema_in(said: str | None) -> dict[str, Any] | None:
+    """A JSON Schema, written out or in a file."""
+    if said is None:
+        return None
+    text, where = (said, "--schema") if said.lstrip().startswith("{") else (_file(Path(said)), said)
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        fail(f"{where} is not JSON: {problem}.", USAGE)
+    if not isinstance(schema, dict):
+        fail(f"{where} is not a JSON object, in braces, as a schema is.", USAGE)
+    return schema
+
+
+def _file(path: Path) -> str:
+    try:
+        with path.expanduser().open("rb") as stream:
+            content = stream.read(SCHEMA_BYTES + 1)
+    except OSError as problem:
+        fail(f"--schema: {path} cannot be read ({problem.strerror}); name a file, or write the schema out.", USAGE)
+    if len(content) > SCHEMA_BYTES:
+        fail(f"--schema: {path} has more than {SCHEMA_BYTES:,} bytes.", USAGE)
+    return content.decode("utf-8", "replace")
+
+
+def key_in(said: str | None) -> str | None:
+    if said is not None and not (1 <= len(said) <= 200 and all("!" <= character <= "~" for character in said)):
+        fail("--idempotency-key: 1 to 200 visible ASCII characters, without a blank.", USAGE)
+    return said
+
+
+def moment_in(said: str | None, now: datetime | None = None) -> datetime | None:
+    """A time as ISO 8601, of this machine's zone where it names none; or so far from `now`: 90s, 10m, 1h30m, 2d."""
+    if said is None:
+        return None
+    if (wait := _duration(said.strip())) is not None:
+        return (now or datetime.now(UTC)) + wait
+    try:
+        return datetime.fromisoformat(said.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        fail(f"--not-before: {said!r} is no time; write 10m, 1h30m, 2d, or 2026-01-31T12:00.", USAGE)
+
+
+def _duration(said: str) -> timedelta | None:
+    seconds, digits = 0, ""
+    for character in said:
+        if character.isascii() and character.isdigit() and len(digits) < 6:
+            digits += character
+        elif digits and character in _UNITS:
+            seconds, digits = seconds + int(digits) * _UNITS[character], ""
+        else:
+            return None
+    return timedelta(seconds=seconds) if said and not digits else None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An order as the command line says it, with its idempotency key; `go_on`: in its workspace's last session."""
+
+    prompt: str
+    order: Mapping[str, Any]
+    key: str | None = None
+    go_on: bool = False
+    detach: bool = False
+    quiet: bool = False
+
+    def tell(self, sentence: str) -> None:
+        """Say what happens on the way, unless the answer alone is wanted."""
+        if not self.quiet:
+            say(sentence)
+
+    def checked(self) -> "NewOrder":
+        """The order; refused when no service would take it."""
+        from pydantic import ValidationError
+
+        from mcc.contracts.mistakes import mistakes
+        from mcc.contracts.order import NewOrder
+
+        if self.go_on and self.order["session_id"] is not None:
+            fail("--continue and --session name two sessions: give one of them.", USAGE)
+        try:
+            return NewOrder.model_validate(
+                {"prompt": self.prompt} | {name: value for name, value in self.order.items() if value is not None}
+            )
+        except ValidationError as error:
+            fail(mistakes(error.errors())[0].sentence, USAGE)
+
+    def place(self, client: "MCC") -> "WorkOrder":
+        """Raises `ClientError`."""
+        order = dict(self.order)
+        if self.go_on:
+            order["session_id"] = last_session(client, order["workspace"])
+        return client.orders.submit(self.prompt, idempotency_key=self.key, **order)
+
+
+def check_for_here(new: "NewOrder", settings: "Settings") -> None:
+    """What a service that is started for this order alone would refuse is refused before that."""
+    from mcc.api.problems import Unacceptable
+    from mcc.api.submission import checked as accepted
+    from mcc.contracts.shape import now
+
+    workspace = Path(str(new.workspace))
+    if not workspace.is_dir():
+        fail(f"workspace: {workspace} is not a directory.", USAGE)
+    try:
+        accepted(new, settings.model_copy(update={"workspace_roots": (workspace,)}), (), now())
+    except Unacceptable as refusal:
+        fail(f"{refusal.field}: {refusal}", USAGE)
+
+
+def last_session(client: "MCC", workspace: str) -> str:
+    """The session of the newest order that worked there."""
+    cursor, seen = None, 0
+    while seen < LOOKED_AT:
+        page = client.orders.list(limit=50, cursor=cursor)
+        for order in page.items:
+            if order.workspace == workspace:
+                return order.session_id
+        seen, cursor = seen + len(page.items), page.next_cursor
+        if cursor is None:
+            break
+    fail(f"--continue: no earlier order worked in {workspace}; leave it out to begin a session.", USAGE)
