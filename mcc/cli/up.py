@@ -138,7 +138,11 @@ def _told(family: "Family") -> dict[str, Any]:
 def _greeting(told: dict[str, Any], stop: str) -> str:
     from mcc.redaction import FLOWER_FILE
 
-    rows = [("API", told["api_url"]), ("Docs", told["docs_url"]), ("Flower", told["flower_url"] or "off")]
+    rows = [
+        ("API", told["api_url"]),
+        ("Docs", told["docs_url"]),
+        ("Flower", f"{told['flower_url']}  (in a moment)" if told["flower_url"] else "off"),
+    ]
     if told["flower_url"]:
         rows.append(("  login", _short(f"{told['data_dir']}/{FLOWER_FILE}")))
     rows += [

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from mcc.local.child import Notify
+from mcc.local.child import Child, Notify
 from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
 from mcc.local.presence import Hold, Presence, Service, started_now
@@ -186,7 +186,10 @@ class Family:
             if sentence := self._flower.elsewhere:
                 self._notify(sentence)
             programs["flower"] = self._flower.command
-        self.supervisor.start(programs, DRONE_GRACE_SECONDS)
+        drones = self.supervisor.start(programs, DRONE_GRACE_SECONDS)
+        if self._flower is not None:
+            watching = asyncio.create_task(self._watch_flower(self._flower, drones[-1:]))
+            self._undo.callback(watching.cancel)
 
     async def _until_ready(self) -> None:
         host = LOOPBACK.get(self.settings.host, self.settings.host)
@@ -195,12 +198,9 @@ class Family:
         await self.supervisor.until(lambda: asyncio.to_thread(service.is_ready), needed, START_SECONDS)
         if self.staff.drones:
             await self.supervisor.until(lambda: asyncio.to_thread(service.drones_up), needed, START_SECONDS)
-        if self._flower:
-            await self._until_flower(self._flower)
 
-    async def _until_flower(self, flower: Flower) -> None:
-        """Waits for Flower, without which the family goes on."""
-        children = [child for child in self.supervisor.children if child.name == "flower"]
+    async def _watch_flower(self, flower: Flower, children: Sequence[Child]) -> None:
+        """Nobody waits for Flower: everything goes on without it."""
         try:
             await self.supervisor.until(lambda: asyncio.to_thread(flower.answers), children, FLOWER_SECONDS)
         except StartFailed as error:
