@@ -24,7 +24,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
-from mcc.view.output import clean, clean_json, print_checks, print_json, print_table
+from mcc.view.output import clean, clean_json, print_checks, print_json, print_offers
 
 
 class Watcher(Protocol):
@@ -175,8 +175,7 @@ def list_here(settings: Settings, as_json: bool) -> bool:
     if as_json:
         print_json({"items": found})
     else:
-        rows = [(one.name, one.problem or "ok", one.description) for one in found]
-        print_table(("NAME", "STATE", "DESCRIPTION"), rows, empty="")
+        print_offers(("NAME", "STATE", "DESCRIPTION"), [(one, (one.description,)) for one in found], empty="")
     return True
 
 

@@ -78,8 +78,9 @@ class Models:
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every model that has a name of its own, and the default; `problem` says why one cannot be used."""
-        names = dict.fromkeys((self.default_name, *self._settings.models, OFFLINE))
-        return tuple(map(self._capability, names))
+        default = self.default_name
+        names = dict.fromkeys((default, *self._settings.models, OFFLINE))
+        return tuple(self._capability(name).model_copy(update={"default": name == default}) for name in names)
 
     async def aclose(self) -> None:
         """Close the connections; models that were given out must not be asked any more."""

@@ -84,6 +84,7 @@ def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
         problem=None if usable else held[0][0].problem,
         drones=usable,
         agent=next((one.agent for one, _ in held if one.agent is not None), None),
+        default=any(one.default for one, _ in held),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +20,7 @@ from mcc.cli.command import (
     say,
 )
 from mcc.cli.server import Call, service_command
+from mcc.view.output import print_offers
 
 if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
@@ -51,16 +52,10 @@ def list_agents(call: Call) -> None:
     if call.printed({"items": found}):
         return
     rows = [
-        (
-            one.name,
-            one.agent.origin if one.agent is not None else "",
-            one.problem or "ok",
-            ",".join(one.drones),
-            one.description,
-        )
+        (one, (one.agent.origin if one.agent is not None else "", ",".join(one.drones), one.description))
         for one in found
     ]
-    print_table(("NAME", "ORIGIN", "STATE", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
+    print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
     _say_what_is_wrong_here(call.data_dir)
 
 
@@ -256,7 +251,7 @@ def _result(result: object) -> str:
     return to_json(result).decode()
 
 
-def drones(call: Call) -> None:
+def drones(call: Call, verb: Annotated[Literal["list"] | None, typer.Argument(hidden=True)] = None) -> None:
     """Drones: how full they are, how many messages they refused.
 
     Refused are messages that nobody can use: garbage, other tasks, orders of another database.
@@ -275,12 +270,15 @@ def drones(call: Call) -> None:
             ",".join(one.queues),
             one.host,
             one.pid,
-            one.sandbox,
+            one.sandbox.partition(":")[0],
         )
         for one in found
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
+    for one in found:
+        if ":" in one.sandbox:
+            say(f"{one.name}: sandbox {one.sandbox}")
 
 
 def models(
@@ -298,13 +296,13 @@ def models(
     if check:
         _check(call, names or [])
         return
-    if names:
+    if names and names != ["list"]:
         fail("names of models go with --check.", USAGE)
     found = call.client.models.list()
     if call.printed({"items": found}):
         return
-    rows = [(one.name, one.problem or "ok", ",".join(one.drones), one.description) for one in found]
-    print_table(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
+    rows = [(one, (",".join(one.drones), one.description)) for one in found]
+    print_offers(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
 
 
 def _check(call: Call, names: Sequence[str]) -> None:

@@ -67,6 +67,7 @@ class Offer(Closed):
     """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
 
     `agent` is what the first of them says of an agent; its prompt is there when one agent was asked for.
+    `default`: a model that one of them asks where nobody names another.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Offer(Closed):
     problem: Text | None = None
     drones: tuple[str, ...] = ()
     agent: AgentSheet | None = None
+    default: bool = False
 
 
 class OrderSummary(Closed):

@@ -32,13 +32,14 @@ class AgentSheet(Closed):
 class Capability(Closed):
     """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so.
 
-    `agent` is there for agents that can be used.
+    `agent` is there for agents that can be used. `default`: a model that is asked where nobody names another.
     """
 
     name: str
     description: Text = ""
     problem: Text | None = None
     agent: AgentSheet | None = None
+    default: bool = False
 
 
 class Registration(Closed):

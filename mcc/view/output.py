@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcc.contracts.answers import ModelCheck
+    from mcc.contracts.answers import ModelCheck, Offer
+    from mcc.contracts.drones import Capability
     from mcc.contracts.usage import Usage
 
 _SEQUENCES = re.compile(
@@ -95,7 +96,20 @@ def print_json(value: object, *, type: str = "") -> None:
     sys.stdout.buffer.flush()
 
 
-CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAMING", "THINKING", "CACHING", "TIME", "MODEL", "DRONE")
+def print_offers(
+    columns: Sequence[str], rows: Sequence[tuple["Offer | Capability", Sequence[object]]], *, empty: str
+) -> None:
+    """A row of name, state and these cells for each of what drones have; below them what is wrong with some."""
+    states = [("problem" if one.problem else "ok, default" if one.default else "ok") for one, _ in rows]
+    cells = [(one.name, state, *more) for (one, more), state in zip(rows, states, strict=True)]
+    print_table(columns, cells, empty=empty)
+    for one in (one for one, _ in rows if one.problem):
+        print(f"\n{clean(one.name)}: {clean(one.problem or '')}")
+
+
+_WINDOW_FROM = {"configuration": "mcc.toml", "table": "the table of models", "server": "its server"}
+
+CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAM", "THINK", "CACHE", "TIME", "MODEL", "DRONE")
 
 
 def print_checks(checks: Sequence["ModelCheck"]) -> None:
@@ -118,7 +132,7 @@ def total(checks: Iterable["ModelCheck"]) -> "Usage | None":
 def _cells(one: "ModelCheck") -> Sequence[str]:
     from mcc.view import figures
 
-    window = "?" if one.context_tokens is None else f"{one.context_tokens:,} ({one.window_from})"
+    window = "?" if one.context_tokens is None else f"{one.context_tokens:,}"
     seconds = "" if one.seconds is None else figures.seconds(one.seconds)
     found = map(_word, (one.tools, one.streaming, one.thinking))
     state = "ok" if one.problem is None else "problem"
@@ -132,4 +146,6 @@ def _word(found: bool | None) -> str:
 def _sentences(one: "ModelCheck") -> Iterator[str]:
     if one.problem is not None:
         yield one.problem
+    if one.window_from:
+        yield f"the window is what {_WINDOW_FROM[one.window_from]} says"
     yield from one.notes

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from drone.cli import app
 from mcc.api.app import RedisAccess
 from mcc.contracts.answers import ModelCheck
+from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.usage import Usage
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
@@ -55,9 +56,10 @@ def test_a_table_tells_of_each_model_and_below_it_what_to_do_and_what_it_cost(tm
     assert done.code == 1
     head, good, wrong = done.stdout.splitlines()[:3]
     assert tuple(head.split()) == CHECKED
-    told = "good ok accepted 32,000 (configuration) yes yes no priced 1.2 s openai/m d1"
+    told = "good ok accepted 32,000 yes yes no priced 1.2 s openai/m d1"
     assert good.split() == told.split()
     assert wrong.split() == ["wrong", "problem", "refused", "?", "?", "?", "?", "?", "openai/m", "d1"]
+    assert "good: the window is what mcc.toml says" in done.stdout
     assert "wrong: Check the key in WRONG" in done.stdout and "\x1b" not in done.stdout
     assert "110 tokens · $0.0020" in done.stdout
 
@@ -100,3 +102,24 @@ def test_a_drone_tries_the_models_of_its_configuration_without_a_service(tmp_pat
     assert (done.exit_code, fast["key"], offline["problem"]) == (1, "missing", None)
     assert "NOBODY_SET_THIS" in drone().stdout
     assert drone("fast").exit_code == 2
+
+
+def test_the_default_is_marked_and_a_long_problem_leaves_every_column_there(tmp_path: Path) -> None:
+    store, long = temporary_store(), "The key is missing. " * 30
+    models = (Capability(name="fast", default=True), Capability(name="slow", problem=long))
+    store.leases.register(
+        Registration(
+            incarnation="i", name="d1", pid=1, host="h", version="0", queues=("default",), slots=1, models=models
+        ),
+        lease_seconds=600,
+    )
+    with Served(store, tmp_path) as served:
+        told = [
+            mcc(*words, "--url", served.url, data_dir=tmp_path, MCC_TOKEN=TOKEN, COLUMNS="80").stdout
+            for words in (("models",), ("models", "list"), ("drones",), ("drones", "list"))
+        ]
+    head, fast, slow, _, problem = told[0].splitlines()
+    assert head.split() == ["NAME", "STATE", "DRONES", "DESCRIPTION"]
+    assert fast.split() == ["fast", "ok,", "default", "d1"] and slow.split() == ["slow", "problem"]
+    assert problem == f"slow: {long}"
+    assert told[1] == told[0] and told[3] == told[2] and "d1" in told[2]
