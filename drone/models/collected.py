@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
-from drone.models.prices import Price, Spent
+from drone.models.prices import Price, Spent, estimated
 from drone.models.tool_specs import own_names
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
 from mcc.contracts.usage import Usage
@@ -164,9 +165,17 @@ class Collected:
                     yield part
 
     def billed(self, price: Price | None, request_bytes: int) -> Usage | None:
-        """The usage of a reply that will never be whole, as far as the provider said any; None when it did not."""
-        said = self.spent.input is not None or self.spent.output is not None
-        return self.spent.usage(price, request_bytes, self.characters) if said else None
+        """The usage of a reply that will never be whole; None when nothing came and nothing was said of it.
+
+        Providers bill what flowed, and tell its tokens with the end of a stream, which did not come: it is counted by
+        its length, unless they told of more.
+        """
+        spent = self.spent
+        if spent.input is None and spent.output is None and not self.characters:
+            return None
+        if spent.output is not None and not self.complete:
+            spent = replace(spent, output=max(spent.output, estimated(self.characters)))
+        return spent.usage(price, request_bytes, self.characters)
 
 
 def as_text(value: object) -> str:

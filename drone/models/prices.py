@@ -189,8 +189,8 @@ class Spent:
 
     def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
         """The usage of one call. Unsaid tokens are counted at four bytes each, so that budgets hold all the same."""
-        taken = _estimated(request_bytes) if self.input is None else self.input
-        given = _estimated(reply_characters) if self.output is None else self.output
+        taken = estimated(request_bytes) if self.input is None else self.input
+        given = estimated(reply_characters) if self.output is None else self.output
         cached = min(self.cached, taken)
         written = min(self.written, taken - cached)
         tokens = Tokens(taken, given, cached, written, min(self.written_1h, written))
@@ -225,7 +225,8 @@ class Bill:
         return reply if self.usage is None else replace(reply, usage=self.usage.plus(reply.usage))
 
 
-def _estimated(size: int) -> int:
+def estimated(size: int) -> int:
+    """Tokens of so many bytes or characters that nobody counted."""
     return -(-size // BYTES_PER_TOKEN)
 
 

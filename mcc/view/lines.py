@@ -136,7 +136,7 @@ def _agent_line(entry: Entry) -> str | None:
         case VerifyChecked() as verdict:
             return verdict_in_brief(verdict)
         case AgentStep(name="nudge", message=message):
-            return f"goes round in circles and is told so: {message}"
+            return f"is told: {message}"
         case AgentReused(turn=turn, message=message):
             return f"is asked again (turn {turn}): {message}"
         case ControlApplied() as applied:

@@ -8,7 +8,7 @@ from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.deepseek import DEEPSEEK
-from drone.models.dialects.differences import NOTHING, Differences, address
+from drone.models.dialects.differences import LEVELS, NOTHING, Differences, address
 from drone.models.dialects.gemini import GOOGLE, VERTEX
 from drone.models.dialects.groq import GROQ
 from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
@@ -272,6 +272,8 @@ class ChatCompletions:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
+        elif not self._differences.no_effort and (word := self._nearest(ask.thinking)):
+            yield f"{self._endpoint.name} is told thinking {word}, its nearest to {ask.thinking}."
         if _OWN_DETAILS + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         if _BESIDE_TOOLS in without and ask.tools and ask.thinking != "off":
@@ -281,6 +283,13 @@ class ChatCompletions:
             )
         elif self._differences.no_effort and (instead := replaced(ask.thinking, without | self._not_taken)):
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
+
+    def _nearest(self, level: str) -> str | None:
+        """The level in whose words the server is asked for this one; None where it has words of its own."""
+        asked = self._levels.get(level, NOTHING)
+        same = [one for one in LEVELS if self._levels.get(one, NOTHING) == asked]
+        words = [one for one in same if f'"{one}"'.encode() in write(asked)]
+        return words[0] if words and level not in words else None
 
     def incoming(self, ask: Ask) -> ChatReply:
         return ChatReply(self._endpoint.name, ask.tools, leaks=self._differences.leaks)

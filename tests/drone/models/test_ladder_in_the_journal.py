@@ -196,7 +196,22 @@ async def test_the_error_of_the_last_try_knows_what_all_of_them_cost(bench: Any,
     assert (error.usage.input_tokens, error.usage.model_calls) == (320, 4)
 
 
-async def test_a_try_that_nobody_billed_costs_nothing(bench: Any, clock: Clock) -> None:
-    cut = bench.streamed(bench.sse(bench.chunk(content="Hel")), error=httpx.ReadError("gone"))
+async def test_a_try_of_which_nothing_came_costs_nothing(bench: Any, clock: Clock) -> None:
+    cut = bench.streamed(b": ping\n\n", error=httpx.ReadError("gone"))
     report, _ = await run(patient(bench.openai(bench.Provider(cut, hello(bench))), clock))
     assert (report.usage.input_tokens, report.usage.model_calls) == (100, 1)
+
+
+async def test_what_flowed_before_a_stream_broke_off_is_charged_by_its_length(bench: Any, clock: Clock) -> None:
+    cut = bench.streamed(bench.sse(bench.chunk(content="word " * 800)), error=httpx.ReadError("gone"))
+    report, _ = await run(patient(bench.openai(bench.Provider(cut, hello(bench))), clock))
+    assert (report.usage.output_tokens, report.usage.model_calls) == (1_000 + 10, 2)
+    assert report.usage.input_tokens > 100
+
+
+async def test_the_few_tokens_told_at_the_beginning_of_a_stream_are_not_taken_for_all_of_it(bench: Any) -> None:
+    start = {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 50, "output_tokens": 1}}}
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "word " * 800}}
+    broken = bench.streamed(bench.named_sse(start, block), error=httpx.ReadError("gone"))
+    error = await bench.refused(bench.anthropic(bench.Provider(broken)))
+    assert (error.usage.input_tokens, error.usage.output_tokens) == (50, 1_000)

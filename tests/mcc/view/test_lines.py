@@ -103,7 +103,7 @@ REST = ("nudged", "provisioned", "asked again", "kept whole")
             "not accepted by the verifier verify: Read it.; Say so.",
         ),
         (VerifyChecked(verifier="verify", revision=0, passed=None, error="It is away."), "not verified: It is away."),
-        (AgentStep(name="nudge", message="Try another."), "goes round in circles and is told so: Try another."),
+        (AgentStep(name="nudge", message="Try another."), "is told: Try another."),
         (AgentStep(name="provisioned", message="provisioned 3 tools"), "provisioned 3 tools"),
         (AgentReused(message="And the tests?", turn=2), "is asked again (turn 2): And the tests?"),
         (

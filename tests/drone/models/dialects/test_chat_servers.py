@@ -308,6 +308,24 @@ async def test_thinking_is_asked_for_in_the_server_s_words(
 
 
 @pytest.mark.parametrize(
+    ("name", "model", "level", "told"),
+    [
+        ("xai", "grok-latest", "max", "is told thinking xhigh, its nearest to max."),
+        ("groq", "openai/gpt-oss-120b", "minimal", "is told thinking low, its nearest to minimal."),
+        ("openrouter", "m", "max", "is told thinking xhigh, its nearest to max."),
+        ("xai", "grok-latest", "high", ""),
+        ("vllm", "qwen3", "low", ""),
+    ],
+)
+async def test_a_level_without_words_of_its_own_is_asked_for_as_the_nearest_and_that_is_told(
+    name: str, model: str, level: str, told: str
+) -> None:
+    looped = await done(Looped(name, ANSWER, model=model), thinking=level)
+    said = str([entry.data for entry in looped.journal.entries])
+    assert told in said if told else "its nearest to" not in said
+
+
+@pytest.mark.parametrize(
     ("name", "model"),
     [
         ("xai", "grok-latest"),
