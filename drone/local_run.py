@@ -24,7 +24,8 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
-from mcc.view.output import clean, clean_json, print_checks, print_json, print_offers
+from mcc.view.offers import print_checks, print_offers
+from mcc.view.output import clean, clean_json, print_json
 
 
 class Watcher(Protocol):

@@ -44,6 +44,7 @@ READ_AT_ONCE = 20
 router = APIRouter(prefix=API, tags=["orders"])
 conversations = APIRouter(prefix=API, tags=["sessions"])
 
+IdPart = Annotated[str, Query(pattern="^[0-9a-f-]{4,36}$")]
 RecordId = Annotated[str, Path(max_length=200)]
 ArtifactId = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
@@ -71,14 +72,15 @@ async def list_orders(
     status: OrderStatus | None = None,
     session_id: Identifier | None = None,
     label: Label | None = None,
+    part: IdPart | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Orders, newest first."""
+    """Orders, newest first; with `part` those whose id begins or ends so."""
     orders = service.store.orders
     return page(
         await service.offload(
-            orders.list, status=status, session_id=session_id, label=label, cursor=cursor, limit=limit
+            orders.list, status=status, session_id=session_id, label=label, part=part, cursor=cursor, limit=limit
         )
     )
 

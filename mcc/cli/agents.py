@@ -20,7 +20,7 @@ from mcc.cli.command import (
     say,
 )
 from mcc.cli.server import Call, service_command
-from mcc.view.output import print_offers
+from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
@@ -311,7 +311,7 @@ def _check(call: Call, names: Sequence[str]) -> None:
     if call.as_json:
         print_json({"items": found})
     else:
-        from mcc.view.output import print_checks
+        from mcc.view.offers import print_checks
 
         print_checks(found)
     if any(one.problem is not None for one in found):

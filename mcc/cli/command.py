@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.view.output import print_json as print_json
-from mcc.view.output import print_table as print_table
+from mcc.view.tables import print_table as print_table
 
 if TYPE_CHECKING:
     from mcc.settings import Settings

@@ -1,12 +1,15 @@
 """The commands `mcc orders`: orders listed, shown, followed, controlled, and made of others."""
 
+import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from mcc.cli.command import DONE, FAILED, clock, print_json, print_markdown, print_pairs, print_table, say
 from mcc.cli.server import Call, service_command
+from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -17,7 +20,7 @@ LOOK_SECONDS = 0.3
 
 app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
 
-OrderId = Annotated[str, typer.Argument(help="The order's id.")]
+OrderId = Annotated[str, typer.Argument(help="The order: its id, 4 characters or more of an end of it, or @last.")]
 Record = Annotated[
     str | None,
     typer.Option("--record", help="One agent of the tree, by its record's id; the whole order if left out."),
@@ -42,10 +45,29 @@ def list_orders(
     page = call.client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
     if call.printed(page):
         return
-    rows = [
-        (one.id, one.status, clock(one.created_at), one.agent, one.drone or "", one.prompt[:200]) for one in page.items
-    ]
-    print_table(("ID", "STATUS", "CREATED", "AGENT", "DRONE", "PROMPT"), rows, empty="No order.")
+    print_table(LISTED, map(_row, page.items), empty="No order.")
+    if page.next_cursor is not None and sys.stdout.isatty():
+        say(f"older ones: --cursor {page.next_cursor}")
+
+
+LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
+
+
+def _row(order: "WorkOrder") -> Sequence[str]:
+    from mcc.contracts.shape import now
+    from mcc.view import figures
+
+    ran = ((order.finished_at or now()) - order.started_at).total_seconds() if order.started_at else None
+    return (
+        order.id,
+        order.status,
+        clock(order.created_at),
+        "" if ran is None else figures.seconds(ran),
+        "?" if order.usage.cost_usd is None else figures.cost(order.usage),
+        order.agent,
+        order.drone or "",
+        order.prompt[:CELL_CHARACTERS],
+    )
 
 
 @service_command(app)

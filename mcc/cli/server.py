@@ -84,11 +84,16 @@ Work = Callable[Concatenate[Call, ...], None]
 
 
 def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Callable[..., None]]:
-    """Turns a function of a `Call` into a command of `app`; --url, --data-dir and --json follow its own options."""
+    """Turns a function of a `Call` into a command of `app`; --url, --data-dir and --json follow its own options.
+
+    What it takes as `order_id` is the id, however the order is named on the command line.
+    """
 
     def register(work: Work) -> Callable[..., None]:
         def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
             with served(url, data_dir) as client:
+                if (named := own.get("order_id")) is not None:
+                    own["order_id"] = order_named(client, named)
                 work(Call(client, data_dir, as_json), **own)
 
         _, *owns = inspect.signature(work).parameters.values()
@@ -105,6 +110,42 @@ def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work
         return command
 
     return register
+
+
+LAST = "@last"
+SHORTEST = 4
+"""Characters of an id's beginning or end that name an order where no other one has them."""
+
+
+def order_named(client: "MCC", named: str) -> str:
+    """The id of the order that is named by its id, by a beginning or end that no other one has, or as the newest.
+
+    Raises `ClientError`.
+    """
+    from mcc.contracts.ids import is_identifier
+    from mcc.view.output import one_line
+
+    part = named.strip().lower()
+    if is_identifier(part):
+        return part
+    if part == LAST:
+        found = client.orders.list(limit=1).items
+        return found[0].id if found else fail(f"{LAST}: there is no order yet.")
+    if len(part) < SHORTEST or set(part) - set("0123456789abcdef-"):
+        fail(
+            f"{named!r} names no order: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
+        )
+    found = client.orders.list(part=part, limit=6).items
+    if len(found) == 1:
+        return found[0].id
+    if not found:
+        fail(f"No order's id begins or ends with {part}.")
+    say(f"mcc: {part} begins or ends the ids of several orders:")
+    for one in found[:5]:
+        say(f"  {one.id}  {one.status}  {one_line(one.prompt, 60)}")
+    if len(found) > 5:
+        say("  …")
+    raise typer.Exit(USAGE)
 
 
 @contextmanager

@@ -136,12 +136,13 @@ class Orders:
         status: str | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
-        """One page, newest first."""
+        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
         return self._connection.send(
-            calls.list_orders(status=status, session_id=session_id, label=label, cursor=cursor, limit=limit)
+            calls.list_orders(status=status, session_id=session_id, label=label, part=part, cursor=cursor, limit=limit)
         )
 
     def record(self, order_id: str) -> "ChatRecord":

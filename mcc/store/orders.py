@@ -176,10 +176,11 @@ class Orders:
         status: OrderStatus | None = None,
         session_id: str | None = None,
         label: str | None = None,
+        part: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[WorkOrder]:
-        """Newest first. Raises `BadCursor`."""
+        """Newest first; `part`: those whose id begins or ends so. Raises `BadCursor`."""
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
         if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
@@ -191,6 +192,9 @@ class Orders:
             statement = statement.where(ORDERS.c.session_id == session_id)
         if label is not None:
             statement = statement.join(LABELS, LABELS.c.order_id == ORDERS.c.id).where(LABELS.c.label == label)
+        if part is not None:
+            begins, ends = (like(part, autoescape=True) for like in (ORDERS.c.id.startswith, ORDERS.c.id.endswith))
+            statement = statement.where(sa.or_(begins, ends))
         if cursor is not None:
             statement = statement.where(ORDERS.c.id < cursor)
 

@@ -257,3 +257,11 @@ def test_an_ended_order_shows_what_it_brought(scene: Scene) -> None:
     assert (order.answer, order.result, order.detail) == ("an answer\x00\ud800", {"a\x00": ["\ud800", 1.5]}, "d\x00")
     assert order.usage == ending.outcome.usage and order.finished_at == scene.clock.now()
     assert scene.store.orders.record(held.order_id) == scene.fold(held.order_id).record() == ending.record
+
+
+def test_orders_are_found_by_either_end_of_their_ids(scene: Scene) -> None:
+    first, second = scene.place(), scene.place()
+    for part in (first.id[-8:], first.id[:-1], first.id):
+        assert [one.id for one in scene.store.orders.list(part=part).items] == [first.id]
+    assert [one.id for one in scene.store.orders.list(part=first.id[:4]).items] == [second.id, first.id]
+    assert not scene.store.orders.list(part="%").items

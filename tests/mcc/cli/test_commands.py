@@ -384,9 +384,24 @@ def test_detach_prints_the_id_which_the_other_commands_take(service: Service) ->
     assert re.search(r"status +succeeded", shown.stdout)
     assert "\x1b" not in shown.stdout
     assert json.loads(service.mcc("orders", "show", order_id, "--json").stdout)["id"] == order_id
-    assert order_id in service.mcc("orders", "list").stdout
+    table = service.mcc("orders", "list").stdout
+    assert order_id in table
+    assert table.splitlines()[0].split() == ["ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT"]
     listed = json.loads(service.mcc("orders", "list", "--json", "--limit", "1").stdout)
     assert set(listed) == {"items", "next_cursor"}
+
+
+def test_an_order_is_named_by_either_end_of_its_id_or_as_the_last(service: Service) -> None:
+    first, last = (service.mcc("run", "hello", "--detach").stdout.strip() for _ in range(2))
+    for named in (first[-12:], first[-4:].upper(), first[:-2], first):
+        assert json.loads(service.mcc("orders", "show", named, "--json").stdout)["id"] == first
+    assert json.loads(service.mcc("orders", "show", "@last", "--json").stdout)["id"] == last
+    several = service.mcc("orders", "show", last[:4])
+    assert several.code == 2 and last in several.stderr and first in several.stderr
+    nobody = service.mcc("orders", "cancel", "ffffffff")
+    assert nobody.code == 1 and "No order's id begins or ends with ffffffff" in nobody.stderr
+    short = service.mcc("orders", "show", last[-3:])
+    assert short.code == 2 and "@last" in short.stderr
 
 
 def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service: Service) -> None:

@@ -15,7 +15,7 @@ from mcc.contracts.usage import Usage
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
-from mcc.view.output import CHECKED, print_checks, total
+from mcc.view.offers import CHECKED, print_checks, total
 from tests.mcc.cli.test_commands import Done, environment, mcc
 
 SPENT = Usage(input_tokens=100, output_tokens=10, model_calls=1, cost_usd=0.002)

@@ -1,0 +1,68 @@
+"""What drones have and what checks of models showed, as both command lines print it."""
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mcc.view.output import clean
+from mcc.view.tables import print_table
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import ModelCheck, Offer
+    from mcc.contracts.drones import Capability
+    from mcc.contracts.usage import Usage
+
+
+def print_offers(
+    columns: Sequence[str], rows: Sequence[tuple["Offer | Capability", Sequence[object]]], *, empty: str
+) -> None:
+    """A row of name, state and these cells for each of what drones have; below them what is wrong with some."""
+    states = [("problem" if one.problem else "ok, default" if one.default else "ok") for one, _ in rows]
+    cells = [(one.name, state, *more) for (one, more), state in zip(rows, states, strict=True)]
+    print_table(columns, cells, empty=empty)
+    for one in (one for one, _ in rows if one.problem):
+        print(f"\n{clean(one.name)}: {clean(one.problem or '')}")
+
+
+_WINDOW_FROM = {"configuration": "mcc.toml", "table": "the table of models", "server": "its server"}
+
+CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAM", "THINK", "CACHE", "TIME", "MODEL", "DRONE")
+
+
+def print_checks(checks: Sequence["ModelCheck"]) -> None:
+    """A row per model, below them what is wrong and what else is worth knowing, at the end what it cost."""
+    from mcc.view import figures
+
+    print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
+    for said in (f"{one.name}: {sentence}" for one in checks for sentence in _sentences(one)):
+        print(f"\n{clean(said)}")
+    if spent := total(checks):
+        print(f"\n{figures.spent(spent)}")
+
+
+def total(checks: Iterable["ModelCheck"]) -> "Usage | None":
+    """What all of the calls spent, None where none said anything of that."""
+    spent = [one.usage for one in checks if one.usage is not None]
+    return functools.reduce(lambda one, other: one.plus(other), spent) if spent else None
+
+
+def _cells(one: "ModelCheck") -> Sequence[str]:
+    from mcc.view import figures
+
+    window = "?" if one.context_tokens is None else f"{one.context_tokens:,}"
+    seconds = "" if one.seconds is None else figures.seconds(one.seconds)
+    found = map(_word, (one.tools, one.streaming, one.thinking))
+    state = "ok" if one.problem is None else "problem"
+    return (one.name, state, one.key, window, *found, one.caching or "?", seconds, one.model, one.drone)
+
+
+def _word(found: bool | None) -> str:
+    return "?" if found is None else "yes" if found else "no"
+
+
+def _sentences(one: "ModelCheck") -> Iterator[str]:
+    if one.problem is not None:
+        yield one.problem
+    if one.window_from:
+        yield f"the window is what {_WINDOW_FROM[one.window_from]} says"
+    yield from one.notes
