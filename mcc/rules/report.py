@@ -41,6 +41,12 @@ _ARTIFACT: Mapping[str, Any] = {
     "required": ["name", "content"],
     "additionalProperties": False,
 }
+_STEP: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"id": _TEXT, "title": {"type": "string", "minLength": 1}, "status": _TEXT},
+    "required": ["title"],
+    "additionalProperties": False,
+}
 _TEXTS: Mapping[str, Any] = {"type": ["array", "null"], "items": {"type": "string"}}
 
 REPORT: Mapping[str, Any] = {
@@ -51,7 +57,7 @@ REPORT: Mapping[str, Any] = {
             "description": "blocked: you tried, and what you need is out of reach. failed: it cannot be done.",
         },
         "summary": {"type": "string", "minLength": 1, "description": "The answer, complete in itself."},
-        "steps": _TEXTS,
+        "steps": {"type": ["array", "null"], "items": _STEP},
         "findings": {
             "type": ["array", "null"],
             "items": _FINDING,

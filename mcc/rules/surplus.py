@@ -1,4 +1,4 @@
-"""Properties that a schema forbids: taken for the ones that they stand for, or left out, and told."""
+"""What a schema forbids of a result: taken for the property or the word that it stands for, or left out, and told."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +9,8 @@ from mcc.rules.validation import Place, Validation, shown
 MAX_TOLD = 10
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "title": ("name",),
+    "name": ("title",),
     "path": ("paths", "file", "file_path", "filename"),
     "line": ("lines", "line_number", "start_line"),
     "evidence": ("quote", "snippet"),
@@ -16,6 +18,21 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "recommended_next_actions": ("next_actions", "next_steps", "recommendations"),
 }
 """What models write for a property that they mean; of a list its first item, where one value is asked for."""
+
+WORDS: Mapping[str, Mapping[str, str]] = {
+    "severity": {
+        **dict.fromkeys(("note", "notice", "informational", "suggestion"), "info"),
+        **dict.fromkeys(("minor", "trivial"), "low"),
+        **dict.fromkeys(("warning", "warn", "moderate"), "medium"),
+        **dict.fromkeys(("error", "major", "important"), "high"),
+        **dict.fromkeys(("blocker", "fatal", "severe"), "critical"),
+    },
+    "status": dict.fromkeys(("complete", "done", "success", "succeeded"), "completed"),
+}
+"""What models write for one of the words that a property may have, where that word is not one of them itself."""
+
+_TITLE = "title"
+_NAME_CHARACTERS = 100
 
 _CHOOSING = ("anyOf", "oneOf", "not", "if", "dependentSchemas", "patternProperties", "allOf")
 """Where one of these stands, whether a property is forbidden depends on more than the one schema."""
@@ -41,6 +58,8 @@ class Surplus:
             return value
         if isinstance(value, dict):
             return self._object(value, part, at)
+        if isinstance(value, str):
+            return self._text(value, part, at)
         items = part.get("items")
         if isinstance(value, list) and isinstance(items, dict) and "prefixItems" not in part:
             return [self._kept(item, items, (*at, place)) for place, item in enumerate(value)]
@@ -55,6 +74,21 @@ class Surplus:
         return {
             name: self._kept(item, known[name], (*at, name)) if name in known else item for name, item in whole.items()
         }
+
+    def _text(self, text: str, part: dict[str, Any], at: Place) -> Any:
+        """The word of `enum` that is meant, or the object of which this is the title."""
+        if isinstance(part.get("enum"), list) and text not in part["enum"]:
+            word = text.strip().lower()
+            for meant in (word, WORDS.get(str(at[-1]) if at else "", {}).get(word)):
+                if meant is not None and meant in part["enum"]:
+                    self._tell(at, f"is no word of its list and was taken for {meant}")
+                    return meant
+        if part.get("type") == "object" and part.get("required") == [_TITLE]:
+            titled = {_TITLE: text}
+            if not self._validation.tried(titled, part, ()):
+                self._tell(at, "is a text and was taken for its title")
+                return titled
+        return text
 
     def _leave_out(self, whole: dict[str, Any], name: str, known: Mapping[str, Schema], at: Place) -> None:
         item = whole.pop(name)
@@ -75,4 +109,12 @@ class Surplus:
 
 
 def _meant(name: str, known: Mapping[str, Schema]) -> Iterator[str]:
-    return (meant for meant, others in SYNONYMS.items() if meant in known and name in others)
+    """The properties that this name may stand for: in other letters (`nextSteps`), then by another word."""
+    plain = _snake(name[:_NAME_CHARACTERS])
+    if plain != name and plain in known:
+        yield plain
+    yield from (meant for meant, others in SYNONYMS.items() if meant in known and {name, plain} & {*others})
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

@@ -11,7 +11,7 @@ from mcc.rules.schema import checked_schema
 FULL: dict[str, Any] = {
     "status": "completed",
     "summary": "All is said.",
-    "steps": ["Read a.c."],
+    "steps": [{"id": "read", "title": "Read a.c.", "status": "completed"}],
     "findings": [
         {
             "title": "Reads too far",
