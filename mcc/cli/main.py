@@ -2,7 +2,7 @@
 
 import typer
 
-from mcc.cli import agents, config, doctor, family, housekeeping, orders, run, sessions, up
+from mcc.cli import agents, backups, config, doctor, family, housekeeping, orders, run, sessions, up
 from mcc.cli.server import service_command
 
 app = typer.Typer(
@@ -29,6 +29,8 @@ app.add_typer(doctor.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)
 app.command("prune")(housekeeping.prune)
+app.command("backup")(backups.backup)
+app.command("restore")(backups.restore)
 
 
 def main() -> None:

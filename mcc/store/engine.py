@@ -14,7 +14,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
 from mcc.store.clock import Clock, SystemClock, micros
-from mcc.store.connections import Watchdog, normal_url, opened
+from mcc.store.connections import Watchdog, normal_url, opened, unwatched
 from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
 
 UNDONE = frozenset({"40001", "40P01"})
@@ -227,6 +227,27 @@ class Database:
                 is_sqlite = connection.dialect.name == "sqlite"
                 options: dict[str, Any] = {"mcc_read": True} if is_sqlite else {"isolation_level": "AUTOCOMMIT"}
                 return work(connection.execution_options(**options))
+        except StoreError:
+            raise
+        except Exception as error:
+            _raise_translated(error)
+
+    def snapshot(self, work: Callable[[Connection], T]) -> T:
+        """`work` on the database as it is at one moment, however long that takes; nobody waits for it meanwhile."""
+        try:
+            with self.engine.connect() as connection:
+                if self.dialect == "sqlite":
+                    # Not BEGIN IMMEDIATE: a reader of the write-ahead log keeps its moment and no writer.
+                    connection = connection.execution_options(mcc_read=True)
+                    connection.exec_driver_sql("BEGIN")
+                else:
+                    connection = connection.execution_options(
+                        isolation_level="REPEATABLE READ", postgresql_readonly=True
+                    )
+                    unwatched(connection)
+                    for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+                        connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
+                return work(connection)
         except StoreError:
             raise
         except Exception as error:

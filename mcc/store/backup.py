@@ -1,0 +1,242 @@
+"""Backups: every row of a database as one compressed file, and a database made of such a file.
+
+A file is gzip of JSON lines: a head, for each table a line with its columns and one line per row, and an end with the
+number of rows and the SHA-256 of all lines before. It is the same for SQLite and PostgreSQL.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.shape import now
+from mcc.store.connections import unwatched
+from mcc.store.engine import Database
+from mcc.store.errors import StoreUnavailable
+from mcc.store.leases import CUT, LIVE, in_time
+from mcc.store.migrate import downgrade_with, prepare, revisions, unfit_for_upgrade, upgrade_with
+from mcc.store.tables import DRONES, METADATA, ORDERS, SESSIONS, SWEEPERS
+
+KIND, FORMAT = "mcc backup", 1
+LEVEL = 5
+ROWS = 50
+"""Rows that are read at a time: one may be megabytes."""
+
+PIECE_BYTES = 2_000_000
+"""About so much is inserted at a time."""
+
+LONGEST_LINE = 512_000_000
+SWEPT_SECONDS = 10
+"""A sweeper beats twice a second: one that was heard of since is at work."""
+
+TABLES = tuple(table for table in METADATA.sorted_tables if table is not SWEEPERS)
+"""In the order in which their rows can be inserted; who sweeps is of this moment alone."""
+
+
+class BadBackup(Exception):
+    """A file that cannot be restored; the sentence says why. Nothing was changed."""
+
+
+class OccupiedDatabase(Exception):
+    """A database that is not restored into; the sentence says why. `used`: something works on it now."""
+
+    def __init__(self, message: str, *, used: bool) -> None:
+        super().__init__(message)
+        self.used = used
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a backup holds: rows by table, the version of MCC and the schema that it was made with, and when (ISO)."""
+
+    rows: dict[str, int]
+    version: str
+    schema: str
+    made_at: str
+
+
+def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
+    """Write all rows as they are at one moment; orders may run meanwhile. Raises `StoreUnavailable`, OSError."""
+    head = {"kind": KIND, "format": FORMAT, "version": version, "schema": revisions()[-1], "made_at": now().isoformat()}
+    digest, rows = hashlib.sha256(), dict[str, int]()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=LEVEL) as packed:
+
+        def put(line: object) -> None:
+            encoded = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+            digest.update(encoded)
+            packed.write(encoded)
+
+        def copy(connection: Connection) -> None:
+            put(head)
+            for table in TABLES:
+                put({"table": table.name, "columns": [column.name for column in table.columns]})
+                rows[table.name] = 0
+                found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
+                for row in found:
+                    put([_plain(value) for value in row])
+                    rows[table.name] += 1
+
+        database.snapshot(copy)
+        packed.write(json.dumps({"rows": rows, "sha256": digest.hexdigest()}).encode() + b"\n")
+    return Contents(rows, version, str(head["schema"]), str(head["made_at"]))
+
+
+def _plain(value: object) -> object:
+    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
+
+
+def _value(plain: object) -> object:
+    return b64decode(plain["base64"]) if isinstance(plain, dict) else plain
+
+
+def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Contents:
+    """Make the database what it was when the backup was made, in one transaction, with the schema of this version.
+
+    The file is read twice: what is damaged never comes near the database.
+    `force`: what is in the database is lost. Orders that ran then are taken up by the next drone.
+    Raises `BadBackup`, `OccupiedDatabase`, `StoreUnavailable`.
+    """
+    if unfit := unfit_for_upgrade(database):
+        raise StoreUnavailable(unfit)
+    check_free(database, force=force)
+    contents = _checked(file)
+    prepare(database)
+
+    def fill(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            unwatched(connection)
+            connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+            connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        downgrade_with(connection, "base")
+        upgrade_with(connection, contents.schema)
+        file.seek(0)
+        lines = _Lines(file)
+        lines.head()
+        for table, columns, rows in lines.tables():
+            _insert(connection, table, columns, rows)
+        connection.execute(sa.text("UPDATE drones SET state = :cut WHERE state = :live"), {"cut": CUT, "live": LIVE})
+        upgrade_with(connection)
+
+    database.write(fill)
+    return contents
+
+
+def _checked(file: IO[bytes]) -> Contents:
+    """What is in the file, all of which was read. Raises `BadBackup`."""
+    lines = _Lines(file)
+    head = lines.head()
+    for _, _, rows in lines.tables():
+        for _ in rows:
+            pass
+    return replace(head, rows=lines.checked())
+
+
+def check_free(database: Database, *, force: bool) -> None:
+    """Raises `OccupiedDatabase` when something works on the database, or something is in it and `force` is not said."""
+
+    def look(connection: Connection) -> tuple[bool, bool]:
+        if not sa.inspect(connection).has_table(ORDERS.name):
+            return False, False
+        live = sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, in_time(database.time)).limit(1)
+        since = database.time.now - SWEPT_SECONDS * 1_000_000
+        swept = sa.select(SWEEPERS.c.name).where(SWEEPERS.c.beat_at > since).limit(1)
+        used = any(connection.execute(one).first() is not None for one in (live, swept))
+        return used, any(connection.execute(sa.select(one.c.id).limit(1)).first() for one in (ORDERS, SESSIONS))
+
+    used, filled = database.read(look)
+    if used:
+        raise OccupiedDatabase(
+            "a service or a drone works on this database, or did until a moment ago: end all of them, then wait "
+            f"{SWEPT_SECONDS} s",
+            used=True,
+        )
+    if filled and not force:
+        raise OccupiedDatabase("there are orders or sessions in this database already", used=False)
+
+
+def _insert(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    statement = sa.insert(sa.table(table, *(sa.column(name) for name in columns)))
+    waiting: list[dict[str, object]] = []
+    size = 0
+    for row in rows:
+        waiting.append({name: _value(plain) for name, plain in zip(columns, row, strict=True)})
+        size += sum(len(value) for value in row if isinstance(value, str))
+        if size > PIECE_BYTES or len(waiting) == 1_000:
+            connection.execute(statement, waiting)
+            waiting, size = [], 0
+    if waiting:
+        connection.execute(statement, waiting)
+
+
+class _Lines:
+    """A backup as it is read: head, tables, end. Whatever is wrong with it is a `BadBackup`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._packed = gzip.GzipFile(mode="rb", fileobj=file)
+        self._digest = hashlib.sha256()
+        self._rows: dict[str, int] = {}
+        self._end: Any = None
+
+    def head(self) -> Contents:
+        head = self._next()
+        if not isinstance(head, dict) or head.get("kind") != KIND:
+            raise BadBackup("this is no backup of mcc")
+        version, schema = str(head.get("version")), str(head.get("schema"))
+        if head.get("format") != FORMAT or schema not in revisions():
+            raise BadBackup(f"mcc {version} made this backup (schema {schema}): restore it with that version, or newer")
+        return Contents({}, version, schema, str(head.get("made_at")))
+
+    def tables(self) -> Iterator[tuple[str, Sequence[str], Iterator[Sequence[object]]]]:
+        """Each table with its columns and rows, which are to be read before the next one."""
+        line = self._next()
+        while isinstance(line, dict) and "table" in line:
+            name, columns = str(line["table"]), [str(column) for column in line["columns"]]
+            if name not in METADATA.tables or name in self._rows:
+                raise BadBackup(f"the backup has a table {name!r} that does not belong there")
+            self._rows[name] = 0
+            following: list[object] = []
+            yield name, columns, self._rows_of(name, len(columns), following)
+            line = following[0]
+        self._end = line
+
+    def _rows_of(self, name: str, columns: int, following: list[object]) -> Iterator[Sequence[object]]:
+        while isinstance(line := self._next(), list):
+            if len(line) != columns:
+                raise BadBackup(f"the backup is damaged: a row of {name} has {len(line)} values")
+            self._rows[name] += 1
+            yield line
+        following.append(line)
+
+    def checked(self) -> dict[str, int]:
+        """The rows of each table, once all were read and the end says the same."""
+        end = self._end
+        if not isinstance(end, dict) or end.get("rows") != self._rows or end.get("sha256") != self._before_end:
+            raise BadBackup("the backup is damaged: its end does not fit to what is in it")
+        if self._read():
+            raise BadBackup("the backup is damaged: it goes on after its end")
+        return dict(self._rows)
+
+    def _next(self) -> object:
+        self._before_end = self._digest.hexdigest()
+        line = self._read()
+        if not line.endswith(b"\n"):
+            raise BadBackup("the backup is cut off: its end is missing")
+        self._digest.update(line)
+        try:
+            found: object = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadBackup(f"the backup is damaged: {error}") from error
+        return found
+
+    def _read(self) -> bytes:
+        try:
+            return self._packed.readline(LONGEST_LINE)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadBackup(f"the backup cannot be read, it is damaged or no backup: {error}") from error
