@@ -30,6 +30,7 @@ from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
+from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.ids import root_record_id
@@ -207,7 +208,8 @@ def names_in(settings: Settings) -> ModelNames:
 
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
-    return Roots(settings.workspace_roots, Private(settings.private_places()))
+    added = AddedRoots(settings.data_dir)
+    return Roots(settings.workspace_roots, Private(settings.private_places()), added=added)
 
 
 def outcome_of(report: Report) -> Outcome:

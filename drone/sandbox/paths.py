@@ -248,7 +248,8 @@ class Roots:
     """Allowed roots, each resolved when this object is made: what takes their place later is not followed.
 
     One whose file system does not answer within `answer_seconds` is resolved when an order first names it and is
-    answered. `private` is what lies in none of their workspaces for any tool. Safe for many threads.
+    answered. `private` is what lies in none of their workspaces for any tool. `added` are roots, without links, that
+    may become more while this object is there. Safe for many threads.
     """
 
     def __init__(
@@ -256,10 +257,12 @@ class Roots:
         roots: Iterable[str | Path],
         private: Private | None = None,
         *,
+        added: Callable[[], Iterable[Path]] = tuple,
         resolve: Callable[[str], str] = os.path.realpath,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._resolve = resolve
+        self._added = added
         self._real: dict[str, Path | None] = dict.fromkeys(map(os.path.abspath, roots))
         self._private = private or Private()
         looks = [Thread(target=self._look_at, args=(root,), daemon=True) for root in self._real]
@@ -277,7 +280,8 @@ class Roots:
         root = self.named_by(asked)
         if root in self._real:
             self._look_at(root)
-        return next((root for root in self._real.values() if root is not None and real.is_relative_to(root)), None)
+        roots = (*self._real.values(), *self._added())
+        return next((root for root in roots if root is not None and real.is_relative_to(root)), None)
 
     def _look_at(self, root: str) -> None:
         if self._real[root] is None:

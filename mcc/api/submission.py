@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from mcc.api.problems import Unacceptable
+from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.providers import provider
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
@@ -54,8 +55,9 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
 
 
 def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:
-    """The directories under which a workspace may be, those of this service and of the drones that are there."""
-    found = dict.fromkeys(str(root) for root in settings.workspace_roots)
+    """The directories under which a workspace may be, those of this service, those that were added to its family, and
+    those of the drones that are there."""
+    found = dict.fromkeys(map(str, (*settings.workspace_roots, *AddedRoots(settings.data_dir)())))
     for drone in drones:
         found |= dict.fromkeys(os.path.normpath(root) for root in drone.workspace_roots)
     return tuple(found)

@@ -1,13 +1,16 @@
 """What `mcc run` asks for: options made into an order, which is checked before anything is started."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mcc.cli.command import USAGE, fail, say
+from mcc.cli.server import LOOPBACK
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -140,6 +143,28 @@ def check_for_here(new: "NewOrder", settings: "Settings") -> None:
         accepted(new, settings.model_copy(update={"workspace_roots": (workspace,)}), (), now())
     except Unacceptable as refusal:
         fail(f"{refusal.field}: {refusal}", USAGE)
+
+
+def let_work(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> str:
+    """Let orders of the family on this machine work in the directory that an order names, until that family ends.
+
+    Answers what to say of it. Only where that family is this user's own and reached over loopback; the command ends
+    with `refusal`, and with what would do, where it is not.
+    """
+    from mcc.configuration.added_roots import AddedRoots
+    from mcc.configuration.places import NotPrivate
+    from mcc.local.presence import Presence, find_family
+
+    workspace, family = Path(str(new.workspace)), find_family(settings.data_dir)
+    what_to_do = f"Where that service was started: mcc up --workspace {shlex.quote(str(workspace))}"
+    if not isinstance(family, Presence) or family.url != url or urlsplit(url).hostname not in LOOPBACK:
+        fail(f"{refusal} {what_to_do}", USAGE)
+    check_for_here(new, settings)
+    try:
+        AddedRoots(settings.data_dir).add(workspace)
+    except (OSError, NotPrivate) as problem:
+        fail(f"{refusal} It cannot be added to them ({problem}). {what_to_do}", USAGE)
+    return f"Orders may work in {workspace} too now, until `mcc down` (mcc up --workspace DIR says so from the start)."
 
 
 def last_session(client: "MCC", workspace: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from mcc.cli.asking import Asked, check_for_here, key_in, limits_in, moment_in, schema_in
+from mcc.cli.asking import Asked, check_for_here, key_in, let_work, limits_in, moment_in, schema_in
 from mcc.cli.command import (
     DONE,
     INTERRUPTED,
@@ -151,7 +151,21 @@ def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[t
         from mcc.client import MCC
 
         with MCC(there.url, token=there.token) as client:
-            yield client, asked.place(client), here_only
+            yield client, _accepted(client, asked, new, settings), here_only
+
+
+def _accepted(client: "MCC", asked: Asked, new: "NewOrder", settings: "Settings") -> "WorkOrder":
+    """The order as accepted, in a directory that was not among the family's before where that is its user's own."""
+    from mcc.client import Invalid
+
+    try:
+        return asked.place(client)
+    except Invalid as refusal:
+        outside = [one for one in refusal.errors if one.get("field") == "workspace"]
+        if not outside:
+            raise
+        asked.tell(let_work(new, settings, client.url, f"workspace: {outside[0].get('message')}"))
+        return asked.place(client)
 
 
 def _read() -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from mcc.configuration.added_roots import AddedRoots
 from mcc.local.child import Child, Notify
 from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
@@ -148,6 +149,9 @@ class Family:
         self._undo.callback(hold.release)
         for directory in (self.logs, self._private, self.settings.data_dir / "redis"):
             prepare_directory(directory)
+        added = AddedRoots(self.settings.data_dir)
+        added.clear()
+        self._undo.callback(added.clear)
         return hold
 
     def _listen(self) -> socket.socket:

@@ -69,3 +69,17 @@ def test_a_root_that_has_answered_is_not_followed_elsewhere(tmp_path: Path) -> N
 )
 def test_a_path_names_the_innermost_root_that_it_is_written_under(asked: str, named: str) -> None:
     assert Roots(["/srv", "/srv/nfs"]).named_by(asked) == named
+
+
+def test_a_root_that_is_added_later_counts_from_then_on_and_links_in_it_are_not_followed(tmp_path: Path) -> None:
+    added: list[Path] = []
+    roots = Roots([tmp_path / "root"], added=lambda: added)
+    (tmp_path / "later" / "work").mkdir(parents=True)
+    with pytest.raises(PathDenied):
+        roots.opened(str(tmp_path / "later" / "work"))
+    added.append(tmp_path / "later")
+    assert roots.opened(str(tmp_path / "later" / "work")).root == tmp_path / "later" / "work"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "later" / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PathDenied):
+        roots.opened(str(tmp_path / "later" / "link"))

@@ -6,6 +6,7 @@ import pytest
 
 from mcc.api.problems import Unacceptable
 from mcc.api.submission import checked
+from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.places import own_directories, own_files
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
@@ -52,3 +53,13 @@ def test_own_directories_are_those_in_use_and_those_of_the_user(tmp_path: Path) 
 def test_own_files_are_those_behind_addresses_of_this_machine(address: str, first: Path | None, many: int) -> None:
     found = own_files(address)
     assert len(found) == many and (found[0] if found else None) == first
+
+
+def test_a_directory_that_was_added_to_the_family_is_a_root_like_others(tmp_path: Path) -> None:
+    (tmp_path / "data" / "run").mkdir(parents=True, mode=0o700)
+    settings = Settings(data_dir=tmp_path / "data")
+    new = NewOrder(prompt="x", workspace=str(tmp_path / "work"))
+    with pytest.raises(Unacceptable, match="not under an allowed directory"):
+        checked(new, settings, (), now())
+    AddedRoots(tmp_path / "data").add(tmp_path / "work")
+    assert checked(new, settings, (), now()).workspace == str(tmp_path / "work")

@@ -26,6 +26,7 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.local.data_dir import upgrade_database
+from mcc.local.presence import Hold, Presence
 from mcc.store.store import Store, open_store
 from mcc.store.values import Claim, Ending
 
@@ -472,6 +473,36 @@ def test_an_unknown_order_is_1_and_a_workspace_outside_is_2(service: Service) ->
     nobody = service.mcc("run", "hello", "--agent", "mastr")
     assert nobody.code == 2
     assert "master" in nobody.stderr
+
+
+@contextmanager
+def family_at(url: str, data_dir: Path) -> Iterator[None]:
+    """As if this process were the family of the data directory, and its service at this address."""
+    (data_dir / "run").mkdir(mode=0o700, exist_ok=True)
+    hold = Hold.take(data_dir)
+    try:
+        hold.publish(Presence(url, os.getpid(), None, "2026-01-31T12:00:00Z"))
+        yield
+    finally:
+        hold.release()
+
+
+def test_run_adds_its_directory_to_this_users_own_family_and_says_so(service: Service, tmp_path: Path) -> None:
+    own = str(service.data_dir / "run")
+    with family_at(service.url, service.data_dir):
+        told = mcc("run", "hello", data_dir=service.data_dir, cwd=tmp_path)
+        again = mcc("run", "hello", data_dir=service.data_dir, cwd=tmp_path)
+        private = mcc("run", "hello", "--workspace", own, data_dir=service.data_dir)
+    assert (told.code, again.code) == (0, 0)
+    assert f"Orders may work in {tmp_path} too now, until `mcc down`" in told.stderr
+    assert "may work in" not in again.stderr
+    assert private.code == 2 and "MCC's own data" in private.stderr
+
+
+def test_another_service_is_not_given_a_directory_but_the_command_is_told(service: Service, tmp_path: Path) -> None:
+    with family_at("http://127.0.0.1:1", service.data_dir):
+        told = service.mcc("run", "hello", "--workspace", str(tmp_path))
+    assert told.code == 2 and f"mcc up --workspace {tmp_path}" in told.stderr
 
 
 def test_a_wrong_token_is_told_with_where_the_right_one_belongs(service: Service) -> None:
