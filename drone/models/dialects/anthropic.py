@@ -10,6 +10,7 @@ from drone.agent.messages import AssistantMessage, Message, Picture, ToolResult,
 from drone.agent.model import Ask, ModelError
 from drone.models.body import encoded
 from drone.models.dialects.anthropic_reply import MessageReply
+from drone.models.dialects.differences import cap_refused, within_cap
 from drone.models.json_text import write
 from drone.models.prices import UNKNOWN, KnownModel, known_model
 from drone.models.remote import Endpoint, Remote
@@ -24,7 +25,6 @@ from mcc.contracts.blocks import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from mcc.rules.patterns import Pattern
 
 VERSION = "2023-06-01"
 VERTEX_VERSION = "vertex-2023-10-16"
@@ -134,8 +134,6 @@ _CACHED_TURNS = 2
 """With system prompt or tools three marks; the API takes four."""
 
 _TIERS = ("auto", "standard_only")
-_ABOVE = "max_tokens above "
-_TOO_MUCH = Pattern(r"max_tokens: \d{1,9} > (\d{1,9})")
 _OWN_THINKING = "its earlier thinking as agent "
 _MODIFIED = ("cannot be modified", "nvalid `signature`")
 _UNREADABLE = "arguments_that_were_not_a_json_object"
@@ -177,8 +175,8 @@ class Messages:
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
-        if (found := _TOO_MUCH.search(words)) and 0 < int(found[1]) < self._most(ask, without):
-            return f"{_ABOVE}{found[1]}"
+        if (cap := cap_refused(self._most(ask, without), words)) is not None:
+            return cap
         if "thinking" in words and any(sign in words for sign in _MODIFIED):
             return None if (own := _OWN_THINKING + ask.cache_key) in without else own
         return next((name for name in self._options(ask, without) if name in words), None)
@@ -186,6 +184,8 @@ class Messages:
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if ask.service_tier is not None and ask.service_tier not in _TIERS:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
+        if ask.temperature is not None and "temperature" not in self._options(ask, without):
+            yield f"{self._endpoint.name} does not take temperature {ask.temperature}; it is not sent."
         if _OWN_THINKING + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         yield from Thinking.asked(self._known, ask.thinking).not_sent(self._endpoint.name)
@@ -198,8 +198,8 @@ class Messages:
         the model gives, as the table of models or its server said."""
         room = Thinking.asked(self._known, ask.thinking).room
         said = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
-        told = (int(name.removeprefix(_ABOVE)) for name in without if name.startswith(_ABOVE))
-        return min(said, *told, self._known.max_output_tokens or said)
+        known = min(said, self._known.max_output_tokens or said)
+        return within_cap(known, without) or known
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
         """Parameters that some models refuse, by name; those in `without` were refused already."""

@@ -8,7 +8,7 @@ from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.deepseek import DEEPSEEK
-from drone.models.dialects.differences import LEVELS, NOTHING, Differences, address
+from drone.models.dialects.differences import LEVELS, NOTHING, Differences, address, cap_refused, within_cap
 from drone.models.dialects.gemini import GOOGLE, VERTEX
 from drone.models.dialects.groq import GROQ
 from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
@@ -262,6 +262,8 @@ class ChatCompletions:
             return _BESIDE_TOOLS
         if self._differences.no_effort and (level := effort_refused(options.get(_EFFORT), words)) is not None:
             return level
+        if (cap := cap_refused(self._most(ask, without), words)) is not None:
+            return cap
         for name in options:
             if name in words and name not in without and (name != _CAPS[0] or _CAPS[1] in words):
                 return name
@@ -270,6 +272,8 @@ class ChatCompletions:
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if ask.service_tier is not None and "service_tier" not in self._differences.takes - without:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
+        if ask.temperature is not None and "temperature" in without:
+            yield f"{self._endpoint.name} does not take temperature {ask.temperature}; it is not sent."
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
         elif not self._differences.no_effort and (word := self._nearest(ask.thinking)):
@@ -299,7 +303,7 @@ class ChatCompletions:
         options: dict[str, object] = {}
         if self._endpoint.stream and self._differences.stream_usage:
             options["stream_options"] = {"include_usage": True}
-        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        most = self._most(ask, without)
         if most is not None:
             own = self._differences.output_cap
             options[next(name for name in _CAPS if name != own) if own in without else own] = most
@@ -309,6 +313,9 @@ class ChatCompletions:
         options |= {name: value for name, value in told.items() if value and name in self._differences.takes}
         options.update(self._thinking(ask, without))
         return {name: value for name, value in options.items() if name not in without}
+
+    def _most(self, ask: Ask, without: frozenset[str]) -> int | None:
+        return within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
 
     def _thinking(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
         """Where OpenAI answers, a level that was refused becomes the nearest; beside tools there may be none at all."""

@@ -6,12 +6,23 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from drone.models.remote import Endpoint
+from mcc.rules.patterns import Pattern
 
 Parameters: TypeAlias = Mapping[str, object]
 Levels: TypeAlias = Mapping[str, Parameters]
 """How much a model is to think, to the parameters that ask for it; a level that is missing cannot be asked for."""
 
 NOTHING: Parameters = {}
+ABOVE = "max_tokens above "
+"""Stands before the most tokens of output that a server gives, among what its requests leave out."""
+
+_MOST = (
+    Pattern(r"max_tokens: \d{1,9} > (\d{1,9})"),
+    Pattern(r"supports at most (\d{1,9}) completion tokens"),
+    Pattern(r"max_(?:output_|completion_)?tokens'?: integer above maximum value\. Expected a value <= (\d{1,9})"),
+    Pattern(r"max_(?:completion_)?tokens`? must be less than or equal to `?(\d{1,9})"),
+    Pattern(r"valid range of max_tokens is \[1, ?(\d{1,9})\]"),
+)
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_LEVELS = LEVELS[1:]
 
@@ -29,6 +40,18 @@ def for_all(levels: Levels) -> Callable[[str], Levels]:
 COMMON = for_all(efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh"))
 OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
 """Of gpt-oss, which always thinks."""
+
+
+def within_cap(most: int | None, without: frozenset[str]) -> int | None:
+    """The cap on output that a request asks for: never above what the server said that it gives."""
+    told = (int(name.removeprefix(ABOVE)) for name in without if name.startswith(ABOVE))
+    return None if most is None else min((most, *told))
+
+
+def cap_refused(most: int | None, words: str) -> str | None:
+    """What requests leave out from now on where a server refuses an output of `most` tokens in these words."""
+    found = next(filter(None, (told.search(words) for told in _MOST)), None)
+    return f"{ABOVE}{found[1]}" if found and most and 0 < int(found[1]) < most else None
 
 
 def as_it_is(call_id: str) -> str:

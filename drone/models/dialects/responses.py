@@ -8,7 +8,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpe
 from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat import differences
-from drone.models.dialects.differences import address
+from drone.models.dialects.differences import address, cap_refused, within_cap
 from drone.models.dialects.openai import effort, effort_refused, not_taken, replaced
 from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
 from drone.models.json_text import write
@@ -86,7 +86,8 @@ class Responses:
             if reasoning and _REASONING in words:
                 return _REASONING
         sent = {**self._constant(ask, without), **self._changing(ask, without)}
-        return next((name for name in _OPTIONS if name in sent and name in words), None)
+        cap = cap_refused(ask.max_output_tokens or self._endpoint.max_output_tokens, words)
+        return cap or next((name for name in _OPTIONS if name in sent and name in words), None)
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
         if _SEALED_ELSEWHERE + ask.cache_key in without:
@@ -125,7 +126,7 @@ class Responses:
             told |= {"tool_choice": "auto", "parallel_tool_calls": True}
         if reasoning := self._reasoning(ask, without):
             told[_REASONING] = reasoning
-        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        most = within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
         if most is not None:
             told["max_output_tokens"] = max(most, LEAST_OUTPUT_TOKENS)
         if ask.temperature is not None:

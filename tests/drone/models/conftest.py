@@ -13,6 +13,7 @@ from drone.agent.model import Ask, Model, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.gemini import gemini_model
+from drone.models.dialects.responses import responses_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 
@@ -129,6 +130,10 @@ class Bench:
     def openai(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
         return openai_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
+
+    def responses(self, provider: Provider, /, **endpoint: Any) -> Model:
+        known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
+        return responses_model(Endpoint(**{**known, "key_name": "MY_KEY", **endpoint}), Wire(provider))
 
     def anthropic(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "anthropic/m", "model": "claude-sonnet-4-5", "base_url": "https://models.test", "key": KEY}

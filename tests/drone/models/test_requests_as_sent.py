@@ -229,6 +229,7 @@ async def test_a_parameter_that_the_provider_refuses_is_left_out_from_then_on(be
     assert ["temperature" in json.loads(request.content) for request in provider.requests] == [True, False, False]
     assert len(bench.ear.retries) == 1
     assert "Asking again without temperature" in bench.ear.retries[0][0]
+    assert bench.ear.not_told == ["openai/m does not take temperature 0.2; it is not sent."] * 2
 
 
 async def test_a_cap_on_output_takes_the_name_that_the_provider_asks_for(bench: Any) -> None:
@@ -237,6 +238,30 @@ async def test_a_cap_on_output_takes_the_name_that_the_provider_asks_for(bench: 
     provider = bench.Provider(httpx.Response(400, json={"error": {"message": words}}), bench.streamed(good))
     await bench.openai(provider).ask(bench.asking(max_output_tokens=7), bench.ear)
     assert (provider.body["max_completion_tokens"], provider.body.get("max_tokens")) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "words"),
+    [
+        ("openai", "max_tokens", "max_tokens is too large: 90000. This model supports at most 4096 completion tokens."),
+        ("openai", "max_tokens", "`max_tokens` must be less than or equal to `4096`, the maximum value."),
+        ("openai", "max_tokens", "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]"),
+        (
+            "responses",
+            "max_output_tokens",
+            "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= 4096, but got 90000 instead.",
+        ),
+    ],
+)
+async def test_a_cap_above_what_the_model_gives_becomes_that_and_smaller_ones_stay(
+    bench: Any, form: str, name: str, words: str
+) -> None:
+    refusal = httpx.Response(400, json={"error": {"message": words}})
+    provider = bench.Provider(refusal, httpx.Response(404, json={}))
+    model = getattr(bench, form)(provider)
+    for cap in (90_000, 70):
+        await bench.refused(model, bench.asking(max_output_tokens=cap))
+    assert [json.loads(request.content).get(name) for request in provider.requests] == [90_000, 4_096, 70]
 
 
 async def test_a_complaint_about_a_parameter_that_was_not_sent_is_the_answer(bench: Any) -> None:
