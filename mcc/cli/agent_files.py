@@ -1,13 +1,14 @@
 """Agent files on this machine, as `mcc agents` checks and trusts them: prompts, workspaces, single files."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcc.configuration.file import ConfigProblem, content_of
+from mcc.configuration.providers import OFFLINE, PROVIDERS
 from mcc.configuration.trust import AGENTS, AgentConsent, TrustStore, digest_of, trust_agents
-from mcc.contracts.agents import INHERIT
-from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
+from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
 from mcc.definitions.scopes import (
     MASTER,
     WORKSPACE_DIRECTORY,
@@ -26,25 +27,48 @@ _FILE = "system.md"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`files` were read; `errors` keep an agent from being used, `warnings` name what an agent does without."""
+    """`files` were read; `errors` keep an agent from being used, `warnings` name what an agent does without.
+
+    `agents` are those that can be used, by their files.
+    """
 
     files: tuple[str, ...] = ()
     errors: tuple[DefinitionError, ...] = ()
     warnings: tuple[DefinitionError, ...] = ()
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
 
     def plus(self, other: "Checked") -> "Checked":
         return Checked(
             tuple(dict.fromkeys((*self.files, *other.files))),
             tuple(_each_once((*self.errors, *other.errors))),
             tuple(_each_once((*self.warnings, *other.warnings))),
+            {**self.agents, **other.agents},
         )
 
 
-def checked(path: Path, prompts_dir: Path | None) -> Checked:
+def checked(path: Path, prompts_dir: Path | None, models: Collection[str] | None = None) -> Checked:
     """What is wrong at `path`: a directory of prompts, a workspace, or one agent file.
 
-    `prompts_dir` are the operator's prompts (None = only the shipped ones), to which a workspace's files are held.
+    `prompts_dir` are the operator's prompts (None = only the shipped ones), to which a workspace's files are held;
+    `models` the aliases of the operator's models, None where they are not known.
     """
+    found = _checked(path, prompts_dir)
+    return found.plus(Checked(warnings=tuple(_doubts(found.agents, models))))
+
+
+def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | None) -> Iterator[DefinitionError]:
+    """What a file may say and its author hardly meant."""
+    for source, agent in agents.items():
+        if not agent.description.strip():
+            yield DefinitionError(source, "there is no description, by which other agents choose whom to ask: add one")
+        provider = agent.model.partition("/")[0] if "/" in agent.model else ""
+        known = {INHERIT, OFFLINE, *(models or ())}
+        if models is not None and agent.model not in known and provider not in {one.name for one in PROVIDERS}:
+            near = suggestion(agent.model, sorted(known))
+            yield DefinitionError(source, f"model {agent.model!r} is none of yours, so its orders would fail{near}")
+
+
+def _checked(path: Path, prompts_dir: Path | None) -> Checked:
     if path.is_dir():
         found = Checked()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
@@ -68,10 +92,10 @@ def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
     if path.name == _FILE and len(above) > 1 and above[0].name == MASTER:
         return _prompts(above[1])
     try:
-        installed_agent(_read(path.stem, path))
+        agent = installed_agent(_read(path.stem, path))
     except DefinitionError as error:
-        return Checked((str(path),), (error,))
-    return Checked((str(path),))
+        return Checked((str(path),), (error, *error.others))
+    return Checked((str(path),), agents={str(path): agent})
 
 
 def _of(found: Checked, path: str) -> Checked:
@@ -81,6 +105,7 @@ def _of(found: Checked, path: str) -> Checked:
         (path,),
         tuple(error for error in found.errors if Path(error.source).absolute() == here),
         tuple(error for error in found.warnings if Path(error.source).absolute() == here),
+        {source: agent for source, agent in found.agents.items() if Path(source).absolute() == here},
     )
 
 
@@ -90,7 +115,8 @@ def _prompts(directory: Path) -> Checked:
     sources = {file.source for file in files}
     return Checked(
         tuple(file.source for file in files),
-        tuple(problem for problem in known.problems.values() if problem.source in sources),
+        tuple(one for told in known.problems.values() if told.source in sources for one in (told, *told.others)),
+        agents={file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
 
 
@@ -99,7 +125,11 @@ def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
     consent = AgentConsent.read(trust_store(), root.resolve())
     trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
     known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
-    return Checked(tuple(file.source for file in files if file.name), known.refused, known.warnings)
+    refused = tuple(one for told in known.refused for one in (told, *told.others))
+    used = {file.source: known.usable[file.name] for file in files if file.name in known.usable}
+    broken = {one.source for one in refused}
+    agents = {source: agent for source, agent in used.items() if source not in broken}
+    return Checked(tuple(file.source for file in files if file.name), refused, known.warnings, agents)
 
 
 def workspace_files(root: Path) -> tuple[AgentFile, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mcc.cli.agents_import import import_agents
 from mcc.cli.command import (
     FAILED,
     USAGE,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
     from mcc.contracts.answers import Offer
     from mcc.definitions.front_matter import DefinitionError
+    from mcc.settings import Settings
 
 
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
@@ -101,21 +103,28 @@ def check(
 ) -> None:
     """Read agent files and say what is wrong with each, with its line. Needs no service.
 
+    Of a file of Claude Code, OpenCode, Gemini CLI or GitHub Copilot it says what mcc agents import would make of it.
+
     Example: mcc agents check .mcc/agents/historian.md
     """
     from mcc.cli.agent_files import Checked, checked
+    from mcc.cli.agents_import import aliases_of
     from mcc.settings import load
 
     with plain_errors():
-        prompts_dir = load(data_dir=data_dir).prompts_dir
+        settings = load(data_dir=data_dir)
     found = Checked()
-    for path in paths or _here(prompts_dir):
+    for path in paths or _here(settings.prompts_dir):
         if not path.exists():
             fail(f"{path} does not exist.", USAGE)
-        found = found.plus(checked(path, prompts_dir))
+        foreign = _checked_foreign(path, settings) if paths else None
+        found = found.plus(foreign or checked(path, settings.prompts_dir, tuple(aliases_of(settings))))
     _print_checked(found, as_json)
     if found.errors:
         raise typer.Exit(FAILED)
+
+
+app.command("import")(import_agents)
 
 
 @app.command()
@@ -178,6 +187,25 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
         say(clean(f"{path} is trusted as it is now: it {may}."))
     for one in refused:
         say(clean(f"not trusted: {one}"))
+
+
+def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":
+    """What an import would say; None for what is ours, or nobody's."""
+    from mcc.cli.agent_files import Checked
+    from mcc.cli.agents_import import aliases_of, read_foreign
+    from mcc.definitions.front_matter import DefinitionError
+
+    if path.is_dir() and any((path / ours).is_dir() for ours in (".mcc/agents", "master", "subagent")):
+        return None
+    told = [
+        (line.verdict, DefinitionError(one.source, f"{line.verdict}: {line.sentence}", line.number))
+        for one, _ in read_foreign(path, aliases_of(settings))
+        for line in one.lines
+        if line.verdict != "kept"
+    ]
+    files = tuple(one.source for one, _ in read_foreign(path, aliases_of(settings)))
+    errors = tuple(error for verdict, error in told if verdict == "error")
+    return Checked(files, errors, tuple(error for verdict, error in told if verdict != "error")) if files else None
 
 
 def _here(prompts_dir: Path | None) -> list[Path]:

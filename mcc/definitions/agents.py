@@ -1,8 +1,8 @@
 """Agent files: text in, a checked `AgentDefinition` or a `DefinitionError` out; limits written as `key=value`."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -11,12 +11,16 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import Rule, Verification
+from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
+
+MOST_PROBLEMS = 50
+"""Problems of one file that are told."""
 
 UNKNOWN_TOLD = 10
 """Unknown keys of one file that are told one by one; the others are counted."""
@@ -28,6 +32,7 @@ _KEYS: Mapping[str, type[BaseModel]] = {
     "verify": Verification,
 }
 _FILE_KEYS = set(AgentDefinition.model_fields) - {"prompt"}
+_AT_THE_END = 1_000_000
 _FIRST_LINE = 2
 """Front matter begins on the second line of its file."""
 
@@ -37,7 +42,8 @@ def parse_agent(
 ) -> AgentDefinition:
     """The agent that the file `text` defines; `source` labels the file, `groups` holds the tools that it may name.
 
-    Raises `DefinitionError`. With `warn`, keys that nobody knows are told there and left out instead.
+    Raises `DefinitionError`, with all else that is wrong in its `others`. With `warn`, keys that nobody knows are told
+    there and left out instead.
     That the agents in `spawns` exist is checked where all of them are known.
     """
     parts = split(text, source)
@@ -48,8 +54,8 @@ def parse_agent(
     reading.check_lists(groups)
     reading.check_result()
     if not parts.prompt:
-        raise DefinitionError(source, "there is no prompt after the front matter; write what the agent is to do")
-    definition = reading.definition(parts.prompt)
+        reading.wrong("there is no prompt after the front matter; write what the agent is to do")
+    definition = reading.definition(parts.prompt or "?")
     reading.check_rules(definition, groups)
     return definition
 
@@ -79,6 +85,7 @@ class _Reading:
     source: str
     values: dict[str, Any]
     lines: Mapping[Place, int]
+    problems: list[DefinitionError] = field(default_factory=list)
 
     def leave_out_unknown(self, warn: Callable[[DefinitionError], None]) -> None:
         """Forget keys that nobody knows, of the file and of its limits, with a warning for each of the first few."""
@@ -100,64 +107,98 @@ class _Reading:
     def check_keys(self) -> None:
         for key in self.values:
             if key == "prompt":
-                self._wrong("the prompt is the text after the front matter; leave this key out", key)
-            if key not in _FILE_KEYS:
-                self._wrong(f"{key!r} is not a key of an agent file{suggestion(key, _FILE_KEYS)}", key)
+                self.wrong("the prompt is the text after the front matter; leave this key out", key)
+            elif key not in _FILE_KEYS:
+                self.wrong(f"{key!r} is not a key of an agent file{suggestion(key, _FILE_KEYS)}", key)
         if "name" not in self.values:
-            raise DefinitionError(self.source, "the front matter has no name; add a line such as `name: review`")
+            self.wrong("the front matter has no name; add a line such as `name: review`")
 
     def check_lists(self, groups: GroupTable) -> None:
         """Lists of names are lists of text, and those of tools name what exists."""
-        known = known_names(groups)
         for key in ("tools", "disallowed_tools", "spawns", "guidelines"):
             names = self.values.get(key, [])
             if names is None:
-                self._wrong(f"{key} is empty; write [] for none, or leave the key out", key)
-            if not isinstance(names, list):
-                self._wrong(f"{key} must be a list such as [first, second], and is {_word_for(names)}", key)
-            for index, name in enumerate(names):
-                if not isinstance(name, str):
-                    self._wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
-                if key.endswith("tools") and name not in known:
-                    self._wrong(f"there is no tool or group {name!r}{suggestion(name, known, groups)}", key, index)
+                self.wrong(f"{key} is empty; write [] for none, or leave the key out", key)
+            elif not isinstance(names, list):
+                self.wrong(f"{key} must be a list such as [first, second], and is {_word_for(names)}", key)
+            else:
+                self._check_names(key, names, groups)
+
+    def _check_names(self, key: str, names: list[Any], groups: GroupTable) -> None:
+        known = known_names(groups)
+        for index, name in enumerate(names):
+            if not isinstance(name, str):
+                self.wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
+            elif key.endswith("tools") and name not in known:
+                self.wrong(f"there is no tool or group {name!r}{_meant_tool(name, known, groups)}", key, index)
 
     def check_result(self) -> None:
         result = self.values.get("result")
         if isinstance(result, str) and result not in SHIPPED:
-            self._wrong(f"result {result!r} is not shipped{suggestion(result, SHIPPED)}", "result")
+            self.wrong(f"result {result!r} is not shipped{suggestion(result, SHIPPED)}", "result")
+            return
         if result is not None and not isinstance(result, str | dict):
-            self._wrong(f"result must be a JSON Schema or a shipped name, and is {_word_for(result)}", "result")
+            self.wrong(f"result must be a JSON Schema or a shipped name, and is {_word_for(result)}", "result")
+            return
         try:
             schema = resolved(result)
             if schema is not None:
                 checked_schema(schema)
         except SchemaError as error:
-            self._wrong(f"result: {error}", "result", *_steps(error.place), cause=error)
+            self.wrong(f"result: {error}", "result", *_steps(error.place), cause=error)
 
     def check_rules(self, definition: AgentDefinition, groups: GroupTable) -> None:
+        """Raises `DefinitionError`."""
         # An agent whose file says nothing of its result owes a report.
         tools = {tool for named in groups.values() for tool in named}
         for index, rule in enumerate(definition.rules):
             try:
                 check_declared(rule, REPORT_NAME if definition.result is None else definition.result, tools)
             except RuleError as error:
-                self._wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
+                self.wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
+        self._refuse()
 
     def definition(self, prompt: str) -> AgentDefinition:
+        """Raises `DefinitionError`: the first of everything that is wrong so far, with the others."""
+        told = {one.line for one in self.problems}
         try:
-            return AgentDefinition.model_validate({**self.values, "prompt": prompt}, strict=True)
+            definition = AgentDefinition.model_validate({**self.values, "prompt": prompt}, strict=True)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            self._wrong(_sentence(first), *first["loc"], cause=error)
+            for one in error.errors(include_url=False)[:MOST_PROBLEMS]:
+                problem = self._error(_sentence(one), *one["loc"])
+                if problem.line not in told:
+                    problem.__cause__ = error
+                    self.problems.append(problem)
+                    told.add(problem.line)
+            self._refuse()
+            raise self._error("the front matter cannot be used") from error
+        self._refuse()
+        return definition
 
-    def _wrong(self, sentence: str, *place: str | int, cause: Exception | None = None) -> NoReturn:
-        raise self._error(sentence, *place) from cause
+    def _refuse(self) -> None:
+        if self.problems:
+            first, *others = sorted(self.problems[:MOST_PROBLEMS], key=lambda one: one.line or _AT_THE_END)
+            first.others = tuple(others)
+            raise first
+
+    def wrong(self, sentence: str, *place: str | int, cause: Exception | None = None) -> None:
+        problem = self._error(sentence, *place)
+        problem.__cause__ = cause
+        self.problems.append(problem)
 
     def _error(self, sentence: str, *place: str | int) -> DefinitionError:
         while place and place not in self.lines:
             place = place[:-1]
         line = self.lines.get(place) if place else None
         return DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1)
+
+
+def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
+    """What was probably meant: what another system's tool of this name is here, else the nearest name."""
+    theirs = tool_of(name)
+    if theirs.ours and name not in theirs.ours and {*known} >= {*theirs.ours}:
+        return f"; here that is {', '.join(theirs.ours)}"
+    return f"; {theirs.why}" if name.lower() in MISSING else suggestion(name, known, groups)
 
 
 def _sentence(error: ErrorDetails) -> str:

@@ -215,8 +215,10 @@ def _hint(problem: str, text: str, index: int) -> str:
 class DefinitionError(ValueError):
     """An agent file that cannot be used: `source` labels the file, `line` counts from 1 (None when unknown).
 
-    `sentence` says what is wrong and what to do; `str()` joins all three.
+    `sentence` says what is wrong and what to do; `str()` joins all three. `others` are further problems of the file.
     """
+
+    others: tuple["DefinitionError", ...] = ()
 
     def __init__(self, source: str, sentence: str, line: int | None = None) -> None:
         super().__init__(f"{source}{'' if line is None else f', line {line}'}: {sentence}")

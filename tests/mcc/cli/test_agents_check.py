@@ -22,7 +22,7 @@ def check(*arguments: object) -> Result:
 
 def write(path: Path, name: str, *lines: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")))
+    path.write_text("\n".join(("---", f"name: {name}", *lines, "description: Is so.", "---", f"Be {name}.")))
     return path
 
 
@@ -93,3 +93,29 @@ def test_malformed_cel_and_schemas_are_refused_where_they_stand(tmp_path: Path) 
     rule = write(tmp_path / "rule.md", "rule", "rules:", "  - cel: result. ==")
     assert check(path).exit_code == 1 and check(rule).exit_code == 1
     assert f"{rule}, line 4" in check(rule).stdout
+
+
+def test_everything_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / ".mcc/agents/odd.md", "odd", "tools: [Read, Bash, 7]", "thinking: hard", "limits: {rounds: 0}"
+    )
+    done = check(path)
+    assert done.exit_code == 1
+    for told in (
+        "line 3: there is no tool or group 'Read'; here that is read_file",
+        "line 3: there is no tool or group 'Bash'; no tool here runs commands yet",
+        "line 4: thinking must be",
+        "line 5: limits.rounds must be",
+    ):
+        assert told in done.stdout, done.stdout
+
+
+def test_a_missing_description_and_a_model_of_nobody_are_warnings(tmp_path: Path) -> None:
+    path = tmp_path / "p/subagent/odd/system.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nname: odd\nmodel: sonnet\n---\nBe odd.")
+    done = check(tmp_path / "p")
+    assert done.exit_code == 0
+    assert "there is no description" in done.stdout and "model 'sonnet' is none of yours" in done.stdout
+    path.write_text("---\nname: odd\ndescription: x\nmodel: anthropic/claude\n---\nBe odd.")
+    assert "all is well" in check(tmp_path / "p").stdout

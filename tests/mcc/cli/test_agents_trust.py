@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from mcc.cli.main import app
 
-MASTER = "---\nname: master\nmodel: fast\n---\nBe mine.\n"
-CLERK = "---\nname: clerk\n---\nBe a clerk.\n"
+MASTER = "---\nname: master\ndescription: Mine.\nmodel: fast\n---\nBe mine.\n"
+CLERK = "---\nname: clerk\ndescription: A clerk.\n---\nBe a clerk.\n"
 
 Mcc = Callable[..., Result]
 
@@ -35,6 +35,9 @@ def workspace(tmp_path: Path) -> Path:
     agents.mkdir(parents=True)
     (agents / "master.md").write_text(MASTER)
     (agents / "clerk.md").write_text(CLERK)
+    own = tmp_path / "config" / "mcc"
+    own.mkdir(parents=True)
+    (own / "mcc.toml").write_text('[models.fast]\nprovider = "openai"\n')
     return tmp_path / "work"
 
 

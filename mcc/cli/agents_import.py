@@ -1,0 +1,214 @@
+"""The command `mcc agents import`: agent files of Claude Code, OpenCode, Gemini CLI and Copilot made ours."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, fail, plain_errors, print_json, say
+
+if TYPE_CHECKING:
+    from mcc.definitions.carried import Imported, Line
+    from mcc.definitions.foreign import Format
+    from mcc.settings import Settings
+
+MOST_FILES = 200
+_MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """One agent, and the file that was written for it; None where none was, which the lines say."""
+
+    agent: "Imported"
+    format: "Format"
+    written: Path | None = None
+
+
+def import_agents(
+    path: Annotated[Path, typer.Argument(help="A file, a directory of such files, or a workspace that has some.")],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Where to write NAME.md; left out: .mcc/agents of the workspace of PATH."),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--from", help="Whose files they are, where the place does not say: claude, opencode, …"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make agent files of Claude Code, OpenCode, Gemini CLI or GitHub Copilot ours, and say what becomes of each line.
+
+    Kept means the same here; changed and dropped say what is different. What is wrong is told all at once, and then
+    that file is not written. mcc agents check PATH says the same and writes nothing.
+
+    Example: mcc agents import .claude/agents
+    """
+    from mcc.settings import load
+
+    if not path.exists():
+        fail(f"{path} does not exist.", USAGE)
+    with plain_errors():
+        settings = load(data_dir=data_dir)
+    found = read_foreign(path, aliases_of(settings), _named(of))
+    if not found:
+        fail(f"{path}: {NOT_KNOWN}", USAGE)
+    brought = [_written(one, format_, to or _beside(path), force) for one, format_ in _each_once(found)]
+    _print(brought, as_json)
+    if any(one.agent.errors for one in brought):
+        raise typer.Exit(FAILED)
+
+
+NOT_KNOWN = (
+    "there is no agent file of another system that is known here: .claude/agents/*.md, .opencode/agent/*.md, "
+    "opencode.json, .gemini/agents/*.md, .github/agents/*.agent.md, .github/chatmodes/*.chatmode.md; "
+    "elsewhere name the system with --from claude, opencode, gemini or copilot"
+)
+
+
+def aliases_of(settings: "Settings") -> dict[str, str]:
+    """The operator's models by name, each with the name that its provider has for it."""
+    tables = settings.configuration.table("models")
+    return {alias: str(table.get("model", alias)) for alias, table in tables.items() if isinstance(table, Mapping)}
+
+
+def read_foreign(
+    path: Path, aliases: Mapping[str, str], format_: "Format | None" = None
+) -> list[tuple["Imported", "Format"]]:
+    """The agents of every file at `path` that is of another system; empty when none is known to be."""
+    from mcc.definitions.foreign import format_of
+    from mcc.definitions.imported import imported
+
+    found: list[tuple[Imported, Format]] = []
+    for file in list(_files(path, format_ is not None))[:MOST_FILES]:
+        whose = format_ or format_of(file.absolute())
+        if whose is not None:
+            text, problem = _text(file)
+            agents = (problem,) if problem else imported(text, str(file), whose, _stem(file), aliases)
+            found.extend((agent, whose) for agent in agents)
+    return found
+
+
+def _named(of: str | None) -> "Format | None":
+    from mcc.definitions.foreign import Format
+    from mcc.definitions.front_matter import suggestion
+
+    if of is None:
+        return None
+    if of not in set(Format):
+        fail(f"--from {of} is no system that is known here{suggestion(of, list(Format))}", USAGE)
+    return Format(of)
+
+
+def _files(path: Path, any_markdown: bool) -> Iterator[Path]:
+    """`path` itself, or the files below it that lie where such files do. `any_markdown`: wherever they lie."""
+    from mcc.definitions.foreign import OPENCODE_FILES, PLACES, format_of
+
+    if not path.is_dir():
+        yield path
+        return
+    yield from (path / name for name in OPENCODE_FILES if (path / name).is_file())
+    places = [path, *(path / place for names in PLACES.values() for place in names)]
+    places += [path / name for name in ("agents", "agent", "chatmodes")]
+    for place in places:
+        if place.is_dir() and (format_of(place.absolute() / "NAME.md") or (any_markdown and place == path)):
+            yield from sorted(file for file in place.rglob("*.md") if not file.name.startswith("."))
+
+
+def _text(file: Path) -> tuple[str, "Imported | None"]:
+    """The text of a file; what says why there is none, in its place."""
+    from mcc.definitions.carried import Imported, Line
+
+    try:
+        if file.is_symlink():
+            raise ValueError("a symbolic link is not followed here; name the file itself")
+        with file.open("rb") as opened:
+            content = opened.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"a file of more than {_MOST_BYTES // 1024} KB is not read")
+        return content.decode("utf-8-sig"), None
+    except UnicodeDecodeError as error:
+        sentence = f"byte {error.start} is not UTF-8; save the file as UTF-8"
+    except OSError as error:
+        sentence = f"the file cannot be read: {error.strerror}"
+    except ValueError as error:
+        sentence = str(error)
+    return "", Imported(str(file), _stem(file), (Line("error", sentence),))
+
+
+def _stem(file: Path) -> str:
+    from mcc.definitions.foreign import COPILOT_ENDS
+
+    end = next((end for end in COPILOT_ENDS if file.name.endswith(end)), file.suffix)
+    return file.name.removesuffix(end)
+
+
+def _each_once(found: Sequence[tuple["Imported", "Format"]]) -> Iterator[tuple["Imported", "Format"]]:
+    """A second agent of one name is an error."""
+    first: dict[str, str] = {}
+    for one, format_ in found:
+        known = first.setdefault(one.name, one.source) if one.text else one.source
+        twice = known != one.source
+        yield one.wrong(f"{known} has an agent {one.name!r} too; rename one of them") if twice else one, format_
+
+
+def _beside(path: Path) -> Path:
+    """`.mcc/agents` of the workspace in which the foreign file or directory lies."""
+    from mcc.definitions.foreign import OPENCODE_FILES
+    from mcc.definitions.scopes import WORKSPACE_DIRECTORY
+
+    whole = path.absolute()
+    hidden = [
+        above for above in (whole, *whole.parents) if above.name in (".claude", ".opencode", ".gemini", ".github")
+    ]
+    root = hidden[0].parent if hidden else whole if path.is_dir() else Path.cwd()
+    return (whole.parent if path.name in OPENCODE_FILES else root) / WORKSPACE_DIRECTORY
+
+
+def _written(one: "Imported", format_: "Format", to: Path, force: bool) -> Brought:
+    if one.errors:
+        return Brought(one, format_)
+    prompts = (to / "master").is_dir() or (to / "subagent").is_dir()
+    file = to / "subagent" / one.name / "system.md" if prompts else to / f"{one.name}.md"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w" if force and not file.is_symlink() else "x", encoding="utf-8") as opened:
+            opened.write(one.text)
+    except FileExistsError:
+        return Brought(one.wrong(f"{file} is there; --force writes over it"), format_)
+    except OSError as error:
+        return Brought(one.wrong(f"{file}: {error.strerror}"), format_)
+    return Brought(one, format_, file)
+
+
+def _print(brought: Sequence[Brought], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": [_shown(one) for one in brought]})
+        return
+    from mcc.view.output import clean
+
+    for one in brought:
+        print(clean(f"{one.agent.source} → {one.written or 'not imported'}"))
+        for line in one.agent.lines:
+            where = "" if line.number is None else f"line {line.number}: "
+            print(clean(f"  {line.verdict:<7}  {where}{line.sentence}"))
+    written = sum(one.written is not None for one in brought)
+    say(f"{written} of {len(brought)} agents imported." + (" Read them, then: mcc agents check" if written else ""))
+
+
+def _shown(one: Brought) -> dict[str, object]:
+    return {
+        "source": one.agent.source,
+        "format": one.format.value,
+        "agent": one.agent.name,
+        "written": None if one.written is None else str(one.written),
+        "lines": [_line(line) for line in one.agent.lines],
+    }
+
+
+def _line(line: "Line") -> dict[str, object]:
+    return {"line": line.number, "verdict": line.verdict, "message": line.sentence}

@@ -1,0 +1,331 @@
+"""One agent of another system carried over: its keys, tools, model and prompt, each with what becomes of it here."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from mcc.definitions.agents import parse_agent
+from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, Format, Meaning, Tool, model_of, tool_of
+from mcc.definitions.front_matter import DefinitionError, Place, suggestion
+from mcc.rules.patterns import Pattern
+
+Verdict: TypeAlias = Literal["kept", "changed", "dropped", "error"]
+"""What became of something; an error keeps the file from being imported."""
+
+_NAME = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_UNFIT = Pattern(r"[^A-Za-z0-9_.:-]+")
+_IN_PROMPT = Pattern(
+    r"\$ARGUMENTS|\{file:|\{env:|!`|^@\S|#tool:|#file:"
+    r"|\b(?:Read|Grep|Glob|LS|Bash|Edit|MultiEdit|Write|NotebookEdit|TodoWrite|Task|WebFetch|WebSearch)\b(?:` |`| )tool"
+    r"|`(?:Read|Grep|Glob|LS|Bash|Edit|MultiEdit|Write|NotebookEdit|TodoWrite|Task|WebFetch|WebSearch)`"
+)
+_PROMPT_LINES = 10
+_LONGEST_LINE = 2_000
+_THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`number` counts from 1 in the foreign file; None: it is about what does not stand there."""
+
+    verdict: Verdict
+    sentence: str
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One agent. `text` is our file for it, empty when `lines` have an error."""
+
+    source: str
+    name: str
+    lines: tuple[Line, ...]
+    text: str = ""
+
+    @property
+    def errors(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.verdict == "error")
+
+    def wrong(self, sentence: str) -> "Imported":
+        """The same, which is not imported, and why."""
+        return Imported(self.source, self.name, (*self.lines, Line("error", sentence)))
+
+
+@dataclass(slots=True)
+class Carried:
+    """One agent on its way: what its file says, and what is told of it."""
+
+    source: str
+    format: Format
+    aliases: Mapping[str, str]
+    values: Mapping[str, Any]
+    places: Mapping[Place, int]
+    lines: list[Line] = field(default_factory=list)
+    ours: dict[str, Any] = field(default_factory=dict)
+    without: list[str] = field(default_factory=list)
+
+    def made(self, name: str, prompt: str, first: int | None) -> Imported:
+        """`first`: the line on which the prompt begins."""
+        self.ours["name"] = name
+        for key, value in self.values.items():
+            meaning = KEYS[self.format].get(key)
+            if meaning is None:
+                self._tell("dropped", f"{key}: {DROPPED.get(key) or 'there is no such key here'}", key)
+            elif not (meaning is Meaning.PROMPT and first is not None):
+                self._readers()[meaning](key, value)
+        self._name()
+        if not self.ours.get("description"):
+            self._tell("changed", "there is no description, by which other agents choose whom to ask: add one")
+        if "tools" not in self.ours:
+            self._tell("changed", "tools: none are named, so it has those of whoever delegates to it")
+        if self.without:
+            self.ours["disallowed_tools"] = list(dict.fromkeys(self.without))
+        self._prompt(prompt, first)
+        return self._checked(prompt)
+
+    def _readers(self) -> Mapping[Meaning, Callable[[str, Any], None]]:
+        return {
+            Meaning.NAME: self._said_name,
+            Meaning.DESCRIPTION: self._description,
+            Meaning.TOOLS: self._tools,
+            Meaning.WITHOUT: self._without,
+            Meaning.PERMISSION: self._permission,
+            Meaning.MODEL: self._model,
+            Meaning.TEMPERATURE: self._temperature,
+            Meaning.THINKING: self._thinking,
+            Meaning.ROUNDS: lambda key, value: self._limit(key, value, "rounds", 1),
+            Meaning.MINUTES: lambda key, value: self._limit(key, value, "wall_seconds", 60),
+            Meaning.PROMPT: self._no_prompt,
+            Meaning.OFF: self._off,
+            Meaning.REMOTE: self._remote,
+        }
+
+    def _tell(self, verdict: Verdict, sentence: str, *place: str | int) -> None:
+        while place and place not in self.places:
+            place = place[:-1]
+        self.lines.append(Line(verdict, sentence, self.places.get(place) if place else None))
+
+    def _said_name(self, key: str, value: Any) -> None:
+        if isinstance(value, str) and value.strip():
+            self.ours["name"] = value.strip()
+        else:
+            self._tell("error", f"{key} must be text", key)
+
+    def _name(self) -> None:
+        said = str(self.ours["name"])
+        name = _UNFIT.sub("-", said).strip("-_.:")[:64]
+        if not _NAME.fullmatch(name):
+            self._tell("error", f"name {said!r} leaves nothing that can be a name here", "name")
+        elif name != said:
+            self._tell("changed", f"name: {said!r} is {name!r} here, where names have no spaces", "name")
+        else:
+            self._tell("kept", f"name: {name}", "name")
+        self.ours["name"] = name
+
+    def _description(self, key: str, value: Any) -> None:
+        if value is not None and not isinstance(value, str):
+            self._tell("error", f"{key} must be text", key)
+        elif value and value.strip():
+            self.ours["description"] = value.strip()
+            self._tell("kept", "description", key)
+
+    def _tools(self, key: str, value: Any) -> None:
+        if isinstance(value, dict):
+            self._switches(key, value)
+            return
+        named = list(self._names(key, value))
+        if any(said == "*" for _, said in named):
+            self._tell("kept", f"{key}: all, which are those of whoever delegates to it", key)
+            return
+        if value is None:
+            return
+        tools = [tool for index, said in named for tool in self._tool(key, index, said)]
+        self.ours["tools"] = list(dict.fromkeys(tools))
+        if named and not tools:
+            self._tell("changed", f"{key}: none of them is left, so it has no tools at all", key)
+
+    def _names(self, key: str, value: Any) -> Iterator[tuple[int, str]]:
+        """Names in a list or between commas; a comma within brackets belongs to its name."""
+        if isinstance(value, str):
+            yield from enumerate(_between_commas(value))
+        elif isinstance(value, list):
+            for index, one in enumerate(value):
+                if isinstance(one, str) and one.strip():
+                    yield index, one.strip()
+                else:
+                    self._tell("error", f"{key} lists {one!r}, which is no name of a tool", key, index)
+        elif value is not None:
+            self._tell("error", f"{key} must be a list of names", key)
+
+    def _tool(self, key: str, index: int, said: str) -> tuple[str, ...]:
+        tool = tool_of(said)
+        self._tell_of(tool, key, index)
+        return tool.ours
+
+    def _tell_of(self, tool: Tool, *place: str | int) -> None:
+        names = ", ".join(tool.ours)
+        if not tool.ours:
+            self._tell("dropped", f"{place[0]}: {tool.said}: {tool.why}", *place)
+        elif tool.narrowed:
+            told = (
+                f"{place[0]}: {tool.said} is {names}, for all of the workspace: what stands in brackets does not count"
+            )
+            self._tell("changed", told, *place)
+        else:
+            same = tool.said in tool.ours
+            self._tell("kept", f"{place[0]}: {tool.said}{'' if same else f' is {names}'}", *place)
+
+    def _switches(self, key: str, value: Mapping[str, Any]) -> None:
+        """Tools that are switched on and off one by one; those that nobody names are on, unless all are off."""
+        on: list[str] = []
+        for said, switched in value.items():
+            tool = tool_of(said)
+            if not isinstance(switched, bool):
+                self._tell("error", f"{key}.{said} must be true or false", key, said)
+            elif said == "*":
+                self._tell(
+                    "kept",
+                    f"{key}: {said} is {'on' if switched else 'off: only what is switched on counts'}",
+                    key,
+                    said,
+                )
+            elif switched:
+                on.extend(tool.ours)
+                self._tell_of(tool, key, said)
+            elif tool.ours:
+                self.without.extend(tool.ours)
+                self._tell("kept", f"{key}: {said} is off: {', '.join(tool.ours)} is not allowed", key, said)
+            else:
+                self._tell("kept", f"{key}: {said} is off, and there is none here", key, said)
+        if value.get("*") is False:
+            self.ours["tools"] = list(dict.fromkeys(on))
+
+    def _without(self, key: str, value: Any) -> None:
+        for index, said in self._names(key, value):
+            tool = tool_of(said)
+            self.without.extend(tool.ours)
+            told = f"{', '.join(tool.ours)} is not allowed" if tool.ours else "there is none here"
+            self._tell("kept", f"{key}: {said}: {told}", key, index)
+
+    def _permission(self, key: str, value: Any) -> None:
+        rules = value.items() if isinstance(value, dict) else [("*", value)]
+        for said, word in rules:
+            tool = tool_of(said)
+            if word == "deny" and tool.ours:
+                self.without.extend(tool.ours)
+                self._tell("kept", f"{key}: {said} is denied: {', '.join(tool.ours)} is not allowed", key, said)
+            elif word in ("deny", "allow") and not tool.ours:
+                self._tell("kept", f"{key}: {said} is {word}: {tool.why}", key, said)
+            elif word == "allow":
+                self._tell("kept", f"{key}: {said} is allowed", key, said)
+            else:
+                self._tell("dropped", f"{key}: {said}: {DROPPED['permissions']}", key, said)
+
+    def _model(self, key: str, value: Any) -> None:
+        wanted = [one for one in value if isinstance(one, str)] if isinstance(value, list) else [value]
+        if not wanted or not isinstance(wanted[0], str):
+            self._tell("error", f"{key} must be the name of a model", key)
+            return
+        found = [model_of(one, self.aliases) for one in wanted]
+        model = next((one for one in found if one.name != INHERIT), found[0])
+        if model.name != INHERIT:
+            self.ours["model"] = model.name
+        told = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
+        self._tell("changed" if model.why else "kept", told, key)
+
+    def _temperature(self, key: str, value: Any) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2:
+            self.ours["temperature"] = value
+            self._tell("kept", f"{key}: {value}", key)
+        else:
+            self._tell("error", f"{key} must be a number from 0 to 2", key)
+
+    def _thinking(self, key: str, value: Any) -> None:
+        word = {"none": "off", "disabled": "off"}.get(str(value).lower(), str(value).lower())
+        if word in _THINKING:
+            self.ours["thinking"] = word
+            self._tell("kept", f"{key}: thinking is {word}", key)
+        else:
+            self._tell("dropped", f"{key}: {value!r} is no level here{suggestion(word, _THINKING)}", key)
+
+    def _limit(self, key: str, value: Any, limit: str, times: int) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 100_000:
+            amount = value * times
+            self.ours.setdefault("limits", {})[limit] = int(amount) if amount == int(amount) else amount
+            self._tell("kept", f"{key}: limits.{limit} is {amount:g}", key)
+        else:
+            self._tell("error", f"{key} must be a number above 0", key)
+
+    def _no_prompt(self, key: str, value: Any) -> None:
+        self._tell("dropped", f"{key}: the prompt is the text after the front matter", key)
+
+    def _off(self, key: str, value: Any) -> None:
+        if value is not False:
+            self._tell("error", f"{key}: it is switched off there, so it is not imported", key)
+
+    def _remote(self, key: str, value: Any) -> None:
+        if value == "remote":
+            self._tell("error", f"{key}: it runs elsewhere, and agents here run in a drone", key)
+        else:
+            self._tell("kept", f"{key}: {value}", key)
+
+    def _prompt(self, prompt: str, first: int | None) -> None:
+        lines = prompt.split("\n") if prompt else []
+        if prompt.startswith("{file:") and len(lines) == 1:
+            self._tell("error", f"its prompt is in another file, {prompt}: write the text here", "prompt")
+            return
+        if lines:
+            self.lines.append(Line("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first))
+        # Lines of a text in JSON have no numbers of their own.
+        numbered = first is not None and ("prompt",) not in self.places
+        told = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
+        for index, line in told[:_PROMPT_LINES]:
+            shown = line.strip()[:80]
+            sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
+            self.lines.append(Line("changed", sentence, first + index if numbered and first is not None else first))
+        if (more := len(told) - _PROMPT_LINES) > 0:
+            self.lines.append(Line("changed", f"so do {more} more lines of the prompt"))
+
+    def _checked(self, prompt: str) -> Imported:
+        text = _written(self.ours, prompt)
+        name = str(self.ours["name"])
+        try:
+            parse_agent(text, self.source)
+        except DefinitionError as error:
+            if not any(line.verdict == "error" for line in self.lines):
+                self._tell("error", error.sentence)
+        lines = tuple(sorted(self.lines, key=lambda line: line.number or 1_000_000))
+        found = Imported(self.source, name, lines)
+        return found if found.errors else Imported(self.source, name, lines, text)
+
+
+def _between_commas(text: str) -> Iterable[str]:
+    depth, start = 0, 0
+    for index, one in enumerate(text):
+        depth += (one == "(") - (one == ")")
+        if one == "," and depth <= 0:
+            if name := text[start:index].strip():
+                yield name
+            start = index + 1
+    if name := text[start:].strip():
+        yield name
+
+
+_ORDER = ("name", "description", "tools", "disallowed_tools", "model", "temperature", "thinking", "limits")
+
+
+def _written(values: Mapping[str, Any], prompt: str) -> str:
+    """Our file: each value as JSON, which is YAML too."""
+    front = [f"{key}: {_value(key, values[key])}" for key in _ORDER if key in values]
+    return "\n".join(("---", *front, "---", prompt.strip(), ""))
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {number}" for name, number in value.items()) + "}"
+    if key in ("name", "model", "thinking") and isinstance(value, str) and value[:1].isalpha() and ":" not in value:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,228 @@
+"""Agent files of other systems: which system's a file is, and what its keys, tools and models are here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import PurePath
+
+
+class Format(StrEnum):
+    """Whose agent files they are."""
+
+    CLAUDE = "claude"
+    OPENCODE = "opencode"
+    GEMINI = "gemini"
+    COPILOT = "copilot"
+
+
+PLACES: Mapping[Format, tuple[str, ...]] = {
+    Format.CLAUDE: (".claude/agents",),
+    Format.OPENCODE: (".opencode/agent", ".opencode/agents"),
+    Format.GEMINI: (".gemini/agents",),
+    Format.COPILOT: (".github/agents", ".github/chatmodes"),
+}
+"""Directories of a workspace in which the files of each system lie."""
+
+OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
+COPILOT_ENDS = (".agent.md", ".chatmode.md")
+
+
+def format_of(path: PurePath) -> Format | None:
+    """Whose file it is, as its name and the directories above it tell; None when they do not."""
+    if path.name in OPENCODE_FILES:
+        return Format.OPENCODE
+    if path.name.endswith(COPILOT_ENDS):
+        return Format.COPILOT
+    steps = path.parts[:-1]
+    for format_, places in PLACES.items():
+        for place in places:
+            above, below = place.split("/")
+            if any(pair == (above, below) for pair in pairwise(steps)):
+                return format_
+    if path.suffix == ".md" and steps[-2:] in (("opencode", "agent"), ("opencode", "agents")):
+        return Format.OPENCODE
+    return None
+
+
+class Meaning(StrEnum):
+    """What a key says, whichever word its system has for it."""
+
+    NAME = "name"
+    DESCRIPTION = "description"
+    TOOLS = "tools"
+    WITHOUT = "without"
+    PERMISSION = "permission"
+    MODEL = "model"
+    TEMPERATURE = "temperature"
+    THINKING = "thinking"
+    ROUNDS = "rounds"
+    MINUTES = "minutes"
+    PROMPT = "prompt"
+    OFF = "off"
+    REMOTE = "remote"
+
+
+_SHARED = {"name": Meaning.NAME, "description": Meaning.DESCRIPTION, "tools": Meaning.TOOLS, "model": Meaning.MODEL}
+
+KEYS: Mapping[Format, Mapping[str, Meaning]] = {
+    Format.CLAUDE: {
+        **_SHARED,
+        "disallowedTools": Meaning.WITHOUT,
+        "maxTurns": Meaning.ROUNDS,
+        "effort": Meaning.THINKING,
+    },
+    Format.OPENCODE: {
+        **_SHARED,
+        "temperature": Meaning.TEMPERATURE,
+        "steps": Meaning.ROUNDS,
+        "maxSteps": Meaning.ROUNDS,
+        "reasoningEffort": Meaning.THINKING,
+        "permission": Meaning.PERMISSION,
+        "prompt": Meaning.PROMPT,
+        "disable": Meaning.OFF,
+    },
+    Format.GEMINI: {
+        **_SHARED,
+        "temperature": Meaning.TEMPERATURE,
+        "max_turns": Meaning.ROUNDS,
+        "timeout_mins": Meaning.MINUTES,
+        "kind": Meaning.REMOTE,
+    },
+    Format.COPILOT: _SHARED,
+}
+
+_ASKS = "nobody can be asked while an order runs"
+_SERVERS = "tool servers cannot be named in an agent file here"
+DROPPED: Mapping[str, str] = {
+    "permissionMode": _ASKS,
+    "permissions": _ASKS,
+    "mcpServers": _SERVERS,
+    "mcp-servers": _SERVERS,
+    "mcp_servers": _SERVERS,
+    "hooks": "nothing of an agent file runs as a program here",
+    "memory": "agents here have no memory between orders",
+    "skills": "an agent here has the skills of its workspace with the group rules_skills_read",
+    "background": "every order here runs in the background",
+    "isolation": "every order here has its own claim on its workspace; there are no copies of it",
+    "color": "agents have no colour here",
+    "top_p": "models are not asked with it here",
+    "options": "what a provider alone knows stands in [models.NAME] of mcc.toml",
+    "mode": "any agent here may be that of an order, and others may be allowed to delegate to it",
+    "hidden": "every agent here is listed",
+    "handoffs": "an agent here hands on only by delegation: name agents in spawns",
+    "agents": "name the agents that it may delegate to in spawns",
+    "target": "there is one place here where agents run",
+    "infer": "who may delegate to it stands in the spawns of others",
+    "argument-hint": "an order's prompt is its only argument",
+    "initialPrompt": "an order's prompt is its only argument",
+    "user-invocable": "any agent here may be that of an order",
+    "disable-model-invocation": "who may delegate to it stands in the spawns of others",
+    "display_name": "agents have one name here",
+    "metadata": "nothing here reads it",
+    "variant": "the model stands in model, how much it thinks in thinking",
+}
+"""Keys that have no place here, and why."""
+
+_READ, _SEARCH, _FIND, _LIST = ("read_file",), ("search_text",), ("find_files",), ("list_files",)
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("read", "notebookread", "read_file", "read_many_files", "view"), _READ),
+    **dict.fromkeys(("grep", "grep_search", "search_file_content", "textsearch", "usages"), _SEARCH),
+    **dict.fromkeys(("glob", "filesearch"), _FIND),
+    **dict.fromkeys(("ls", "list", "list_directory", "listdirectory"), _LIST),
+    **dict.fromkeys(("search", "codebase"), (*_SEARCH, *_FIND)),
+    "changes": ("git_status", "git_diff"),
+    "skill": ("skills_list", "skills_read"),
+}
+"""Tools of others, in lower case, with those that do the same here."""
+
+_RUNS = "no tool here runs commands yet"
+_WRITES = "no tool here writes files yet"
+_REACHES = "no tool here reaches the network yet"
+_LISTS = "agents here keep no list of things to do"
+_DELEGATES = "name the agents that it may ask in spawns, and add the group delegation to tools"
+MISSING: Mapping[str, str] = {
+    **dict.fromkeys(("bash", "bashoutput", "killshell", "killbash", "shell", "execute", "powershell"), _RUNS),
+    **dict.fromkeys(
+        ("run_shell_command", "runcommands", "runtasks", "runtests", "terminal", "terminallastcommand"), _RUNS
+    ),
+    **dict.fromkeys(("edit", "multiedit", "write", "notebookedit", "patch", "apply_patch", "multi_edit"), _WRITES),
+    **dict.fromkeys(("write_file", "replace", "editfiles", "edit_file", "new", "createfile"), _WRITES),
+    **dict.fromkeys(
+        ("webfetch", "websearch", "web", "fetch", "web_fetch", "google_web_search", "githubrepo"), _REACHES
+    ),
+    **dict.fromkeys(("todo", "todos", "todowrite", "todoread", "write_todos", "taskcreate", "taskupdate"), _LISTS),
+    **dict.fromkeys(("task", "agent", "custom-agent", "runsubagent"), _DELEGATES),
+    **dict.fromkeys(("askuserquestion", "ask_user", "question", "exitplanmode"), _ASKS),
+    **dict.fromkeys(("save_memory", "memory"), DROPPED["memory"]),
+}
+"""Tools of others that have no like here, in lower case, and why."""
+
+GIT_READS: Mapping[str, str] = {
+    **{command: f"git_{command}" for command in ("status", "diff", "show", "log", "blame")},
+    "branch": "git_branches",
+    "ls-files": "git_ls_files",
+}
+"""Commands of git that only read, with the tools for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a tool of another system is here: `ours`, or why there is none; `narrowed` is what stood in brackets."""
+
+    said: str
+    ours: tuple[str, ...] = ()
+    why: str = ""
+    narrowed: str = ""
+
+
+def tool_of(said: str) -> Tool:
+    """`said` as it stands in a file, such as `Read`, `Bash(git log:*)` or `mcp__tracker__find`."""
+    name, _, inner = said.strip().partition("(")
+    inner = inner.strip().removesuffix(")")
+    key = name.strip().lower()
+    if key in ("bash", "run_shell_command", "shell", "execute") and inner.startswith("git "):
+        git = GIT_READS.get(inner[4:].replace(":", " ").split(" ")[0].strip("*"))
+        if git is not None:
+            return Tool(said, (git,))
+    if key in TOOLS:
+        return Tool(said, TOOLS[key], narrowed=inner)
+    if key.startswith(("mcp_", "mcp__")) or "/" in key or ":" in key:
+        return Tool(said, why=_SERVERS)
+    return Tool(said, why=MISSING.get(key, "there is no such tool here"))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a model of another system is here: `name`, and why it is not what was said where it is not."""
+
+    name: str
+    why: str = ""
+
+
+INHERIT = "inherit"
+_FAMILIES = ("sonnet", "opus", "haiku", "fable")
+
+
+def model_of(said: str, aliases: Mapping[str, str]) -> Model:
+    """`aliases`: the operator's models by name, each with the name that its provider has for it."""
+    word = said.strip()
+    if word.lower() in (INHERIT, "default", "auto", ""):
+        return Model(INHERIT)
+    if word in aliases:
+        return Model(word)
+    plain = _plain(word)
+    near = [alias for alias, name in aliases.items() if _plain(name) == plain or _plain(alias) == plain]
+    if not near and plain in _FAMILIES:
+        near = [alias for alias, name in aliases.items() if plain in name.lower()]
+    if len(near) == 1:
+        return Model(near[0], f"{word!r} is your model {near[0]!r}")
+    found = f"{', '.join(near)} may be meant" if near else "none of your models is that one"
+    return Model(INHERIT, f"{word!r}: {found}, so it uses its parent's; name one of yours in model to change that")
+
+
+def _plain(name: str) -> str:
+    """A model's name without its provider, its date and what separates its words."""
+    word = name.lower().rsplit("/", 1)[-1].removesuffix("-latest")
+    letters = "".join(one for one in word if one.isalnum())
+    return letters[:-8] if letters[-8:].isdecimal() and letters[-8:].startswith("20") else letters

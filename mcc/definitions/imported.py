@@ -1,0 +1,122 @@
+"""Agent files of other systems read: front matter and prompt, or the agents of an `opencode.json`."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mcc.definitions.carried import Carried, Imported, Line
+from mcc.definitions.foreign import Format
+from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split
+from mcc.rules.patterns import Pattern
+
+MOST_AGENTS = 200
+"""Agents of one file that are read."""
+
+_PLAIN_VALUE = Pattern(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`-].*)")
+_FIRST_LINE = 2
+
+
+def imported(
+    text: str, source: str, format_: Format, name: str, aliases: Mapping[str, str] | None = None
+) -> tuple[Imported, ...]:
+    """The agents of a foreign file, its problems all at once. Never raises.
+
+    `name`: what the file's name says that its agent is called; `aliases`: the operator's models (see `model_of`).
+    """
+    if source.endswith((".json", ".jsonc")):
+        return _of_configuration(text, source, aliases or {})
+    try:
+        parts = split(text, source)
+    except DefinitionError as error:
+        return (Imported(source, name, (Line("error", error.sentence, error.line),)),)
+    lines: list[Line] = []
+    values, places = _front_matter(parts.front, lines)
+    if values is None:
+        return (Imported(source, name, tuple(lines)),)
+    agent = Carried(
+        source, format_, aliases or {}, values, {place: at + _FIRST_LINE - 1 for place, at in places.items()}
+    )
+    agent.lines.extend(lines)
+    first = text[: text.find(parts.prompt)].count("\n") + 1 if parts.prompt else None
+    return (agent.made(name, parts.prompt, first),)
+
+
+def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None, Mapping[Place, int]]:
+    """Read as YAML; where that fails, with plain values quoted that only other readers take as they are."""
+    try:
+        found = parse(front)
+    except YamlProblem as problem:
+        forgiven, quoted = _quoted(front)
+        try:
+            found = parse(forgiven)
+        except YamlProblem:
+            lines.append(Line("error", problem.sentence, None if problem.line is None else problem.line + 1))
+            return None, {}
+        told = "is no YAML as it stands, because of a colon or a mark in it; it is quoted now"
+        lines.extend(Line("changed", f"{key} {told}", number + _FIRST_LINE) for number, key in quoted)
+    if not isinstance(found.value, dict):
+        lines.append(Line("error", "the front matter must be lines of `key: value`", _FIRST_LINE))
+        return None, {}
+    return found.value, found.lines
+
+
+def _quoted(front: str) -> tuple[str, list[tuple[int, str]]]:
+    """The same with each plain value at the margin in quotation marks that has a colon or a # in it."""
+    made, quoted = [], []
+    for number, line in enumerate(front.split("\n")):
+        found = _PLAIN_VALUE.fullmatch(line) if len(line) <= 32_000 else None
+        if found and (": " in found[2] or " #" in found[2] or found[2].endswith(":")):
+            made.append(f"{found[1]}: {json.dumps(found[2].rstrip(), ensure_ascii=False)}")
+            quoted.append((number, found[1]))
+        else:
+            made.append(line)
+    return "\n".join(made), quoted
+
+
+def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tuple[Imported, ...]:
+    """The agents of `opencode.json`, which may have comments; JSON is read as the YAML that it is."""
+    try:
+        found = parse(_without_comments(text))
+    except YamlProblem as problem:
+        return (Imported(source, "", (Line("error", problem.sentence, problem.line),)),)
+    agents = found.value.get("agent") if isinstance(found.value, dict) else None
+    if not isinstance(agents, dict) or not agents:
+        return (Imported(source, "", (Line("error", "there is no agent in it: nothing under the key agent"),)),)
+    made = []
+    for name, values in list(agents.items())[:MOST_AGENTS]:
+        number = found.lines.get(("agent", name))
+        if not isinstance(values, dict):
+            made.append(Imported(source, name, (Line("error", f"agent {name!r} is no mapping", number),)))
+            continue
+        above = ("agent", name)
+        places = {place[2:]: at for place, at in found.lines.items() if place[:2] == above and len(place) > 2}
+        prompt = values.get("prompt")
+        agent = Carried(source, Format.OPENCODE, aliases, values, places)
+        made.append(agent.made(name, prompt if isinstance(prompt, str) else "", places.get(("prompt",))))
+    return tuple(made)
+
+
+def _without_comments(text: str) -> str:
+    """JSON without what stands between // and the end of a line, or in /* */; tabs as spaces. Lines stay lines."""
+    made: list[str] = []
+    index, size = 0, len(text)
+    while index < size:
+        one = text[index]
+        if one == '"':
+            end = index + 1
+            while end < size and text[end] not in '"\n':
+                end += 2 if text[end] == "\\" else 1
+            made.append(text[index : end + 1])
+            index = end + 1
+        elif text.startswith("//", index):
+            end = text.find("\n", index)
+            index = size if end < 0 else end
+        elif text.startswith("/*", index):
+            end = text.find("*/", index)
+            end = size if end < 0 else end + 2
+            made.append("\n" * text.count("\n", index, end))
+            index = end
+        else:
+            made.append(" " if one == "\t" else one)
+            index += 1
+    return "".join(made)
