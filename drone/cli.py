@@ -15,8 +15,28 @@ if TYPE_CHECKING:
 DONE, FAILED, USAGE = 0, 1, 2
 
 app = typer.Typer(
-    name="drone", help="A drone does work orders.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    name="drone",
+    help="A drone does work orders.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mcc import __version__
+
+        print(f"drone {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _drone(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+) -> None:
+    """A drone does work orders."""
 
 
 @app.command()

@@ -15,7 +15,21 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Answers the exit code: 0 when the order succeeded.
+    """Answers the exit code: 0 when the order succeeded, and after Ctrl-C, of which make would else make an error."""
+    from mcc.cli.command import INTERRUPTED, say
+
+    try:
+        code = _demonstrate()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code != INTERRUPTED:
+        return code
+    say("Stopped; nothing runs.")
+    return 0
+
+
+def _demonstrate() -> int:
+    """A family, and one order on it.
 
     Unless MCC_DATA_DIR names another place it has a data directory of its own: a family that runs here anyway is left
     alone.
@@ -96,5 +110,3 @@ if __name__ == "__main__":
         sys.exit(main())
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(1)

@@ -3,6 +3,7 @@
 The page is swagger-ui from a package, without inline scripts and without any other host.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from mcc.api.health import Metrics
 from mcc.api.problems import PROBLEM_TYPE
 from mcc.api.records import Records
 from mcc.api.service import API, Notices, Service
+from mcc.configuration.places import NotPrivate
+from mcc.configuration.running import Held, Presence, find_family
 from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
@@ -117,6 +120,22 @@ async def _alive(feed: Feed, notices: Notices, *offloads: BoundedOffload) -> Asy
 
 description = APIRouter(include_in_schema=False)
 
+ROOT = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>MCC {version}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,"></head>
+<body><h1>MCC {version}</h1>
+<p>This service keeps work orders for AI agents; drones do them. There is no page to work with yet:
+<code>mcc run "PROMPT"</code>, Python and HTTP are the ways in.</p>
+<ul>
+<li><a href="/api/docs">What the HTTP API takes and answers</a></li>{flower}
+<li><a href="/healthz">Whether the service is alive</a>, <a href="/readyz">and ready</a></li>
+</ul></body></html>
+"""
+
+FLOWER = """
+<li><a href="{url}">Flower</a>, where this service runs: orders as tasks, drones as workers; its login is in
+<code>flower.auth</code> of the data directory</li>"""
+
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -130,6 +149,18 @@ START = """SwaggerUIBundle({
   url: "/api/v1/openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, supportedSubmitMethods: []
 });
 """
+
+
+@description.get("/")
+async def root(request: Request) -> Response:
+    data_dir = request.app.state.service.settings.data_dir
+    try:
+        family = await asyncio.to_thread(find_family, data_dir)
+    except NotPrivate:
+        family = Held.NOBODY
+    url = family.flower_url if isinstance(family, Presence) else None
+    flower = FLOWER.format(url=escape(url)) if url else ""
+    return HTMLResponse(ROOT.format(version=escape(mcc.__version__), flower=flower))
 
 
 @description.get("/api/docs")

@@ -30,6 +30,7 @@ from mcc.settings import Settings
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS = frozenset(
     {
+        "/",
         "/healthz",
         "/readyz",
         "/api/docs",

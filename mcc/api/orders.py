@@ -4,7 +4,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Body, Header, Path, Query
+from fastapi.openapi.models import Example
 from starlette.responses import Response, StreamingResponse
 
 from mcc.api.controls import Requested, announce, traced
@@ -49,11 +50,47 @@ RecordId = Annotated[str, Path(max_length=200)]
 ArtifactId = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
+EXAMPLES: dict[str, Example] = {
+    "question": {
+        "summary": "A question about a directory",
+        "value": {"prompt": "Explain this repository", "workspace": "/path/to/it"},
+    },
+    "limits": {
+        "summary": "With limits, on a model of its own, found by a label",
+        "value": {
+            "prompt": "Which functions have no test?",
+            "workspace": "/path/to/it",
+            "agent": "review",
+            "model": "anthropic/claude-sonnet-5-5",
+            "limits": {"rounds": 20, "cost_usd": 0.5},
+            "labels": ["nightly"],
+        },
+    },
+    "result": {
+        "summary": "A result of a given shape, held to a rule, tomorrow",
+        "value": {
+            "prompt": "Name the entry points",
+            "workspace": "/path/to/it",
+            "result_schema": {
+                "type": "object",
+                "properties": {"paths": {"type": "array", "items": {"type": "string"}}},
+                "required": ["paths"],
+            },
+            "rules": [{"cel": "result.paths.size() > 0", "message": "Name one at least."}],
+            "not_before": "2030-01-01T06:00:00Z",
+        },
+    },
+}
+
 PLACED = answers(WorkOrder, 201) | answers(WorkOrder)
 
 
 @router.post("/orders", status_code=201, responses=answers(WorkOrder, 201) | answers(WorkOrder | SteeredOrder))
-async def place(new: NewOrder, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+async def place(
+    new: Annotated[NewOrder, Body(openapi_examples=EXAMPLES)],
+    service: ServiceHere,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on."""
     placed, requested = await service.write(_place, service, new, idempotency_key)
     order = placed.order

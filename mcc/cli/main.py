@@ -1,9 +1,15 @@
 """The command `mcc`: every command by name."""
 
+import os
+from typing import Annotated, Literal
+
 import typer
 
 from mcc.cli import agents, backups, config, doctor, family, housekeeping, orders, run, sessions, up
 from mcc.cli.server import service_command
+
+COMPLETE = "_MCC_COMPLETE"
+"""The variable by which the script of a shell asks for completions."""
 
 app = typer.Typer(
     name="mcc",
@@ -14,7 +20,35 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mcc import __version__
+
+        print(f"mcc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _mcc(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+) -> None:
+    """MCC keeps work orders for AI agents; drones do them."""
+
+
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")]) -> None:
+    """The script by which a shell completes commands and options of mcc, for its start file.
+
+    Example: mcc completion bash >> ~/.bashrc
+    """
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    print(get_completion_script(prog_name="mcc", complete_var=COMPLETE, shell=shell))
+
+
 app.command("up")(up.up)
 app.command("down")(family.down)
 app.command("logs")(family.logs)
@@ -31,10 +65,15 @@ app.command("doctor")(doctor.doctor)
 app.command("prune")(housekeeping.prune)
 app.command("backup")(backups.backup)
 app.command("restore")(backups.restore)
+app.command("completion")(completion)
 
 
 def main() -> None:
-    app()
+    if COMPLETE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+    app(prog_name="mcc")
 
 
 if __name__ == "__main__":

@@ -324,6 +324,19 @@ def test_without_a_service_run_brings_its_own_and_ctrl_c_cancels(tmp_path: Path)
     assert not alive(children)
 
 
+def test_ctrl_c_ends_the_demo_without_an_error_of_make(tmp_path: Path) -> None:
+    env = environment(tmp_path / "data") | {"OLLAMA_BASE_URL": "http://127.0.0.1:1"}
+    command = [sys.executable, "-m", "mcc.demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline().startswith("Starting")
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, err.splitlines()[-1]) == (0, "Stopped; nothing runs.")
+
+
 def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mcc.demo"]
     env = environment(tmp_path / "data") | {"OLLAMA_BASE_URL": "http://127.0.0.1:1"}
@@ -336,6 +349,7 @@ def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(tmp_path
         "record  ",
         "spent  ",
         "no tokens",
+        "look again",
         str(tmp_path / "data"),
         "offline model",
     ):

@@ -1,5 +1,6 @@
 """Sessions, drones and what they offer, health, figures, and the API's own description."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from mcc.api.app import build_app
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, DroneCounters, Registration
+from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
@@ -139,6 +141,25 @@ async def test_the_figure_of_refused_messages_is_that_of_the_live_drones(tmp_pat
             clock.advance(8)
         assert "mcc_refused_messages 7.0" not in (await api.get("/metrics")).text
         assert "mcc_refused_messages 5.0" in (await api.get("/metrics")).text
+
+
+async def test_the_root_is_a_page_that_leads_on_without_a_token_and_tells_nothing_that_is_kept(
+    api: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    answer = await api.get("/", headers={"Authorization": ""})
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text and "style=" not in answer.text and "Flower" not in answer.text
+    for address in re.findall(r'href="(/[^"]+)"', answer.text):
+        assert (await api.get(address, headers={"Authorization": ""})).status_code in (200, 503)
+
+
+async def test_the_examples_of_an_order_are_orders(api: httpx.AsyncClient) -> None:
+    document = (await api.get(f"{V1}/openapi.json")).json()
+    examples = document["paths"]["/api/v1/orders"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    assert len(examples) >= 3
+    for example in examples.values():
+        NewOrder.model_validate_json(json.dumps(example["value"]))
 
 
 async def test_the_api_describes_itself_without_other_hosts(api: httpx.AsyncClient) -> None:

@@ -16,6 +16,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from drone.cli import app as drone_app
+from mcc import __version__
 from mcc.cli.command import say
 from mcc.cli.main import app
 from mcc.contracts.drones import Capability, Registration
@@ -104,8 +106,38 @@ def test_every_promised_command_is_there() -> None:
 def test_every_command_helps_with_an_example_and_speaks_json(path: tuple[str, ...]) -> None:
     told = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"})
     assert told.exit_code == 0
+    assert CliRunner().invoke(app, [*path, "-h"], env={"COLUMNS": "200"}).output == told.output
     assert "Example: " in told.output
-    assert "--json" in told.output or path == ("orders", "record")
+    assert "--json" in told.output or path in (("orders", "record"), ("completion",))
+
+
+def test_both_commands_say_their_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"mcc {__version__}\n"
+    assert CliRunner().invoke(drone_app, ["--version"]).output == f"drone {__version__}\n"
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    script = mcc("completion", "bash", data_dir=tmp_path).stdout
+    ask = "COMP_WORDS=(mcc orders ste); COMP_CWORD=2; _mcc_completion mcc; echo ${COMPREPLY[@]}"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert (done.stdout, done.stderr) == ("steer\n", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("zsh", {"_MCC_COMPLETE": "complete_zsh"}),
+        ("fish", {"_MCC_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_other_shells_are_answered_what_their_script_asks(shell: str, asked: dict[str, str], tmp_path: Path) -> None:
+    script = mcc("completion", shell, data_dir=tmp_path).stdout
+    assert all(part in script for part in (*asked, f"complete_{shell}", "_TYPER_COMPLETE_ARGS"))
+    told = mcc_process(data_dir=tmp_path, _TYPER_COMPLETE_ARGS="mcc up --det", **asked)
+    assert (told.code, "--detach" in told.stdout) == (0, True), told.stderr
 
 
 def test_a_sentence_is_lost_where_nobody_reads_stderr_any_more() -> None:
