@@ -136,7 +136,7 @@ class Run:
         await self._turn.router.settled()
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
-            await self._journal.close(stopped.status, str(stopped), under=self._task.record_id)
+            await self._journal.close(stopped.status, str(stopped), self._task.record_id, limit)
         brought = stopped.cause in (Cause.GATE, Cause.LIMIT) or self._state.judged.revisions > 0
         ended = stopped.cause is Cause.CANCELLED or limit == "wall_seconds"
         kept = await self._kept(loop, brought and not ended)

@@ -51,7 +51,7 @@ def whole_of(report: Report) -> dict[str, Any]:
         "record_id": report.record_id,
     }
     if report.error is not None:
-        return {**_shaped({"status": status, "summary": _why(report)}, report), **ids}
+        return {**_shaped({"status": "blocked", "summary": _why(report)}, report), **ids}
     if report.result is None:
         return {**_shaped({"status": status, "summary": report.text}, report), **ids}
     if _is_report(report.result):
@@ -82,7 +82,7 @@ def _is_report(result: object) -> bool:
 
 def _why(report: Report) -> str:
     so_far = f"What it had so far:\n{report.text}" if report.text else "It had nothing to tell yet."
-    return f"The agent stopped before it was done: {report.error}. {so_far}"
+    return f"The agent stopped before it was done: {(report.error or '').rstrip('. ')}. {so_far}"
 
 
 def _short(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -1,7 +1,7 @@
 """The gate: what an agent hands in is checked, sent back with reasons, or accepted; and what a gate may know."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from drone.agent.messages import ToolSpec
@@ -144,7 +144,7 @@ class Finish:
             return None, _told(
                 f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}", error=True
             )
-        verdict = await self._judged(call, evidence)
+        verdict = _tried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
             good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
             said = good if verdict.ok else _complaint(verdict)
@@ -184,14 +184,6 @@ class Finish:
         except BaseException as error:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
-        if (
-            verdict.ok
-            and not self._state.gate.sent_to_try
-            and isinstance(verdict.result, Mapping)
-            and verdict.result.get("status") == RecordStatus.BLOCKED
-            and evidence.untried
-        ):
-            return Verdict((TRY_FIRST,), verdict.result, verdict.text, (), verdict.warnings)
         told = [few(sentences, TOLD, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
         return Verdict(told[0], verdict.result, verdict.text, told[1], few(verdict.warnings, TOLD, ERROR_CHARACTERS))
 
@@ -237,6 +229,15 @@ def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = Fa
         faults=verdict.faults,
         warnings=verdict.warnings,
     )
+
+
+def _tried(verdict: Verdict, evidence: Evidence) -> Verdict:
+    """Who says that it is blocked has looked at something before, as long as it can."""
+    result = verdict.result
+    is_blocked = isinstance(result, Mapping) and result.get("status") == RecordStatus.BLOCKED
+    if not verdict.ok or not is_blocked or not evidence.untried:
+        return verdict
+    return replace(verdict, errors=(TRY_FIRST,))
 
 
 def _complaint(verdict: Verdict) -> str:

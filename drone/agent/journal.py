@@ -51,10 +51,12 @@ class Journal(Protocol):
     async def kept(self, digest: str) -> str | None:
         """The text that is stored under this SHA-256 (hex); None when there is none."""
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
         """Write the ends of every call and agent that is still open (`Fold.closing`), children first; what was written.
 
-        `under`: only those of that record and of what hangs below it.
+        `under`: only those of that record and of what hangs below it. `limit`: the one that was reached.
         """
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
@@ -131,8 +133,10 @@ class MemoryJournal:
     async def cleared(self) -> None:
         """Nobody else can hold this order."""
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
-        drafts = self.fold.closing(now(), status, error, under)
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
+        drafts = self.fold.closing(now(), status, error, under, limit)
         for draft in drafts:
             self._take(draft)
         return drafts
@@ -178,8 +182,10 @@ class RedactedJournal:
     async def kept(self, digest: str) -> str | None:
         return await self.journal.kept(digest)
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
-        return await self.journal.close(status, self._redactor.text(error), under)
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
+        return await self.journal.close(status, self._redactor.text(error), under, limit)
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         self.journal.delta(origin, delta)

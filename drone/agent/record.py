@@ -13,7 +13,6 @@ from drone.agent.transcript import (
     NOT_SENT,
     NUDGE,
     REPLY,
-    TRY_FIRST,
     Estimate,
     Transcript,
     spoken,
@@ -82,7 +81,6 @@ class GateState:
 
     tried: int = 0
     only_replied: bool = False
-    sent_to_try: bool = False
     errors: tuple[str, ...] = ()
     accepted: ToolCall | None = None
     best: ToolCall | None = None
@@ -104,7 +102,6 @@ class GateState:
         self.broken = self.broken or next((fault for fault in checked.faults if fault in self.faults), "")
         self.faults |= {*checked.faults}
         self._refused = not checked.ok and checked.tool != REPLY
-        self.sent_to_try = self.sent_to_try or TRY_FIRST in checked.errors
         self.accepted = None
 
     def sent_back(self) -> None:
@@ -234,7 +231,7 @@ class RecordState:
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
         self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
-        self.gate = GateState(sent_to_try=self.gate.sent_to_try, accepted=self.gate.accepted)
+        self.gate = GateState(accepted=self.gate.accepted)
         self.stopped = None
         self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
 

@@ -167,7 +167,7 @@ TRY_FIRST = (
     "You report that you are blocked, but you have not tried to look at anything. Try your tools first; if you are "
     "blocked then, say what you tried and what came of it."
 )
-"""The error of a check, once in a run."""
+"""The error of a check: also the second time, until something was tried or no attempt is left."""
 
 _REDIRECTED = "Your task has changed. Leave what you were doing; this is your task from now on:\n\n"
 

@@ -268,11 +268,13 @@ class TreeJournal:
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
         for origin, _ in [*self._noted.values()]:
             if self.tree.is_under(origin.record_id, under):
                 await self.write(origin)
-        drafts = await self.journal.close(status, error, under)
+        drafts = await self.journal.close(status, error, under, limit)
         for draft in drafts:
             self.tree.apply(draft.origin, draft.data)
         return drafts

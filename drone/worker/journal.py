@@ -69,9 +69,11 @@ class OrderJournal:
         if not self._writer.believes(self):
             await self._writer.believing(self)
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
         await self.quiet()
-        drafts = self.fold.closing(now(), status, error, under)
+        drafts = self.fold.closing(now(), status, error, under, limit)
         await self.append(drafts)
         return drafts
 

@@ -33,6 +33,9 @@ from mcc.contracts.shape import Text
 from mcc.contracts.steps import NumberedFact, StepFact, step_of
 from mcc.contracts.usage import Usage
 
+_CAUSES = {RecordStatus.LIMIT_REACHED: "limit", RecordStatus.CANCELLED: "cancelled"}
+"""Why an agent ended that was closed with this status."""
+
 
 @dataclass(slots=True)
 class RecordNode:
@@ -201,10 +204,12 @@ class Fold:
         """The record in the making; None where no such agent has begun."""
         return self._nodes.get(record_id or "")
 
-    def closing(self, at: datetime, status: AgentEnd, error: Text, under: str | None = None) -> list[Draft]:
+    def closing(
+        self, at: datetime, status: AgentEnd, error: Text, under: str | None = None, limit: str | None = None
+    ) -> list[Draft]:
         """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt.
 
-        `under`: only that record and what hangs below it.
+        `under`: only that record and what hangs below it. `limit`: the one that was reached.
         """
         drafts: list[Draft] = []
         for node in reversed(list(self._nodes.values())):
@@ -215,7 +220,9 @@ class Fold:
                     call_id=call.call_id, name=call.name, content=error, is_error=True, outcome=Outcome.OUTCOME_UNKNOWN
                 )
                 drafts.append(Draft(at=at, origin=node.origin, data=unknown))
-            end = AgentFinished(status=status, answer=node.last_text(), error=error)
+            end = AgentFinished(
+                status=status, answer=node.last_text(), error=error, cause=_CAUSES.get(status), limit=limit
+            )
             drafts.append(Draft(at=at, origin=node.origin, data=end))
         return drafts
 

@@ -54,8 +54,10 @@ class FollowedJournal(MemoryJournal):
             self.compared += 1
         return number
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
-        number, drafts = len(self.entries), await super().close(status, error, under)
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
+        number, drafts = len(self.entries), await super().close(status, error, under, limit)
         for entry in self.entries[number:]:
             self.read.add(entry)
         return drafts
@@ -77,10 +79,12 @@ class LateJournal(MemoryJournal):
             self._pump = asyncio.create_task(self._commit())
         return await done
 
-    async def close(self, status: AgentEnd, error: str, under: str | None = None) -> Sequence[Draft]:
+    async def close(
+        self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
+    ) -> Sequence[Draft]:
         while self._pump is not None and not self._pump.done():
             await asyncio.wait({self._pump})
-        return await super().close(status, error, under)
+        return await super().close(status, error, under, limit)
 
     async def _commit(self) -> None:
         while self._queue:

@@ -192,6 +192,8 @@ async def test_the_wall_clock_of_a_child_is_a_tool_result_and_gives_back_what_wa
     assert (report.completed, report.text) == (True, "The child stopped.")
     (told,) = tree.results()
     assert "wall_seconds (0.1)" in told.content and "So far 0." in told.content
+    ends = [entry.data for entry in tree.journal.entries if isinstance(entry.data, AgentFinished)]
+    assert (ends[0].cause, ends[0].limit, ends[1].cause) == ("limit", "wall_seconds", None)
     assert tree.turn.budget.output_tokens_left() == 200_000 - tree.turn.budget.spent.output_tokens
 
 

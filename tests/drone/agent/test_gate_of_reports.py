@@ -106,13 +106,20 @@ async def test_arguments_that_are_no_object_are_refused_in_few_words(sent: str) 
     assert "must be one JSON object" in bench.told()[0] and len(bench.told()[0]) < 400
 
 
-async def test_blocked_without_a_try_is_sent_back_once() -> None:
+async def test_blocked_without_a_try_is_sent_back_each_time_as_long_as_there_are_attempts() -> None:
+    bench = Bench([submit(status="blocked", summary=f"I cannot see {number}.") for number in range(9)])
+    report = await bench.run()
+    assert [check.ok for check in bench.checks()] == [False] * ATTEMPTS
+    assert all("Try your tools first" in told for told in bench.told())
+    assert (report.cause, report.text) == (Cause.GATE, "I cannot see 4.")
+
+
+async def test_blocked_is_accepted_once_something_was_tried_however_often_it_was_sent_back() -> None:
     blocked = submit(status="blocked", summary="I cannot see anything.")
-    bench = Bench([blocked, blocked])
+    bench = Bench([blocked, blocked, read("nowhere"), blocked])
     report = await bench.run()
     assert (report.status, report.cause) == (RecordStatus.BLOCKED, None)
-    assert [check.ok for check in bench.checks()] == [False, True]
-    assert "Try your tools first" in bench.told()[0]
+    assert [check.ok for check in bench.checks()] == [False, False, True]
 
 
 async def test_blocked_after_a_try_that_failed_is_accepted() -> None:

@@ -113,11 +113,11 @@ async def test_the_rules_of_the_parent_see_what_its_children_really_brought() ->
     assert "Have it reviewed first." in refused and accepted == "Accepted."
 
 
-async def test_a_child_that_never_hands_in_what_is_asked_is_a_failed_report_for_its_parent() -> None:
+async def test_a_child_that_never_hands_in_what_is_asked_is_a_blocked_report_for_its_parent() -> None:
     tree = Tree(lambda said, ask: "Without it, then." if said else ASK, lambda said: submit({"status": f"good {said}"}))
     assert (await tree.run()).completed
     (told,) = map(json.loads, tree.told("subagent"))
-    assert told["status"] == "failed" and "refused 5 times" in told["summary"]
+    assert told["status"] == "blocked" and "refused 5 times" in told["summary"]
     assert tree.child().status is RecordStatus.FAILED
 
 

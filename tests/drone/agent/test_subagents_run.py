@@ -143,7 +143,7 @@ async def test_fail_fast_ends_the_others_and_keeps_what_was_finished() -> None:
     assert (await tree.run()).completed
     good, slow, bad, late = tree.told()
     assert (good["status"], good["summary"]) == ("completed", "found good")
-    assert bad["status"] == "failed" and "It is down." in bad["summary"]
+    assert bad["status"] == "blocked" and "It is down." in bad["summary"]
     assert slow["status"] == "blocked" and "'bad' did not complete" in slow["summary"]
     assert late["status"] == "blocked" and late["summary"] == "Called off, because 'bad' did not complete."
     assert "record_id" in slow and "record_id" not in late
@@ -183,7 +183,7 @@ async def test_quorum_ends_the_others_once_enough_have_completed() -> None:
     tree = Tree(play(first, slow=never(), bad=ModelError("It is down.")))
     assert (await tree.run()).completed
     status = {one["id"]: one["status"] for one in tree.told()}
-    assert status == {"slow": "blocked", "bad": "failed", "one": "completed", "two": "completed", "late": "blocked"}
+    assert status == {"slow": "blocked", "bad": "blocked", "one": "completed", "two": "completed", "late": "blocked"}
     assert "2 of the agents have completed" in tree.told()[0]["summary"]
     assert not tree.results()[0].is_error
     assert [child.prompt for child in tree.record().subagent_history] == ["slow", "bad", "one", "two"]
@@ -194,7 +194,7 @@ async def test_a_quorum_that_was_missed_is_an_error_with_every_report() -> None:
     tree = Tree(play(first, bad=ModelError("It is down.")))
     assert (await tree.run()).completed
     assert tree.results()[0].is_error
-    assert [one["status"] for one in tree.told()] == ["failed", "completed"]
+    assert [one["status"] for one in tree.told()] == ["blocked", "completed"]
 
 
 @pytest.mark.parametrize(("policy", "is_error"), [("collect", True), ("best_effort", False), (None, True)])
@@ -204,7 +204,7 @@ async def test_who_runs_on_after_a_failure_is_reported_and_the_policy_says_wheth
     first = several(piece("bad"), piece("good"), policy=policy, max_concurrency=1)
     tree = Tree(play(first, bad=ModelError("It is down.")))
     assert (await tree.run()).completed
-    assert [one["status"] for one in tree.told()] == ["failed", "completed"]
+    assert [one["status"] for one in tree.told()] == ["blocked", "completed"]
     assert tree.results()[0].is_error is is_error
 
 
@@ -224,7 +224,7 @@ async def test_a_failure_in_the_middle_of_a_chain_ends_it_and_the_rest_is_report
     tree = Tree(play(several(*agents, mode="chain"), bad=ModelError("It is down.")))
     assert (await tree.run()).completed
     a, bad, c, d = tree.told()
-    assert (a["status"], bad["status"]) == ("completed", "failed")
+    assert (a["status"], bad["status"]) == ("completed", "blocked")
     assert c["summary"] == d["summary"] == "Not run, because 'bad' before it did not complete."
     assert [child.prompt for child in tree.record().subagent_history] == ["a", "bad"]
     assert tree.turn.budget.tree.spawned == 2

@@ -141,9 +141,9 @@ async def test_a_long_text_is_cut_and_kept() -> None:
         (RecordStatus.LIMIT_REACHED, Cause.LIMIT, "blocked", Outcome.ERROR),
         (RecordStatus.BLOCKED, Cause.NO_PROGRESS, "blocked", Outcome.ERROR),
         (RecordStatus.CANCELLED, Cause.CANCELLED, "blocked", Outcome.CANCELLED),
-        (RecordStatus.FAILED, Cause.GATE, "failed", Outcome.ERROR),
-        (RecordStatus.FAILED, Cause.MODEL, "failed", Outcome.ERROR),
-        (RecordStatus.FAILED, None, "failed", Outcome.ERROR),
+        (RecordStatus.FAILED, Cause.GATE, "blocked", Outcome.ERROR),
+        (RecordStatus.FAILED, Cause.MODEL, "blocked", Outcome.ERROR),
+        (RecordStatus.FAILED, None, "blocked", Outcome.ERROR),
     ],
 )
 async def test_every_other_ending_has_the_same_shape_and_says_why_and_what_there_was(
@@ -163,6 +163,15 @@ async def test_every_other_ending_has_the_same_shape_and_says_why_and_what_there
 async def test_a_child_that_came_to_nothing_says_so() -> None:
     said = json.loads((await Bench().told(ended(RecordStatus.FAILED, error="the model is away"))).content)
     assert said["summary"].endswith("the model is away. It had nothing to tell yet.")
+
+
+async def test_an_error_that_ends_with_a_full_stop_is_told_with_one() -> None:
+    said = json.loads((await Bench().told(ended(RecordStatus.FAILED, error="Refused (401).."))).content)
+    assert said["summary"] == "The agent stopped before it was done: Refused (401). It had nothing to tell yet."
+
+
+async def test_an_agent_that_says_itself_that_it_failed_has_failed() -> None:
+    assert json.loads((await Bench().told(reported(status="failed"))).content)["status"] == "failed"
 
 
 async def test_one_of_several_children_has_the_same_shape_also_when_it_only_wrote_a_text() -> None:
