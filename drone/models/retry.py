@@ -233,7 +233,7 @@ class Fallback:
                         standing = min(later, key=lambda one: one.seconds, default=error)
                         standing.usage = bill.usage
                         raise standing from error.__cause__
-                    why = str(error)
+                    why = _cause(error)
             await listener.fell_back(model.name, self._models[place + 1].name, why)
         raise AssertionError("the last model answers or raises")
 
@@ -245,7 +245,12 @@ class Fallback:
     def _rest(self, place: int, error: ModelError) -> None:
         """Errors of this one request (4xx) say nothing about the next one."""
         if error.retryable or error.status in (401, 402, 403, 404):
-            self._resting[place] = (self._clock() + REST_SECONDS, str(error))
+            self._resting[place] = (self._clock() + REST_SECONDS, _cause(error))
+
+
+def _cause(error: ModelError) -> str:
+    """Why another model is asked; when this one wanted to be asked again is soon no longer true, and nobody waits."""
+    return str(error.args[0] if isinstance(error, AskLater) else error)
 
 
 PAUSED = "paused"

@@ -256,6 +256,14 @@ async def test_a_fallback_answers_for_a_model_that_wants_to_be_asked_later(bench
     assert (await model.ask(bench.asking(), bench.ear)).text == "Hi"
 
 
+async def test_why_another_model_answers_names_no_time_that_is_soon_over(bench: Any, clock: Clock) -> None:
+    later = AskLater("It is busy.", 60.0, named=False, when="It is asked again in about 60 s.")
+    model, _, _ = pair(clock, [later], ["Hi", "Hi"])
+    for _ in range(2):
+        await model.ask(bench.asking(), bench.ear)
+    assert bench.ear.fallbacks == [("a/one", "b/two", "It is busy.")] * 2
+
+
 async def test_a_model_that_is_down_rests_for_a_while(bench: Any, clock: Clock) -> None:
     model, one, two = pair(clock, [BUSY, "One"], ["Two", "Two"])
     for _ in range(2):
