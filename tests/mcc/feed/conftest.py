@@ -92,11 +92,11 @@ class Reader:
         return [int(number) for number, _, _ in self.events if number is not None]
 
     async def until(self, true: Callable[["Reader"], bool]) -> None:
-        async with asyncio.timeout(10), self._changed:
+        async with asyncio.timeout(60), self._changed:
             await self._changed.wait_for(lambda: true(self))
 
     async def ended(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.task
 
     async def stop(self) -> None:
