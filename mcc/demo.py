@@ -42,14 +42,14 @@ def _demonstrate() -> int:
     from mcc.local.programs import Staff
     from mcc.settings import load
 
-    with plain_errors(), refusals():
+    with plain_errors():
         data_dir = None if os.environ.get("MCC_DATA_DIR") else demo_data_dir(os.environ)
         settings = load(data_dir=data_dir, port=0, host="127.0.0.1", workspace_roots=(CHECKOUT,))
         say_configuration(settings)
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
         with family_in_thread(Family(settings, Staff(flower=False), purpose="run", notify=print)) as family:
             print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)
-            with MCC(family.url, token=family.token) as client:
+            with refusals(settings.data_dir), MCC(family.url, token=family.token) as client:
                 return _show_one_order(client, settings)
 
 

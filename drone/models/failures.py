@@ -233,6 +233,8 @@ _ADVICE = {
     404: "Check the model's name and the base_url",
     413: "The conversation is too large for this server",
 }
+_PAGE = "That is a page and no reply of a model: check base_url, which often ends with /v1"
+_NO_STREAM = Pattern(r"(?i)stream[^.]{0,60}(?:not |un)support|(?:not |un)support[^.]{0,60}stream")
 _SECRET = Pattern(
     r"\b(?:sk|pk|rk|key|gsk|xai)[-_][\w*.-]{6,}|\bAIza[\w-]{6,}|\b(?:AQ|ya29)\.[\w.-]{6,}|(?i:bearer)\s+[\w.~+/=*-]{6,}"
 )
@@ -263,7 +265,7 @@ def refused(
         )
     told = _json_in(body)
     words, kinds = (_plain_words(body), frozenset[str]()) if told is None else _words_of(told)
-    advice = _ADVICE.get(status, "")
+    advice = _advice(status, words)
     if status == 401 and key_name:
         advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
     said = " ".join(
@@ -282,6 +284,14 @@ def refused(
         retry_after=wait,
         status=status,
     )
+
+
+def _advice(status: int, words: str) -> str:
+    if status == 200:
+        return _PAGE
+    if status in (400, 405, 415, 422, 501) and _NO_STREAM.search(words[:_LOOKED_AT]):
+        return "Set stream = false for this model in mcc.toml"
+    return _ADVICE.get(status, "")
 
 
 def told_inside(name: str, value: object) -> ModelError:

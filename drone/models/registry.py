@@ -159,7 +159,8 @@ class Models:
         if problem is not None:
             return Unusable(effective, f"The model {name} cannot be used: {problem}.", lacks_key)
         price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
-        return self._asked_over(known, config, base_url, key, key_name, price)
+        alias = name if name in self._settings.models else ""
+        return self._asked_over(known, config, alias, base_url, key, key_name, price)
 
     def _key_name_of(self, known: Provider) -> str:
         """The variable that holds its key; the first one where none does."""
@@ -169,6 +170,7 @@ class Models:
         self,
         known: Provider,
         config: ModelConfig,
+        alias: str,
         base_url: str,
         key: str,
         key_name: str,
@@ -181,6 +183,7 @@ class Models:
         endpoint = Endpoint(
             name=f"{known.name}/{config.model}",
             provider=provider_at(known.name, base_url),
+            alias=alias,
             model=config.model,
             base_url=base_url,
             key=key,

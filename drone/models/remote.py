@@ -71,8 +71,8 @@ class Endpoint:
 
     `context_tokens` and `max_output_tokens` are what its user says of it, `known` what the table of models does.
 
-    `key_name` is the environment variable that holds the key, for sentences; `key` may be empty. Raises ValueError for
-    a `base_url` that no key may be sent to.
+    `alias` and `key_name`, the environment variable that holds the key, are for sentences; `key` may be empty. Raises
+    ValueError for a `base_url` that no key may be sent to.
 
     `key_command` prints the key where there is no other.
 
@@ -90,6 +90,7 @@ class Endpoint:
     key_name: str = ""
     key_command: KeyCommand | None = field(default=None, repr=False)
     provider: str = ""
+    alias: str = ""
     stream: bool = True
     max_output_tokens: int | None = None
     context_tokens: int | None = None
@@ -223,7 +224,8 @@ class Remote:
     def _ask_with(self, key: str) -> None:
         """Ask with this key from now on."""
         endpoint, self._key = self._endpoint, SecretStr(key)
-        self._target = self._format.target(key).with_headers(endpoint.extra_headers).through(endpoint.proxy)
+        target = self._format.target(key).with_headers(endpoint.extra_headers).through(endpoint.proxy)
+        self._target = target.known_as(endpoint.alias)
 
     @property
     def name(self) -> str:
@@ -324,7 +326,7 @@ class Remote:
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
             page = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
-            raise refused(self.name, answer.status, answer.headers, page, now=self._wall())
+            raise refused(self._target.name, answer.status, answer.headers, page, now=self._wall())
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
             return await self._events(answer, incoming, listener, silence)
         incoming.body(parsed(self.name, await self._whole(answer, MAX_BODY_BYTES)))
@@ -379,7 +381,7 @@ class Remote:
         except ModelError:
             body = b""
         at, key, key_name = self._wall(), self._key.get_secret_value(), self._endpoint.key_name
-        return refused(self.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
+        return refused(self._target.name, answer.status, answer.headers, body, now=at, key=key, key_name=key_name)
 
 
 def _questions(endpoint: Endpoint) -> tuple[Question, ...]:

@@ -44,6 +44,15 @@ class Target:
     headers: httpx.Headers = field(repr=False)
     proxy: str | None = field(default=None, repr=False)
 
+    def known_as(self, alias: str) -> "Target":
+        """The same under the name that its user gave it, if any."""
+        return replace(self, name=f"{alias} ({self.name})") if alias else self
+
+    @property
+    def place(self) -> str:
+        """Host and port; the rest of an address may hold a key."""
+        return self.url.host if self.url.port is None else f"{self.url.host}:{self.url.port}"
+
     @classmethod
     def at(cls, name: str, url: str, headers: Mapping[str, str]) -> "Target":
         own = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "mcc-drone"}
@@ -158,7 +167,7 @@ class Wire:
         try:
             response = await self._transport(target).handle_async_request(request)
         except _NOT_HERE as error:
-            raise _told(target.name, error) from error
+            raise _told(target.name, error, target.place) from error
         return Answer(target.name, response)
 
     async def aclose(self) -> None:
@@ -208,28 +217,29 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
-def _told(name: str, error: Exception) -> ModelError:
-    """What happened, as a sentence without the address: that may hold a key."""
-    cause = error.__cause__ or error
+def _told(name: str, error: Exception, place: str = "") -> ModelError:
+    """What happened, as a sentence; `place` is said where nobody could be reached, never the whole address."""
+    cause, at = error.__cause__ or error, f" at {place}" if place else ""
     if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return ModelError(f"{name} could not be reached: its certificate is not trusted on this machine.")
+        return ModelError(f"{name} could not be reached{at}: its certificate is not trusted on this machine.")
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL):
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
-        return ModelError(f"{name} could not be reached: the proxy answered {cause.status}; allow its host there.")
-    return Unreachable(f"{name} {_happened(error, cause)}.", retryable=True)
+        return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")
+    return Unreachable(f"{name} {_happened(error, cause, at)}.", retryable=True)
 
 
-def _happened(error: Exception, cause: BaseException) -> str:
+def _happened(error: Exception, cause: BaseException, at: str) -> str:
     match cause:
         case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
-            return f"could not be reached within {CONNECT_SECONDS:g} seconds"
+            return f"could not be reached{at} within {CONNECT_SECONDS:g} seconds"
         case aiohttp.ClientProxyConnectionError():
-            return "could not be reached: the proxy does not answer"
+            return f"could not be reached{at}: the proxy does not answer"
         case aiohttp.ClientConnectorDNSError():
-            return "could not be reached: its host name is not known"
+            return f"could not be reached{at}: its host name is not known"
         case aiohttp.ClientConnectorError() | httpx.ConnectError():
-            return "could not be reached: the connection was refused or failed"
+            why = "the connection was refused or failed; check that it runs there, and its base_url"
+            return f"could not be reached{at}: {why}"
         case aiohttp.SocketTimeoutError() | httpx.TimeoutException() | TimeoutError():
             return "was silent for too long"
     return "broke the connection"

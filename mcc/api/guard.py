@@ -98,9 +98,9 @@ class Door:
         caller = request.client.host if request.client else "unknown"
         if value and not self._limiter.hit(WRONG_TOKENS, "wrong", caller):
             raise Refusal(429, "Too many wrong tokens: wait a minute.", self._wait(WRONG_TOKENS, "wrong", caller))
-        raise Refusal(
-            401, "Send the operator's token as 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
-        )
+        said = "This token is not the right one" if value else "Send the operator's token"
+        detail = f"{said}: 'Authorization: Bearer TOKEN', with what is in the file `token` of the data directory."
+        raise Refusal(401, detail, {"WWW-Authenticate": "Bearer"})
 
     def _wait(self, limit: RateLimitItem, *who: str) -> dict[str, str]:
         ends_at = self._limiter.get_window_stats(limit, *who).reset_time

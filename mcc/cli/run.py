@@ -147,7 +147,7 @@ def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[t
 
     new = asked.checked()
     settings = load(data_dir=data_dir)
-    with _serving(settings, url, asked, new) as (there, here_only), refusals():
+    with _serving(settings, url, asked, new) as (there, here_only), refusals(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(there.url, token=there.token) as client:

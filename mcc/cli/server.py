@@ -38,7 +38,9 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
     A family that still starts is waited for. `lasting`: so is the end of a family that runs for another order only.
     """
     if url:
-        return Server(url.rstrip("/"), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
+        from mcc.client.address import bare
+
+        return Server(bare(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
@@ -55,10 +57,11 @@ def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
     from mcc.settings import load
 
     with plain_errors():
-        server = find_server(load(data_dir=data_dir), url)
+        settings = load(data_dir=data_dir)
+        server = find_server(settings, url)
     if server is None:
         fail(NONE_FOUND, UNREACHABLE)
-    with refusals():
+    with refusals(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:
@@ -149,16 +152,23 @@ def order_named(client: "MCC", named: str) -> str:
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Exit codes for the errors of a client: 3 for a service that is not reached, 2 for invalid arguments, else 1."""
+def refusals(data_dir: Path) -> Iterator[None]:
+    """Exit codes for the errors of a client: 3 for a service that is not reached, 2 for invalid arguments, else 1.
+
+    A family on `data_dir` has its token in there.
+    """
     from mcc.client.errors import ClientError, Invalid, NoToken, Unauthorized, Unreachable
 
     try:
         yield
     except Unreachable as error:
         fail(str(error), UNREACHABLE)
-    except (NoToken, Unauthorized) as error:
-        fail(f"{error} Its token belongs in MCC_TOKEN or MCC_TOKEN_FILE.")
+    except NoToken as error:
+        fail(str(error))
+    except Unauthorized as error:
+        what = "There is no token" if "Send the operator" in error.detail else "This token is not the right one"
+        told = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
+        fail(f"{told}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE." if error.status == 401 else error.detail)
     except Invalid as error:
         several = "; ".join(f"{one.get('field')}: {one.get('message')}" for one in error.errors)
         fail(several or str(error), USAGE)

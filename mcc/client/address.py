@@ -22,7 +22,7 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
     `environ` None: the process's own. Raises `Unreachable` when no service is known, `NoToken`.
     """
     if url is not None and token is not None:
-        return Address(url.rstrip("/"), token)
+        return Address(bare(url), token)
     from mcc.settings import BadSettings, load, service_url
 
     try:
@@ -34,7 +34,12 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
         token = settings.token.get_secret_value()
     if token is None:
         token = _kept(settings.token_file or _own_token_file(settings.data_dir, url))
-    return Address(url.rstrip("/"), token)
+    return Address(bare(url), token)
+
+
+def bare(url: str) -> str:
+    """The address of a service, however much of an address below it was given: that of its API, of its description."""
+    return url.rstrip("/").removesuffix("/docs").removesuffix("/v1").removesuffix("/api").rstrip("/")
 
 
 def _own_token_file(data_dir: Path, url: str) -> Path:

@@ -71,7 +71,7 @@ class _Connection:
         self._seconds = timeout_seconds
         self.http = httpx.AsyncClient(
             base_url=service.url,
-            headers={"Authorization": f"Bearer {service.token}"},
+            headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
             timeout=timeout_seconds,
             transport=transport,
         )
@@ -96,7 +96,7 @@ class _Connection:
                 await asyncio.sleep(calls.retry_wait(attempt, None))
                 continue
             if last or answer.status_code not in calls.RETRYABLE:
-                return calls.answered(call, answer.status_code, answer.content)
+                return calls.answered(call, answer.status_code, answer.content, self._url)
             await asyncio.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
         raise AssertionError("the last try answers or raises")
 

@@ -43,8 +43,10 @@ class Call(Generic[T]):
     """How long the answer may take; None = as long as other answers."""
 
 
-def answered(call: Call[T], status: int, content: bytes) -> T:
+def answered(call: Call[T], status: int, content: bytes, url: str = "this address") -> T:
     """Raises `Refused` for an error, `Unreachable` for something that is no answer of this service."""
+    if content.lstrip()[:1] == b"<" and (status < 400 or status in (404, 405)):
+        raise Unreachable(f"{url} answers with a page ({status}): it is not the address of a control service.")
     try:
         body = json.loads(content) if content else None
     except ValueError:
@@ -54,7 +56,8 @@ def answered(call: Call[T], status: int, content: bytes) -> T:
     try:
         return call.read(body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Unreachable(f"{call.path} was not answered as a control service would: {error}") from error
+        said = str(error).splitlines()[0]
+        raise Unreachable(f"{url} answers, but not as a control service would ({call.path}: {said}).") from error
 
 
 def headers(call: Call[Any]) -> dict[str, str]:

@@ -58,6 +58,7 @@ async def test_a_page_of_html_is_told_by_its_title(bench: Any) -> None:
 
 async def test_a_page_of_html_in_place_of_a_reply_is_an_error(bench: Any) -> None:
     error = await failure(bench, 200, html=PAGE)
+    assert "check base_url, which often ends with /v1" in str(error)
     assert "502 Bad Gateway" in str(error)
     assert not error.retryable
 
@@ -319,3 +320,16 @@ async def test_a_quota_of_a_day_is_not_asked_for_again_unless_its_time_is_named(
 @pytest.mark.parametrize("status", [501, 505])
 async def test_what_a_server_cannot_do_at_all_is_not_asked_for_again(bench: Any, status: int) -> None:
     assert not (await failure(bench, status, json={"error": {"message": "No"}})).retryable
+
+
+@pytest.mark.parametrize(
+    ("words", "advised"),
+    [
+        ("Streaming is not supported for this model", True),
+        ("Unsupported parameter: 'stream'", True),
+        ("The stream of tokens is too long; tools are supported", False),
+    ],
+)
+async def test_a_server_that_does_not_stream_is_told_with_what_to_set(bench: Any, words: str, advised: bool) -> None:
+    error = await failure(bench, 400, json={"error": {"message": words}})
+    assert ("Set stream = false" in str(error)) is advised

@@ -106,7 +106,7 @@ async def test_the_next_model_of_the_table_is_asked_when_one_fails(bench: Any) -
     models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models=table), wire=Wire(provider))
     reply = await asked(models, "fast", bench)
     assert (reply.text, reply.model) == ("Hi", "openai/other")
-    assert bench.ear.fallbacks == [("openai/m", "openai/other", "openai/m answered 400: No.")]
+    assert bench.ear.fallbacks == [("openai/m", "openai/other", "fast (openai/m) answered 400: No.")]
 
 
 async def test_configured_prices_make_the_cost(bench: Any) -> None:

@@ -235,17 +235,23 @@ async def test_a_connection_that_breaks_may_be_tried_again(bench: Any, said: byt
 async def test_a_port_where_nobody_listens_is_a_sentence(bench: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
         async with wire() as own:
-            error = await bench.refused(model(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", own))
-    assert str(error) == "openai/m could not be reached: the connection was refused or failed."
+            error = await bench.refused(model(f"http://{place}/v1", own))
+    said = "the connection was refused or failed; check that it runs there, and its base_url"
+    assert str(error) == f"openai/m could not be reached at {place}: {said}."
     assert error.retryable
 
 
 @pytest.mark.parametrize(
     ("raised", "sentence"),
     [
-        (httpx.ConnectError("refused by 10.0.0.1"), "could not be reached: the connection was refused or failed"),
-        (httpx.ConnectTimeout(""), "could not be reached within 10 seconds"),
+        (
+            httpx.ConnectError("refused by 10.0.0.1"),
+            "could not be reached at models.test: the connection was refused or failed; check that it runs there, "
+            "and its base_url",
+        ),
+        (httpx.ConnectTimeout(""), "could not be reached at models.test within 10 seconds"),
         (httpx.ReadTimeout(""), "was silent for too long"),
         (httpx.RemoteProtocolError(""), "broke the connection"),
         (OSError(5, "Input/output error"), "broke the connection"),

@@ -20,6 +20,8 @@ from drone.cli import app as drone_app
 from mcc import __version__
 from mcc.cli.command import say
 from mcc.cli.main import app
+from mcc.client.calls import answered, get_order
+from mcc.client.errors import Unreachable
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
 from mcc.contracts.ids import fresh_id
@@ -540,7 +542,20 @@ def test_another_service_is_not_given_a_directory_but_the_command_is_told(servic
 def test_a_wrong_token_is_told_with_where_the_right_one_belongs(service: Service) -> None:
     told = service.mcc("orders", "list", MCC_TOKEN="w" * 40)
     assert told.code == 1
+    assert f"This token is not the right one (see {service.data_dir}/token" in told.stderr
     assert "MCC_TOKEN" in told.stderr
+    none = mcc("orders", "list", "--url", service.url, data_dir=service.data_dir / "other")
+    assert none.code == 1 and "There is no token" in none.stderr
+
+
+def test_the_address_of_the_api_is_as_good_as_that_of_its_service(service: Service) -> None:
+    for below in ("/api/v1", "/api/v1/", "/api/docs"):
+        assert service.mcc("orders", "list", "--url", service.url + below).code == 0
+
+
+def test_a_page_at_the_address_is_told_as_one() -> None:
+    with pytest.raises(Unreachable, match="http://here answers with a page"):
+        answered(get_order("x"), 200, b" <!doctype html>", "http://here")
 
 
 def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
