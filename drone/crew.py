@@ -74,7 +74,7 @@ class Crew:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
-        return cls(settings, Definitions.load(settings.prompts_dir), Models(settings))
+        return cls(settings, Definitions.load(settings.prompts_dir, own_dir=settings.own_agents()), Models(settings))
 
     async def run(
         self,

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from mcc.configuration.file import Configuration
-from mcc.configuration.places import config_home, own_files
+from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.settings import PREFIX, BadSettings, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
@@ -299,6 +299,10 @@ class Settings(SharedSettings):
     def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
         """What this drone's user trusted of files that others wrote."""
         return TrustStore.within(config_home(environ))
+
+    def own_agents(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Where this drone's user keeps agents for all workspaces."""
+        return own_agents(environ)
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""

@@ -1,15 +1,27 @@
-"""The agents of an installation: their files found and read once, the shipped and the operator's."""
+"""The agents of an installation: their files found and read once, the shipped ones, the operator's, the user's."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, expanded
-from mcc.definitions.scopes import MASTER, AgentFile, Agents, Reader, installed, with_workspace, workspace_agent
+from mcc.definitions.scopes import (
+    MASTER,
+    AgentFile,
+    Agents,
+    Reader,
+    in_folders,
+    installed,
+    with_user,
+    with_workspace,
+    within_bounds,
+    workspace_agent,
+)
 from mcc.rules.report import few
 
 __all__ = ["MASTER", "Definitions", "shipped_prompts"]
@@ -29,17 +41,21 @@ class Definitions:
     groups: GroupTable = field(default_factory=lambda: TOOL_GROUPS)
 
     @classmethod
-    def load(cls, prompts_dir: Path | str | None = None, groups: GroupTable = TOOL_GROUPS) -> "Definitions":
-        """The shipped agents, and those of `master/system.md` and `subagent/*/system.md` under `prompts_dir`.
+    def load(
+        cls, prompts_dir: Path | str | None = None, groups: GroupTable = TOOL_GROUPS, own_dir: Path | None = None
+    ) -> "Definitions":
+        """The shipped agents, and those of `master/system.md` and `subagent/*/system.md` under `prompts_dir`;
+        before them `*.md` of `own_dir`, the user's own.
 
         Never raises for what is in the files: `problems` says it, `get` and `capabilities` tell it.
         """
         shipped = tuple(_files(shipped_prompts(), whole=True))
         if prompts_dir is None:
-            return cls(installed(shipped, groups=groups), groups)
+            return cls(with_user(installed(shipped, groups=groups), _own_files(own_dir), groups), groups)
         directory = Path(prompts_dir).expanduser()
         if directory.is_dir():
-            return cls(installed(shipped, _files(directory), groups), groups)
+            found = installed(shipped, _files(directory), groups)
+            return cls(with_user(found, _own_files(own_dir), groups), groups)
         problem = DefinitionError(str(directory), "prompts are to be read from here, and it is no directory")
         return cls(Agents(problems={file.name: problem for file in shipped}), groups)
 
@@ -119,6 +135,20 @@ def _files(directory: Path, *, whole: bool = False) -> Iterator[AgentFile]:
         for folder in sorted(subagents.iterdir()):
             if folder.is_dir() and not folder.name.startswith((".", "_")):
                 yield _read(folder.name, folder / _FILE)
+
+
+def _own_files(directory: Path | None) -> tuple[AgentFile, ...]:
+    """The agent files of the user's own directory, which nobody else may write."""
+    if directory is None or not directory.is_dir():
+        return ()
+    try:
+        refuse_others(directory.stat(), directory)
+        names = sorted(path.name for path in directory.glob("*.md") if not path.name.startswith("."))
+        folders = sorted(path.name for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except (OSError, NotPrivate) as error:
+        return (AgentFile("", str(directory), problem=f"not read: {error}".rstrip(".")),)
+    read = within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name))
+    return (*read, *in_folders(folders, str(directory)))
 
 
 def _read(name: str, path: Path) -> AgentFile:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from mcc.definitions.front_matter import (
     suggestion,
 )
 from mcc.definitions.rights import GroupTable
-from mcc.definitions.scopes import WORKSPACE_DIRECTORY, AgentFile, within_bounds, workspace_agent
+from mcc.definitions.scopes import WORKSPACE_DIRECTORY, AgentFile, in_folders, within_bounds, workspace_agent
 from mcc.rules.errors import alike
 from mcc.rules.patterns import Pattern
 
@@ -55,10 +56,20 @@ def agent_files(workspace: Workspace) -> tuple[AgentFile, ...]:
     except PathError as error:
         return (AgentFile("", WORKSPACE_DIRECTORY, problem=str(error)),)
     try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX) and not name.startswith("."))
+        listed = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+        folders = [name for name in listed if not name.endswith(_SUFFIX) and _is_folder(directory, name)]
     finally:
         os.close(directory)
-    return within_bounds(names, lambda name: _read_agent_file(workspace, name))
+    names = [name for name in listed if name.endswith(_SUFFIX)]
+    files = within_bounds(names, lambda name: _read_agent_file(workspace, name))
+    return (*files, *in_folders(folders, WORKSPACE_DIRECTORY))
+
+
+def _is_folder(directory: int, name: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _read_agent_file(workspace: Workspace, name: str) -> AgentFile:

@@ -1,22 +1,31 @@
 """Agent files on this machine, as `mcc agents` checks and trusts them: prompts, workspaces, single files."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcc.configuration.file import ConfigProblem, content_of
+from mcc.configuration.places import NotPrivate, own_agents, refuse_others
 from mcc.configuration.providers import OFFLINE, PROVIDERS
 from mcc.configuration.trust import AGENTS, AgentConsent, TrustStore, digest_of, trust_agents
 from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.answers import Offer
+from mcc.contracts.drones import AgentSheet
+from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
+from mcc.definitions.rights import expanded
 from mcc.definitions.scopes import (
     MASTER,
     WORKSPACE_DIRECTORY,
     AgentFile,
     Agents,
+    Scope,
+    in_folders,
     installed,
     installed_agent,
     place_of,
+    with_user,
     with_workspace,
     within_bounds,
 )
@@ -69,6 +78,8 @@ def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | Non
 
 
 def _checked(path: Path, prompts_dir: Path | None) -> Checked:
+    if path.absolute() == user_directory():
+        return _user(prompts_dir)
     if path.is_dir():
         found = Checked()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
@@ -85,6 +96,8 @@ def _checked(path: Path, prompts_dir: Path | None) -> Checked:
 def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
     """The check of the directory of prompts or the workspace that `path` belongs to."""
     above = path.absolute().parents
+    if above[0] == user_directory():
+        return _user(prompts_dir)
     if len(above) > 2 and above[0].match(WORKSPACE_DIRECTORY):
         return _workspace(above[2], prompts_dir)
     if path.name == _FILE and len(above) > 2 and above[1].name == "subagent":
@@ -120,6 +133,19 @@ def _prompts(directory: Path) -> Checked:
     )
 
 
+def _user(prompts_dir: Path | None) -> Checked:
+    files = user_files()
+    known = installed_here(prompts_dir)
+    sources = {file.source for file in files}
+    told = [*known.problems.values(), *known.refused]
+    return Checked(
+        tuple(file.source for file in files if file.name),
+        tuple(one for error in told if error.source in sources for one in (error, *error.others)),
+        known.warnings,
+        {file.source: known.usable[file.name] for file in files if file.name in known.usable},
+    )
+
+
 def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
     files = workspace_files(root)
     consent = AgentConsent.read(trust_store(), root.resolve())
@@ -134,15 +160,53 @@ def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
 
 def workspace_files(root: Path) -> tuple[AgentFile, ...]:
     """The agent files of a workspace, as many as drones read."""
-    directory = root / WORKSPACE_DIRECTORY
+    return _files_in(root / WORKSPACE_DIRECTORY, links=False)
+
+
+def user_files() -> tuple[AgentFile, ...]:
+    """The agent files of the user's own directory, which nobody else may write."""
+    directory = user_directory()
+    if not directory.is_dir():
+        return ()
+    try:
+        refuse_others(directory.stat(), directory)
+    except (OSError, NotPrivate) as error:
+        return (AgentFile("", str(directory), problem=f"not read: {error}".rstrip(".")),)
+    return _files_in(directory)
+
+
+def user_directory() -> Path:
+    return own_agents(os.environ)
+
+
+def _files_in(directory: Path, *, links: bool = True) -> tuple[AgentFile, ...]:
     names = sorted(path.name for path in directory.glob("*.md") if not path.name.startswith("."))
-    return within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name, links=False))
+    files = within_bounds(names, lambda name: _read(name.removesuffix(".md"), directory / name, links=links))
+    folders = sorted(path.name for path in directory.glob("*/") if not path.name.startswith("."))
+    return (*files, *in_folders(folders, str(directory)))
 
 
 def installed_here(prompts_dir: Path | None) -> Agents:
-    """The agents of this machine's installation, those of `prompts_dir` before the shipped ones."""
+    """The agents of this machine's installation, `prompts_dir` before the shipped ones, the user's before all."""
     operators = prompt_files(prompts_dir) if prompts_dir is not None else ()
-    return installed(prompt_files(shipped_prompts()), operators)
+    return with_user(installed(prompt_files(shipped_prompts()), operators), user_files())
+
+
+def offers_here(prompts_dir: Path | None) -> list[Offer]:
+    """The agents that the files of the current directory's workspace define, as orders there may have them."""
+    root = Path()
+    files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
+    consent = AgentConsent.read(trust_store(), root.resolve())
+    trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
+    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
+    own = [name for name, scope in known.scopes.items() if scope is Scope.WORKSPACE]
+    return [_offer(known.usable[name]) for name in sorted(own)]
+
+
+def _offer(agent: AgentDefinition) -> Offer:
+    tools = None if agent.tools is None else tuple(sorted(expanded(agent.tools) - expanded(agent.disallowed_tools)))
+    sheet = AgentSheet(definition=agent, origin=Scope.WORKSPACE.value, tools=tools, digest=digest(agent))
+    return Offer(name=agent.name, description=agent.description, agent=sheet)
 
 
 def shipped_prompts() -> Path:

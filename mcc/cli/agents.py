@@ -46,11 +46,15 @@ def _group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as
 def list_agents(call: Call) -> None:
     """Agents that the live drones know, whose file each is, and what is wrong with the others.
 
-    In a workspace with agent files of its own also what orders there would do without.
+    In a workspace with agent files of its own also those, and what orders there would do without.
 
     Example: mcc agents list
     """
-    found = call.client.agents.list()
+    here = _of_this_workspace(call)
+    names = {one.name for one in here}
+    found = sorted(
+        [*here, *(one for one in call.client.agents.list() if one.name not in names)], key=lambda one: one.name
+    )
     if call.printed({"items": found}):
         return
     rows = [
@@ -59,6 +63,19 @@ def list_agents(call: Call) -> None:
     ]
     print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
     _say_what_is_wrong_here(call.data_dir)
+
+
+def _of_this_workspace(call: Call) -> "list[Offer]":
+    """The agents that the files of the current directory define."""
+    from mcc.definitions.scopes import WORKSPACE_DIRECTORY
+
+    if not Path(WORKSPACE_DIRECTORY).is_dir():
+        return []
+    from mcc.cli.agent_files import offers_here
+    from mcc.settings import load
+
+    with plain_errors():
+        return offers_here(load(data_dir=call.data_dir).prompts_dir)
 
 
 def _say_what_is_wrong_here(data_dir: Path | None) -> None:
@@ -80,9 +97,12 @@ def _say_what_is_wrong_here(data_dir: Path | None) -> None:
 def show(call: Call, name: Annotated[str, typer.Argument(help="The agent's name.")]) -> None:
     """One agent as drones hire it: tools, spawns, model, limits, result, rules, guidelines and prompt.
 
+    In a workspace that has a file for it, the one of that file.
+
     Example: mcc agents show review
     """
-    found = call.client.agents.get(name)
+    here = (one for one in _of_this_workspace(call) if one.name == name)
+    found = next(here, None) or call.client.agents.get(name)
     if call.printed(found):
         return
     print_pairs(_facts(found))
@@ -209,12 +229,13 @@ def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":
 
 
 def _here(prompts_dir: Path | None) -> list[Path]:
-    """The prompts in use, and the agents of the workspace that is the current directory."""
-    from mcc.cli.agent_files import shipped_prompts
+    """The prompts in use, the user's own agents, and those of the workspace that is the current directory."""
+    from mcc.cli.agent_files import shipped_prompts, user_directory
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
+    own = [user_directory()] if user_directory().is_dir() else []
     workspace = [Path()] if Path(WORKSPACE_DIRECTORY).is_dir() else []
-    return [prompts_dir or shipped_prompts(), *workspace]
+    return [prompts_dir or shipped_prompts(), *own, *workspace]
 
 
 def _print_checked(found: "Checked", as_json: bool) -> None:

@@ -14,6 +14,11 @@ def config_home(environ: Mapping[str, str]) -> Path:
     return _base(environ, "XDG_CONFIG_HOME", ".config") / "mcc"
 
 
+def own_agents(environ: Mapping[str, str]) -> Path:
+    """Where a user keeps agent files for all workspaces."""
+    return config_home(environ) / "agents"
+
+
 def default_data_dir(environ: Mapping[str, str]) -> Path:
     """`mcc` in `XDG_DATA_HOME`, by default `~/.local/share/mcc`."""
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "mcc"

@@ -23,12 +23,13 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
 class DefinitionOrigin(Closed):
-    """Whose definition an agent has; `path` is its file's, relative to the prompts or the workspace that it lies in.
+    """Whose definition an agent has; `path` is its file's, relative to the prompts, the configuration or the workspace
+    that it lies in.
 
     `library`: a program handed it over; `order`: it came with the order itself.
     """
 
-    scope: Literal["shipped", "operator", "workspace", "library", "order"]
+    scope: Literal["shipped", "operator", "user", "workspace", "library", "order"]
     path: Text | None = None
 
 

@@ -17,9 +17,9 @@ class DroneStatus(StrEnum):
 class AgentSheet(Closed):
     """An agent as a drone hires it: what its file says, and what comes of it there.
 
-    `origin` says whose file it is (shipped, operator); `tools` are those of the drone that the file's groups and names
-    stand for, None = the parent's. `digest` is that of the whole definition, as records have it. A registration holds
-    the definition without its prompt, which is a kept text under `prompt_digest`.
+    `origin` says whose file it is (shipped, operator, user); `tools` are those of the drone that the file's groups and
+    names stand for, None = the parent's. `digest` is that of the whole definition, as records have it. A registration
+    holds the definition without its prompt, which is a kept text under `prompt_digest`.
     """
 
     definition: AgentDefinition

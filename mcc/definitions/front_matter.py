@@ -227,7 +227,11 @@ class DefinitionError(ValueError):
         self.line = line
 
 
-class NotAgreed(DefinitionError):
+class Notice(DefinitionError):
+    """Nothing is wrong with the file, and people are to know this of it."""
+
+
+class NotAgreed(Notice):
     """Nothing is wrong with the file, but its operator did not agree to what it wants to be."""
 
 

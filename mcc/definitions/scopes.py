@@ -1,4 +1,4 @@
-"""Agent files as they were found, and the agents of all scopes as one: shipped, the operator's, the workspace's."""
+"""Agent files as they were found, and all scopes' agents as one: shipped, operator's, user's, workspace's."""
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.definitions.agents import line_of_spawn, parse_agent
-from mcc.definitions.front_matter import DefinitionError, NotAgreed, decoded, suggestion
+from mcc.definitions.front_matter import DefinitionError, NotAgreed, Notice, decoded, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, allowed_to
 from mcc.rules.report import TEXT_NAME
 
@@ -26,13 +26,15 @@ class Scope(StrEnum):
 
     SHIPPED = "shipped"
     OPERATOR = "operator"
+    USER = "user"
     WORKSPACE = "workspace"
 
 
 def origin_of(name: str, scope: Scope) -> DefinitionOrigin:
     """Where the agent of that name is defined in that scope."""
     installed = f"{MASTER}/system.md" if name == MASTER else f"subagent/{name}/system.md"
-    return DefinitionOrigin(scope=scope.value, path=place_of(name) if scope is Scope.WORKSPACE else installed)
+    places = {Scope.WORKSPACE: place_of(name), Scope.USER: f"agents/{name}.md"}
+    return DefinitionOrigin(scope=scope.value, path=places.get(scope, installed))
 
 
 def place_of(name: str) -> str:
@@ -44,18 +46,20 @@ def place_of(name: str) -> str:
 class AgentFile:
     """One file: `name` is what its place says that its agent is called, `source` how people are told of it.
 
-    `content` may be a byte longer than a file may be; `problem` says why there is none.
+    `content` may be a byte longer than a file may be; `problem` says why there is none, `is_notice` that this is no
+    mistake.
     """
 
     name: str
     source: str
     content: bytes = b""
     problem: str = ""
+    is_notice: bool = False
 
     def text(self) -> str:
         """Raises `DefinitionError`."""
         if self.problem:
-            raise DefinitionError(self.source, self.problem)
+            raise (Notice if self.is_notice else DefinitionError)(self.source, self.problem)
         return decoded(self.content, self.source)
 
 
@@ -136,7 +140,7 @@ def _shown(character: str) -> str:
 
 
 WORKSPACE_ANY = "workspace/*"
-"""In `spawns`: every agent that only the order's workspace defines."""
+"""In `spawns`: every agent that only the order's workspace, or its user, defines."""
 
 
 _CONSENT = "look at it, then run mcc agents trust WORKSPACE"
@@ -147,7 +151,7 @@ class Agents:
     """Agents by name, those that can be used and what is wrong with the others; `warnings` stop nobody.
 
     `refused` are the files of a workspace that are not used.
-    `scopes` tells whose file counts for a usable agent; `own` names those that only a workspace defines.
+    `scopes` tells whose file counts for a usable agent; `own` names those that only a workspace or its user defines.
     """
 
     usable: Mapping[str, AgentDefinition] = field(default_factory=dict)
@@ -234,6 +238,7 @@ def with_workspace(
     read: Reader = workspace_agent,
     trusted: Collection[str] = (),
     doubt: str = "",
+    scope: Scope = Scope.WORKSPACE,
 ) -> Agents:
     """`agents`, and before them those of a workspace's files, none of which may do more than the operator allows.
 
@@ -252,18 +257,51 @@ def with_workspace(
             if file.name not in trusted:
                 definition = _without_consent(file, definition, agents, warnings, doubt)
             wanted[file.name] = (file, definition)
-        except NotAgreed as error:
+        except Notice as error:
             warnings.append(error)
         except DefinitionError as error:
             refused.append(error)
-    own = frozenset(wanted) - frozenset(agents.usable)
+    own = agents.own | (frozenset(wanted) - frozenset(agents.usable))
     usable, scopes = dict(agents.usable), dict(agents.scopes)
     for name, (file, definition) in wanted.items():
         ceiling = _ceiling(name, agents, own)
         usable[name], lost = allowed_to(definition, ceiling, groups)
-        scopes[name] = Scope.WORKSPACE
+        scopes[name] = scope
         warnings.extend(DefinitionError(file.source, sentence) for sentence in lost)
-    return replace(agents, usable=usable, scopes=scopes, warnings=tuple(warnings), refused=tuple(refused), own=own)
+    return replace(
+        agents,
+        usable=usable,
+        scopes=scopes,
+        warnings=(*agents.warnings, *warnings),
+        refused=(*agents.refused, *refused),
+        own=own,
+    )
+
+
+def with_user(agents: Agents, files: Sequence[AgentFile], groups: GroupTable = TOOL_GROUPS) -> Agents:
+    """`agents`, and before them those of the user's own directory, which need nobody's word and widen no rights.
+
+    A broken file does not bring back the agent whose name it has. Never raises.
+    """
+    found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=Scope.USER)
+    names = {file.source: file.name for file in files if file.name}
+    broken = {names[error.source]: error for error in found.refused if error.source in names}
+    return replace(
+        found,
+        usable={name: agent for name, agent in found.usable.items() if name not in broken},
+        scopes={name: scope for name, scope in found.scopes.items() if name not in broken},
+        problems={**found.problems, **broken},
+        refused=tuple(error for error in found.refused if error.source not in names),
+    )
+
+
+def in_folders(names: Sequence[str], directory: str) -> tuple[AgentFile, ...]:
+    """What is told of folders below a directory of agent files: nothing in them is read."""
+    if not names:
+        return ()
+    shown = ", ".join(f"{name}/" for name in names[:5]) + (", …" if len(names) > 5 else "")
+    problem = f"agent files lie here itself; what is in folders is not read: {shown}"
+    return (AgentFile("", directory, problem=problem, is_notice=True),)
 
 
 def _wanted(

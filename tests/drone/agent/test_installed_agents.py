@@ -6,6 +6,8 @@ import pytest
 
 from drone.agent.budget import Share
 from drone.agent.definitions import Definitions, shipped_prompts
+from drone.crew import Crew
+from drone.settings import Settings
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES
@@ -137,3 +139,26 @@ def test_every_limit_of_an_agent_may_be_set_in_its_file(tmp_path: Path) -> None:
     write(tmp_path, "master", agent("master", f"limits: {{{numbers}}}"))
     limits = Definitions.load(tmp_path).get("master").limits
     assert Share.of(Limits(), limits, 0) == Share(**dict.fromkeys(AgentLimits.model_fields, 3))
+
+
+def test_a_users_own_agents_are_loaded_unless_others_may_write_them(tmp_path: Path) -> None:
+    own = tmp_path / "agents"
+    (own / "deep").mkdir(parents=True)
+    (own / "scribe.md").write_text(agent("scribe"))
+    found = Definitions.load(own_dir=own)
+    assert {one.name: one.agent.origin for one in found.capabilities() if one.agent}["scribe"] == "user"
+    assert any("deep/" in warning for warning in found.warnings)
+    own.chmod(0o777)
+    shut = Definitions.load(own_dir=own)
+    assert "scribe" not in shut.names() and any("written by others" in warning for warning in shut.warnings)
+    assert Definitions.load(own_dir=tmp_path / "nowhere").names() == Definitions.load().names()
+
+
+async def test_a_crew_has_the_agents_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own = tmp_path / "mcc" / "agents"
+    own.mkdir(parents=True)
+    (own / "scribe.md").write_text(agent("scribe"))
+    crew = Crew.from_settings(Settings())
+    assert "scribe" in {one.name for one in crew.agents()}
+    await crew.close()

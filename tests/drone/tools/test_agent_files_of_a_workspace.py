@@ -59,3 +59,11 @@ def test_no_more_is_read_than_may_be(agents: Path) -> None:
     assert len(found) == WORKSPACE_FILES + 1
     assert "left out" in found[-1].problem
     assert len(found[0].content) == FILE_BYTES + 1
+
+
+def test_folders_are_told_and_not_read(tmp_path: Path) -> None:
+    agents = tmp_path / ".mcc" / "agents"
+    (agents / "deep").mkdir(parents=True)
+    (agents / "deep" / "odd.md").write_text("x")
+    (problem,) = agent_files(Workspace(tmp_path))
+    assert problem.name == "" and "folders is not read: deep/" in problem.problem

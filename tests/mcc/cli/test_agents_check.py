@@ -119,3 +119,17 @@ def test_a_missing_description_and_a_model_of_nobody_are_warnings(tmp_path: Path
     assert "there is no description" in done.stdout and "model 'sonnet' is none of yours" in done.stdout
     path.write_text("---\nname: odd\ndescription: x\nmodel: anthropic/claude\n---\nBe odd.")
     assert "all is well" in check(tmp_path / "p").stdout
+
+
+def test_the_users_own_agents_are_checked_too_and_folders_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own = tmp_path / "config/mcc/agents"
+    write(own / "odd.md", "odd", "tools: [Read]")
+    write(own / "deep/other.md", "other")
+    done = check()
+    assert done.exit_code == 1
+    assert "here that is read_file" in done.stdout and "warning: " in done.stdout
+    assert "folders is not read: deep/" in done.stdout and "1 error, 1 warning" in done.stdout
+    assert "here that is read_file" in check(own / "odd.md").stdout

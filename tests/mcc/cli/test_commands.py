@@ -620,6 +620,23 @@ def test_what_is_there_is_listed_as_table_and_as_json(what: str, service: Servic
     assert all(item["name"] in table for item in items)
 
 
+def test_agents_of_the_workspace_are_listed_and_shown_where_it_lies(service: Service, tmp_path: Path) -> None:
+    agents = tmp_path / ".mcc" / "agents"
+    agents.mkdir(parents=True)
+    text = "---\nname: clerk\ndescription: Keeps the books.\ntools: [read_file]\n---\nYou are a clerk.\n"
+    (agents / "clerk.md").write_text(text)
+
+    def here(*words: str, at: Path = tmp_path) -> str:
+        return mcc("agents", *words, data_dir=service.data_dir, cwd=at, MCC_URL=service.url).stdout
+
+    items = {one["name"]: one for one in json.loads(here("--json"))["items"]}
+    assert items["clerk"]["agent"]["origin"] == "workspace" and "master" in items
+    assert "Keeps the books." in here("list")
+    shown = here("show", "clerk")
+    assert "You are a clerk." in shown and re.search(r"origin +workspace", shown)
+    assert "clerk" not in here("list", at=tmp_path.parent)
+
+
 def test_a_problem_with_a_model_is_shown(service: Service) -> None:
     assert "it needs a key" in service.mcc("models").stdout
 

@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Verification
-from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_workspace
+from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_user, with_workspace
 
 
 def file(name: str, *lines: str) -> AgentFile:
@@ -196,3 +196,28 @@ def test_everything_that_a_workspace_writes_leaves_the_operators_definitions_as_
     after = with_workspace(before, [file("historian"), file("explore")])
     assert before.get("explore").model == "local" and before.get("master") == after.get("master")
     assert isinstance(before.get("master"), AgentDefinition) and "historian" not in before.usable
+
+
+def test_a_users_own_agent_counts_before_the_operators_and_has_no_more_rights() -> None:
+    mine = file("explore", "tools: [workspace_read, run_shell]", "limits: {rounds: 50}")
+    agents = with_user(installed(OPERATOR), [mine, file("scribe", "tools: [read_file]", "model: local")])
+    explore, scribe = agents.get("explore"), agents.get("scribe")
+    assert "run_shell" not in (explore.tools or ()) and explore.limits.rounds == 5
+    assert (scribe.tools, scribe.model, scribe.limits.rounds) == (("read_file",), "local", 30)
+    assert agents.scopes["explore"] is agents.scopes["scribe"] is Scope.USER
+    assert agents.origin("scribe").path == "agents/scribe.md" and agents.spawns("master") == ("explore", "scribe")
+
+
+def test_a_workspace_counts_before_the_user_and_needs_a_word_to_stand_for_an_agent_of_theirs() -> None:
+    mine = with_user(installed(OPERATOR), [file("scribe", "description: Mine.")])
+    theirs = file("scribe", "description: Theirs.")
+    assert with_workspace(mine, [theirs]).get("scribe").description == "Mine."
+    assert with_workspace(mine, [theirs], trusted={"scribe"}).get("scribe").description == "Theirs."
+    assert set(with_workspace(mine, [file("clerk")]).spawns("master")) == {"explore", "clerk", "scribe"}
+
+
+def test_a_broken_file_of_a_user_does_not_bring_back_the_agent_of_its_name() -> None:
+    agents = with_user(installed(OPERATOR), [file("explore", "thinking: hard"), file("fine")])
+    with pytest.raises(LookupError, match="thinking must be"):
+        agents.get("explore")
+    assert agents.get("fine").name == "fine"
