@@ -171,10 +171,12 @@ class Hiring:
         session: Sequence[EarlierTurn] = (),
     ) -> Agent:
         """The agent of this definition. `parent` has the model that it gets and how that is asked, `wanted` what was
-        asked for."""
+        asked for. Raises `CannotHire`, also where none of the groups that were chosen gives it a tool."""
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
+        if given.refused:
+            raise CannotHire(given.refused)
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
         tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)

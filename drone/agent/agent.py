@@ -31,7 +31,10 @@ class Run:
         self._turn = turn
         self._journal = turn.journal
         self._origin = Origin(
-            record_id=task.record_id, parent_id=task.parent_id, agent=agent.definition.name, depth=task.depth
+            record_id=task.record_id,
+            parent_id=task.parent_id,
+            agent=task.agent or agent.definition.name,
+            depth=task.depth,
         )
         self._state = turn.tree.record(self._origin)
         if (started := self._state.started) is not None:
@@ -169,7 +172,8 @@ async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException
     said = f"the agent broke: {mishap(error)}"
     log.error("an agent broke", exc_info=error)
     await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
-    return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=agent.definition.name)
+    name = task.agent or agent.definition.name
+    return Report(RecordStatus.FAILED, "", task.record_id, error=said, cause=Cause.BROKE, agent=name)
 
 
 class Agent(AgentParts):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from drone.agent.report import LimitReached
@@ -201,6 +201,10 @@ class Share:
             wall_seconds=_least(limits.wall_seconds, own.wall_seconds),
             **{name: _least_of(getattr(limits, name), getattr(own, name)) for name in TOKENS},
         )
+
+    def within(self, wall_seconds: float | None) -> "Share":
+        """The same, with no more time than that."""
+        return self if wall_seconds is None else replace(self, wall_seconds=_least(self.wall_seconds, wall_seconds))
 
     def as_limits(self) -> AgentLimits:
         return AgentLimits(

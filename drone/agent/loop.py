@@ -45,7 +45,7 @@ class Loop:
         self._system = setup.system if setup else agent.system
         gate, limits = agent.gate, turn.budget.limits
         finish = gate.finish if gate else None
-        share = Share.of(limits, agent.definition.limits, task.depth)
+        share = Share.of(limits, agent.definition.limits, task.depth).within(task.seconds)
         self.allowance = Allowance(turn.budget, share, state, finish=finish)
         self._finish = Finish(gate, state) if gate else None
         self._asked = state.started.model_settings if state.started else None
@@ -288,7 +288,7 @@ class Loop:
             limit=limit,
             cause=cause,
             result=result,
-            agent=self._agent.definition.name,
+            agent=state.origin.agent or "",
             title=self._task.title,
             rounds=state.rounds,
             model=self._agent.model.name,

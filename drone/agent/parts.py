@@ -230,7 +230,9 @@ class AgentParts:
             tools=tuple(spec.name for spec in self.specs),
             finish_tools=tuple(spec.name for spec in self.gate.specs()) if self.gate else (),
             tools_requested=self.hired.tools_requested,
-            limits=LimitChoice(requested=own, effective=Share.of(turn_limits, own, task.depth).as_limits()),
+            limits=LimitChoice(
+                requested=own, effective=Share.of(turn_limits, own, task.depth).within(task.seconds).as_limits()
+            ),
             definition_digest=self.definition_digest,
             definition_origin=self.hired.origin,
             setup_digest=setup_digest,

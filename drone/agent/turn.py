@@ -180,7 +180,8 @@ class Task:
     """What an agent is asked to do, and where its record hangs in the tree.
 
     `earlier` is the conversation that goes before the prompt, of the record that `continues` names; `tools_removed` is
-    what people took away from the agent in it.
+    what people took away from the agent in it. `agent` is the name that it works under, empty = its definition's.
+    `seconds` are the wall clock that its caller gives it, None = what its own limits say; they never lengthen those.
     """
 
     prompt: str
@@ -193,6 +194,8 @@ class Task:
     earlier: tuple[Message, ...] = ()
     turn_number: int = 1
     tools_removed: tuple[str, ...] = ()
+    agent: str = ""
+    seconds: float | None = None
 
 
 def title_of(prompt: str, characters: int = 60) -> str:

@@ -219,30 +219,29 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 class Provision:
     """`names` of the tools that the agent gets, in their order; `missing` are names that its file or caller asked for.
 
-    `notes` say what was wrong with the groups that its caller chose, `in_vain` names them when they gave nothing.
+    `notes` say what was wrong with the groups that its caller chose. `refused`, where none of them gives a tool: why,
+    group by group.
     """
 
     names: tuple[str, ...]
     missing: tuple[str, ...] = ()
     notes: tuple[AgentStep, ...] = ()
-    in_vain: tuple[str, ...] = ()
+    refused: str = ""
 
     def steps(self, all_names: Sequence[str]) -> tuple[AgentStep, ...]:
         """The steps that the agent's record begins with; `all_names` are the tools it has in the end."""
         count = f"{len(all_names)} tool{'' if len(all_names) == 1 else 's'}"
         listed = f": {', '.join(all_names)}" if all_names else ""
         lacking = f"; not available here: {', '.join(self.missing)}" if self.missing else ""
-        groups = ", ".join(group[:100] for group in self.in_vain)
-        instead = f"; {groups} gave it no tool, so it has those of its file" if groups else ""
-        said = f"provisioned {count}{listed}{lacking}{instead}"
+        said = f"provisioned {count}{listed}{lacking}"
         return (*self.notes, AgentStep(name=PROVISIONED, message=said))
 
 
 def provision(there: Sequence[ToolSpec], definition: AgentDefinition, groups: Sequence[str] | None = None) -> Provision:
     """What the definition lets its agent have of `there`; `groups` (None = not chosen) leave less of it.
 
-    Groups never give an agent what its file does not. Without one that gives it a tool it has what its file says,
-    delegation and shell writes left out all the same.
+    Groups never give an agent what its file does not, nor delegation and shell writes. Where none of them gives it a
+    tool, it is not to be hired: with none it could do nothing, and with all it would have what nobody chose.
     """
     own = _by_definition(there, definition)
     if groups is None:
@@ -252,10 +251,18 @@ def provision(there: Sequence[ToolSpec], definition: AgentDefinition, groups: Se
     notes = [_unknown_group(group) for group in groups if group not in TOOL_GROUPS]
     wanted = set(chosen(allowed, known))
     found = [spec for spec in allowed if spec.name in wanted]
-    in_vain = tuple(groups) if not found and set(known) != {FINISH} else ()
     missing = [group for group in known if group != FINISH and not chosen(found, [group])]
-    names = tuple(spec.name for spec in found or allowed)
-    return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), in_vain)
+    if not found and set(known) != {FINISH}:
+        there_are = dict.fromkeys(spec.group for spec in allowed if spec.group)
+        return Provision((), refused=_refused(definition.name, [note.message for note in notes], missing, there_are))
+    return Provision(tuple(spec.name for spec in found), tuple(dict.fromkeys(missing)), tuple(notes))
+
+
+def _refused(name: str, unknown: Sequence[str], empty: Sequence[str], there: Iterable[str]) -> str:
+    dead = [f"{name} has no tool of {' and '.join(dict.fromkeys(empty))} here"] if empty else []
+    listed = ", ".join(there)
+    choose = f"Choose of {listed}, or leave" if listed else "Leave"
+    return f"No tool is left for {name}: {'; '.join((*unknown, *dead))}. {choose} allowed_tool_groups out."
 
 
 def _by_definition(there: Sequence[ToolSpec], definition: AgentDefinition) -> list[ToolSpec]:

@@ -91,10 +91,13 @@ def test_groups_never_give_a_role_what_its_file_does_not() -> None:
 
 
 @pytest.mark.parametrize("groups", [("workspce_read",), ("web_read",), ("nonsense", "web_read")])
-def test_groups_of_which_none_gives_a_tool_leave_the_roles_own(groups: tuple[str, ...]) -> None:
-    agent = child(hiring(SCOUT), "scout", groups=groups)
-    assert names(agent) == ["read_file", "read_artifact", "git_diff"]
-    assert f"; {', '.join(groups)} gave it no tool, so it has those of its file" in notes(agent, "provisioned")[0]
+def test_of_groups_that_give_no_tool_the_reason_is_told_and_nobody_is_hired(groups: tuple[str, ...]) -> None:
+    with pytest.raises(CannotHire, match=r"^No tool is left for scout: ") as refused:
+        child(hiring(SCOUT), "scout", groups=groups)
+    said = str(refused.value)
+    assert said.endswith("Choose of workspace_read, diff_read, or leave allowed_tool_groups out.")
+    assert ("there is no tool group" in said) is (groups != ("web_read",))
+    assert ("scout has no tool of web_read here" in said) is ("web_read" in groups)
 
 
 def test_an_unknown_group_is_told_with_the_nearest() -> None:

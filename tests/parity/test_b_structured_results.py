@@ -99,10 +99,11 @@ async def test_groups_filter_the_catalogue_and_are_enforced_where_the_tool_runs(
     assert not {"subagents_run", "run_shell"} & set(child.tools)
 
 
-async def test_an_unknown_group_is_warned_of_and_with_none_valid_the_role_keeps_its_own(tmp_path: Path) -> None:
+async def test_an_unknown_group_is_warned_of_beside_one_that_is_known(tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
+        groups = ["workspace_reading", "workspace_read"]
         if task == "go":
-            return "Done." if replies else team(piece("p", "scout", allowed_tool_groups=["workspace_reading"]))
+            return "Done." if replies else team(piece("p", "scout", allowed_tool_groups=groups))
         return report() if replies else calls(call("read_file", path="README.md"))
 
     world = World(tmp_path, play)
@@ -113,6 +114,25 @@ async def test_an_unknown_group_is_warned_of_and_with_none_valid_the_role_keeps_
     assert "read_file" in child.tools
     (provisioned,) = world.notes("provisioned", child)
     assert "read_file" in provisioned
+
+
+async def test_an_agent_whose_groups_are_all_unknown_or_dead_is_refused_with_the_reason_and_the_others_run(
+    tmp_path: Path,
+) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            dead = piece("dead", "scout", allowed_tool_groups=["workspace_reading", "web_read"])
+            return "Done." if replies else team(dead, piece("well"))
+        return "Seen."
+
+    world = World(tmp_path, play)
+    await world.run()
+    (child,) = world.record.subagent_history
+    assert child.prompt == "well"
+    dead, well = told(world)["agents"]
+    assert (dead["status"], well["status"]) == ("failed", "completed")
+    assert "'workspace_reading'; did you mean 'workspace_read'?" in dead["summary"]
+    assert "scout has no tool of web_read here" in dead["summary"]
 
 
 async def test_a_report_is_cut_for_the_parent_and_its_whole_can_be_fetched(tmp_path: Path) -> None:

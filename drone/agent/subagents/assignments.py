@@ -29,7 +29,9 @@ AT_ONCE = 3
 ID_CHARACTERS = 64
 
 _AGENT = ("id", "role", "title", "task", "success_criteria", "allowed_tool_groups", "model")
-_CALL = ("agents", "mode", "max_concurrency", "policy", "quorum")
+_CALL = ("agents", "mode", "max_concurrency", "policy", "quorum", "item_seconds", "total_seconds")
+
+LONGEST_SECONDS = 30 * 86_400.0
 
 T = TypeVar("T")
 
@@ -64,13 +66,19 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """A whole call of `subagents_run`. `quorum` is there when the policy is."""
+    """A whole call of `subagents_run`. `quorum` is there when the policy is.
+
+    `max_concurrency` None: the call does not say. `item_seconds` is the wall clock of each agent, `total_seconds` that
+    of all from the beginning of the first: what has ended by then stays, None = the limits of the turn alone.
+    """
 
     agents: tuple[Assignment, ...]
     mode: Mode = "parallel"
-    max_concurrency: int = AT_ONCE
+    max_concurrency: int | None = None
     policy: Policy = "collect"
     quorum: int | None = None
+    item_seconds: float | None = None
+    total_seconds: float | None = None
 
 
 def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> Assignment:
@@ -98,9 +106,11 @@ def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
     return Assignments(
         agents,
         mode,
-        _optional(arguments, "max_concurrency", _positive, "a whole number from 1 on") or AT_ONCE,
+        _optional(arguments, "max_concurrency", _positive, "a whole number from 1 on"),
         policy,
         _quorum(arguments, policy, len(agents)),
+        _optional(arguments, "item_seconds", _seconds, "a number of seconds above 0"),
+        _optional(arguments, "total_seconds", _seconds, "a number of seconds above 0"),
     )
 
 
@@ -215,6 +225,11 @@ def _texts(value: object) -> tuple[str, ...] | None:
 
 def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+
+def _seconds(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value <= LONGEST_SECONDS else None  # type: ignore[operator,arg-type]
 
 
 def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) -> tuple[ToolSpec, ...]:

@@ -45,8 +45,13 @@ class CannotSpawn(Exception):
 
     CannotSpawn
     ├── DepthExceeded     the child would lie deeper than the turn allows
-    └── SpawnsExceeded    the tree has had all its subagents
+    ├── SpawnsExceeded    the tree has had all its subagents
+    └── TimeIsUp          the call has no time left for it
     """
+
+
+class TimeIsUp(CannotSpawn):
+    """The call that the child was to work for has no time left for it."""
 
 
 class DepthExceeded(CannotSpawn):
@@ -116,8 +121,8 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     return finished
 
 
-def child_task(caller: Caller, prompt: str, title: str, index: int = 0) -> Task:
-    """A task one level below the caller, for the child at `index` of its call's children."""
+def child_task(caller: Caller, prompt: str, title: str, index: int = 0, agent: str = "") -> Task:
+    """A task one level below the caller, for the child at `index` of its call's children; `agent`: under that name."""
     return Task(
         prompt=prompt,
         record_id=child_record_id(caller.call_id, index),
@@ -125,6 +130,7 @@ def child_task(caller: Caller, prompt: str, title: str, index: int = 0) -> Task:
         parent_id=caller.origin.record_id,
         call_id=caller.call_id,
         depth=caller.origin.depth + 1,
+        agent=agent,
     )
 
 
@@ -154,11 +160,12 @@ class Children:
         wanted: Assignment,
         prompt: str,
         index: int = 0,
-        begun: Callable[[str], None] | None = None,
+        begin: Callable[[str], float | None] | None = None,
     ) -> Report:
-        """Hire and run one child, once there is a place for it; `begun` is told its record's id.
+        """Hire and run one child, once there is a place for it; `begin` is told its record's id then, and answers how
+        many seconds it has, None = as many as its limits say.
 
-        Raises `SpawnsExceeded` and `CannotHire` before any model is asked.
+        Raises `SpawnsExceeded`, `CannotHire`, and what `begin` raises, before any model is asked.
         """
         depth = caller.origin.depth + 1
         if wanted.role not in self.offered:
@@ -167,9 +174,9 @@ class Children:
         agent = self.hire(Wanted(wanted.role, depth, wanted.groups, wanted.model))
         task = child_task(caller, prompt, wanted.display_name, index)
         async with self.turn.slots.taken(task.record_id):
+            if begin is not None:
+                task = replace(task, seconds=begin(task.record_id))
             take_spawn(self.turn, task)
-            if begun is not None:
-                begun(task.record_id)
             if not self.keeps:
                 return (await run_child(agent, task, self.turn)).report
             conversation = Conversation(agent, task.parent_id, task.record_id, task.title)

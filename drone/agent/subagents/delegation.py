@@ -11,6 +11,7 @@ from drone.agent.conversations import CannotContinue, as_report
 from drone.agent.messages import ToolSpec
 from drone.agent.report import Report, mishap
 from drone.agent.subagents.assignments import (
+    AT_ONCE,
     SUBAGENT,
     SUBAGENT_SEND,
     SUBAGENTS_RUN,
@@ -28,6 +29,7 @@ from drone.agent.subagents.children import (
     CannotSpawn,
     Children,
     Hire,
+    TimeIsUp,
     Wanted,
     check_depth,
     report_output,
@@ -36,6 +38,7 @@ from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from mcc.contracts.fence import fenced
+from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 
@@ -65,6 +68,7 @@ class AgentGroup:
         self._running: dict[int, str] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._over = ""
+        self._worked_before = self._worked()
 
     async def run(self) -> Sequence[Member]:
         """What became of each, in the order in which they were asked for. Raises `JournalError`."""
@@ -90,7 +94,7 @@ class AgentGroup:
 
     async def _side_by_side(self) -> None:
         """A further one begins as soon as one has ended; the caps queue."""
-        width = asyncio.Semaphore(self._asked.max_concurrency)
+        width = asyncio.Semaphore(self._asked.max_concurrency or AT_ONCE)
 
         async def one(index: int, assignment: Assignment) -> None:
             async with width:
@@ -106,17 +110,42 @@ class AgentGroup:
             self._members.setdefault(index, Member(assignment, not_run=self._over))
 
     async def _member(self, index: int, assignment: Assignment, prompt: str) -> Member:
-        def begun(record_id: str) -> None:
+        def begin(record_id: str) -> float | None:
+            seconds = self._seconds(record_id)
             self._running[index] = record_id
+            return seconds
 
         try:
-            return Member(assignment, await self._children.run(self._caller, assignment, prompt, index, begun))
+            return Member(assignment, await self._children.run(self._caller, assignment, prompt, index, begin))
         except CannotSpawn as error:
             return Member(assignment, not_run=str(error))
         except CannotHire as error:
             return Member(assignment, not_run=str(error), impossible=True)
         except BaseException as error:
             return Member(assignment, not_run=f"It could not be started: {mishap(error)}", impossible=True)
+
+    def _seconds(self, record_id: str) -> float | None:
+        """How long this child may work in all, also one that goes on with what it began under an earlier drone.
+
+        Raises `TimeIsUp`.
+        """
+        item, total = self._asked.item_seconds, self._asked.total_seconds
+        if total is None:
+            return item
+        tree = self._children.turn.tree
+        calls = [child_record_id(self._caller.call_id, index) for index in range(len(self._asked.agents))]
+        before = {known: one.began_after for known in calls if (one := tree.begun(known)) is not None}
+        since = min((began for began in before.values() if began is not None), default=self._worked_before)
+        began = before.get(record_id)
+        left = round(total - ((self._worked() if began is None else began) - since), 3)
+        if left <= 0:
+            raise TimeIsUp(f"Not run: the time of the whole call, total_seconds ({total:g}), is up.")
+        return left if item is None else min(item, left)
+
+    def _worked(self) -> float:
+        """Seconds that the turn has worked, on its wall clock: no time goes by while it stands still."""
+        budget = self._children.turn.budget
+        return budget.limits.wall_seconds - budget.seconds_left()
 
     def _enough(self) -> str | None:
         """Why no more of them are needed; None as long as they are."""
@@ -142,20 +171,30 @@ class AgentGroup:
                 task.cancel()
 
 
-async def answer(members: Sequence[Member], asked: Assignments, artifacts: Artifacts) -> Output:
-    """`{agents: [report, …]}` in the order of the call, each with its `id`. Raises `JournalError`."""
-    answers = [await _answer_of(member, artifacts) for member in members]
+async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> Output:
+    """`{agents: [report, …]}` in the order of the call, each with its `id`; `note` where the call was not followed to
+    the letter. Raises `JournalError`.
+    """
+    answers = [await _answer_of(member, turn.artifacts) for member in members]
+    told = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
+    note = _cut(asked, turn.budget.limits.concurrency)
     reports = tuple(member.report for member in members if member.report is not None)
     is_error = not _met(members, asked)
     return Output(
-        to_json(
-            {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
-        ).decode(),
+        to_json({**told, "note": note} if note else told).decode(),
         is_error=is_error,
         outcome=Outcome.ERROR if is_error else Outcome.OK,
         subagent_ids=tuple(report.record_id for report in reports),
         children=reports,
     )
+
+
+def _cut(asked: Assignments, allowed: int) -> str | None:
+    """What a parent is told that asked for more agents at once than the order allows."""
+    wanted = min(asked.max_concurrency or 0, len(asked.agents))
+    if asked.mode == "chain" or wanted <= allowed:
+        return None
+    return f"max_concurrency {asked.max_concurrency} was cut to {allowed}: the order's limit concurrency."
 
 
 async def _answer_of(member: Member, artifacts: Artifacts) -> dict[str, Any]:
@@ -232,7 +271,7 @@ class Delegation:
         if call.name == SUBAGENTS_RUN:
             asked = assignments_of(call.arguments, self._most)
             members = await AgentGroup(self._children, asked, call).run()
-            return await answer(members, asked, self._turn.artifacts)
+            return await answer(members, asked, self._turn)
         if call.name == SUBAGENT_SEND:
             report = await self._children.send(call, *message_of(call.arguments))
         else:

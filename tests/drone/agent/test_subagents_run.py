@@ -9,7 +9,7 @@ import pytest
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal, Unwritable
 from drone.agent.model import Ask, ModelError, WantedCall
-from drone.agent.subagents.assignments import assignments_of, offers
+from drone.agent.subagents.assignments import BadAssignment, assignments_of, offers
 from drone.agent.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
 from mcc.contracts.entry import Origin
@@ -228,6 +228,49 @@ async def test_a_failure_in_the_middle_of_a_chain_ends_it_and_the_rest_is_report
     assert c["summary"] == d["summary"] == "Not run, because 'bad' before it did not complete."
     assert [child.prompt for child in tree.record().subagent_history] == ["a", "bad"]
     assert tree.turn.budget.tree.spawned == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "agents", "note"),
+    [
+        (5, 5, "max_concurrency 5 was cut to 2: the order's limit concurrency."),
+        (3, 3, "max_concurrency 3 was cut to 2: the order's limit concurrency."),
+        (5, 2, None),
+        (2, 5, None),
+        (None, 5, None),
+    ],
+)
+async def test_a_concurrency_that_the_order_cuts_is_told(asked: int | None, agents: int, note: str | None) -> None:
+    tree = Tree(play(several(*map(piece, "abcde"[:agents]), max_concurrency=asked)), Limits(concurrency=2))
+    assert (await tree.run()).completed
+    assert json.loads(unfenced(tree.results()[0].content)).get("note") == note
+
+
+async def test_the_time_of_each_agent_ends_that_one_and_keeps_what_the_others_brought() -> None:
+    tree = Tree(play(several(piece("slow"), piece("quick"), item_seconds=0.2), slow=never()))
+    assert (await tree.run()).completed
+    slow, quick = tree.told()
+    assert (slow["status"], quick["summary"]) == ("blocked", "found quick")
+    assert "wall_seconds (0.2)" in slow["summary"]
+    ended = next(one for one in tree.record().subagent_history if one.prompt == "slow")
+    assert ended.status is RecordStatus.LIMIT_REACHED
+
+
+async def test_the_time_of_the_whole_call_ends_who_works_and_lets_nobody_begin() -> None:
+    asked = several(piece("quick"), piece("slow"), piece("late"), max_concurrency=1, total_seconds=0.2)
+    tree = Tree(play(asked, slow=never()))
+    assert (await tree.run()).completed
+    quick, slow, late = tree.told()
+    assert (quick["status"], slow["status"], late["status"]) == ("completed", "blocked", "blocked")
+    assert "wall_seconds" in slow["summary"]
+    assert late["summary"] == "Not run: the time of the whole call, total_seconds (0.2), is up."
+    assert tree.turn.budget.tree.spawned == 2
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "5", 1e12])
+def test_a_time_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(BadAssignment, match="item_seconds must be a number of seconds above 0"):
+        assignments_of({"agents": [piece("a")], "item_seconds": wrong}, 5)
 
 
 async def test_an_unknown_role_fails_for_itself_only() -> None:
