@@ -84,8 +84,11 @@ def print_markdown(text: str) -> None:
         return
     from rich.console import Console
     from rich.markdown import Markdown
+    from rich.theme import Theme
 
-    Console(highlight=False).print(Markdown(safe, hyperlinks=False))
+    # Code in the terminal's own colours: a black background would be a hole in a light window.
+    colours = Theme({"markdown.code": "bold cyan", "markdown.code_block": "cyan"})
+    Console(highlight=False, theme=colours).print(Markdown(safe, hyperlinks=False, code_theme="ansi_light"))
 
 
 def clock(moment: datetime | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from mcc.cli.command import DONE, FAILED, clock, print_json, print_markdown, print_pairs, print_table, say
+from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
 from mcc.cli.server import Call, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
@@ -24,6 +24,9 @@ OrderId = Annotated[str, typer.Argument(help="The order: its id, 4 characters or
 Record = Annotated[
     str | None,
     typer.Option("--record", help="One agent of the tree, by its record's id; the whole order if left out."),
+]
+AgentName = Annotated[
+    str | None, typer.Option("--agent", help="One agent of the tree, by the name it is shown by: explore, 'explore 2'.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is applied (exit 0) or refused (exit 1).")]
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
@@ -108,44 +111,65 @@ def watch(
 
 @service_command(app)
 def record(call: Call, order_id: OrderId) -> None:
-    """The chat record: who was asked what, what it did, what it answered. Always JSON.
+    """The chat record: who was asked what, what it did, what it answered. Always JSON, on a terminal indented.
 
     Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
     """
-    print_json(call.client.orders.record(order_id))
+    print_json(call.client.orders.record(order_id), indented=sys.stdout.isatty() and not call.as_json)
 
 
 @service_command(app)
-def cancel(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
+def cancel(
+    call: Call,
+    order_id: OrderId,
+    record_id: Record = None,
+    agent: AgentName = None,
+    reason: Reason = None,
+    wait: Wait = False,
+) -> None:
     """Stop an order, or one agent of it with all below it.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
     """
-    _end_with(
-        call, order_id, "cancel", call.client.orders.cancel(order_id, record_id=record_id, reason=reason), wait=wait
-    )
+    record_id = record_id or _record_of(call.client, order_id, agent)
+    receipt = call.client.orders.cancel(order_id, record_id=record_id, reason=reason)
+    _end_with(call, order_id, "cancel", receipt, wait=wait)
 
 
 @service_command(app)
-def pause(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
+def pause(
+    call: Call,
+    order_id: OrderId,
+    record_id: Record = None,
+    agent: AgentName = None,
+    reason: Reason = None,
+    wait: Wait = False,
+) -> None:
     """Let an order, or one agent with all below it, rest after the step it is at.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
     """
-    _end_with(
-        call, order_id, "pause", call.client.orders.pause(order_id, record_id=record_id, reason=reason), wait=wait
-    )
+    record_id = record_id or _record_of(call.client, order_id, agent)
+    receipt = call.client.orders.pause(order_id, record_id=record_id, reason=reason)
+    _end_with(call, order_id, "pause", receipt, wait=wait)
 
 
 @service_command(app)
-def resume(call: Call, order_id: OrderId, record_id: Record = None, reason: Reason = None, wait: Wait = False) -> None:
+def resume(
+    call: Call,
+    order_id: OrderId,
+    record_id: Record = None,
+    agent: AgentName = None,
+    reason: Reason = None,
+    wait: Wait = False,
+) -> None:
     """Let what is paused, or waits for its provider, go on.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
-    _end_with(
-        call, order_id, "resume", call.client.orders.resume(order_id, record_id=record_id, reason=reason), wait=wait
-    )
+    record_id = record_id or _record_of(call.client, order_id, agent)
+    receipt = call.client.orders.resume(order_id, record_id=record_id, reason=reason)
+    _end_with(call, order_id, "resume", receipt, wait=wait)
 
 
 @service_command(app)
@@ -154,6 +178,7 @@ def steer(
     order_id: OrderId,
     message: Annotated[str | None, typer.Argument(help="What the agent shall hear before its next step.")] = None,
     record_id: Record = None,
+    agent: AgentName = None,
     redirect: Annotated[bool, typer.Option("--redirect", help="The message is its task from now on.")] = False,
     remove_tools: Annotated[
         list[str] | None,
@@ -171,7 +196,7 @@ def steer(
     receipt = call.client.orders.steer(
         order_id,
         message,
-        record_id=record_id,
+        record_id=record_id or _record_of(call.client, order_id, agent),
         redirect=redirect,
         remove_tools=remove_tools or (),
         reason=reason,
@@ -217,6 +242,20 @@ def rollback(call: Call, order_id: OrderId) -> None:
     order = call.client.orders.roll_back(order_id)
     if not call.printed(order):
         print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
+
+
+def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
+    """The record of the agent that is shown by this name; None for none."""
+    from mcc.contracts.record import RecordStatus
+    from mcc.view.naming import by_name
+
+    if agent is None:
+        return None
+    found = by_name(client.orders.record(order_id))
+    if agent not in found:
+        at_work = [name for name, one in found.items() if one.status in (RecordStatus.RUNNING, RecordStatus.WAITING)]
+        fail(f"no agent of this order is called {agent!r}; at work are: {', '.join(at_work) or 'none'}.", USAGE)
+    return found[agent].id
 
 
 def _end_with(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:

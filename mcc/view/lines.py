@@ -1,7 +1,6 @@
 """An order in plain words: one line per journal entry that a person wants to read, and its parts in brief."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -35,6 +34,7 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import WaitingReason
 from mcc.view import figures
+from mcc.view.naming import Names
 from mcc.view.output import clean, one_line
 
 CHARACTERS = 200
@@ -60,7 +60,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._count: Counter[str] = Counter()
+        self._names_of_all = Names()
         self._trouble: dict[str, str] = {}
 
     def line_of(self, entry: Entry) -> str | None:
@@ -86,12 +86,10 @@ class Lines:
         return f"{data.model} is asked again in {figures.wait(data.wait_seconds)}: the same" if same else None
 
     def _name(self, entry: Entry) -> str:
-        agent = clean(entry.agent or "")
+        agent = entry.agent or ""
         if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
-            self._count[agent] += 1
-            number = self._count[agent]
-            self._names[entry.record_id] = agent if number == 1 else f"{agent} {number}"
-        return self._names.get(entry.record_id or "", agent)
+            self._names[entry.record_id] = self._names_of_all.next_of(agent)
+        return self._names.get(entry.record_id or "", clean(agent))
 
 
 def _order_line(entry: Entry) -> str | None:

@@ -1,5 +1,6 @@
 """What both command lines write to a terminal: clean text for people, JSON for machines."""
 
+import json
 import re
 import sys
 
@@ -53,15 +54,17 @@ def short_id(whole: str) -> str:
     return whole[-12:]
 
 
-def print_json(value: object, *, type: str = "") -> None:
+def print_json(value: object, *, type: str = "", indented: bool = False) -> None:
     """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide.
 
-    `type`, where it is given, becomes the first key of an object that has others.
+    `type`, where it is given, becomes the first key of an object that has others. `indented`: on many lines.
     """
     from mcc.contracts.shape import to_json
 
     made = to_json(value)
     if type:
         made = b'{"type":"%b",%b' % (type.encode(), made[1:])
+    if indented:
+        made = json.dumps(json.loads(made), indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(clean_json(made) + b"\n")
     sys.stdout.buffer.flush()

@@ -37,6 +37,7 @@ from mcc.view.lines import (
     what_to_do,
     workspace_file,
 )
+from mcc.view.naming import Names
 from mcc.view.speech import Speech
 
 
@@ -70,11 +71,12 @@ class WarningLine:
 class Node:
     """One agent's run: its record in the making, and what is shown of it beside.
 
-    `origin` is where its definition comes from, when that is the workspace; `model` the one that was asked last;
-    `speech` what that one says, while it is asked.
+    `name` tells it from others of its kind; `origin` is where its definition comes from, when that is the workspace;
+    `model` the one that was asked last; `speech` what that one says, while it is asked.
     """
 
     record: RecordNode
+    name: str
     model: str
     origin: str = ""
     note: str = ""
@@ -113,6 +115,7 @@ class Story:
         self.advice = ""
         """What lets a waiting order go on."""
         self._nodes: dict[str, Node] = {}
+        self._names = Names()
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Story":
@@ -173,8 +176,10 @@ class Story:
     def _start(self, entry: Entry, started: AgentStarted) -> None:
         record = self.fold.node(entry.record_id)
         assert record is not None
-        node = Node(record, started.model.effective, workspace_file(started) or "")
         parent = self._nodes.get(entry.parent_id or "")
+        if parent is None:
+            self._names = Names()
+        node = Node(record, self._names.next_of(record.agent), started.model.effective, workspace_file(started) or "")
         if parent is None:
             self.root, self._nodes = node, {}
         else:

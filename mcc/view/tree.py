@@ -120,7 +120,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     held, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (_frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
-    line.append(clean(node.record.agent), "bold")
+    line.append(node.name, "bold")
     if node.origin:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:

@@ -1,8 +1,10 @@
 """Text on its way to a terminal means no harm."""
 
+import json
+
 import pytest
 
-from mcc.view.output import clean, one_line
+from mcc.view.output import clean, one_line, print_json
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,11 @@ def test_a_flood_of_openings_is_cleaned_in_one_pass() -> None:
 def test_one_line_is_short_and_whole() -> None:
     assert one_line("a\n b\tc") == "a b c"
     assert one_line("x" * 100, 10) == "x" * 9 + "…"
+
+
+def test_indented_json_is_the_same_value_and_hides_nothing(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    value = {"a": ["\x1b[31m", "\u202e", "é"], "b": {"c": 1}}
+    print_json(value, type="t", indented=True)
+    out = capfdbinary.readouterr().out
+    assert json.loads(out) == {"type": "t", **value}
+    assert out.count(b"\n") > 5 and b"\x1b" not in out and "\u202e".encode() not in out

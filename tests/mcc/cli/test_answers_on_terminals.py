@@ -1,0 +1,31 @@
+"""Answers as a terminal shows them."""
+
+import os
+import pty
+import subprocess
+import sys
+
+ANSWER = "Use `x = 1`:\n\n```python\nprint(1)\n```\n\n[bold]kept[/bold] \x1b[41m"
+
+
+def on_a_terminal(program: str) -> bytes:
+    """What a Python program writes to its terminal."""
+    ours, theirs = pty.openpty()
+    shown = b""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm"}
+    ):
+        os.close(theirs)
+        try:
+            while piece := os.read(ours, 65_536):
+                shown += piece
+        except OSError:
+            os.close(ours)
+    return shown
+
+
+def test_code_in_an_answer_has_no_background_of_its_own() -> None:
+    shown = on_a_terminal(f"from mcc.cli.command import print_markdown; print_markdown({ANSWER!r})")
+    assert b"x = 1" in shown and b"[bold]kept[/bold]" in shown
+    colours = [code for part in shown.split(b"\x1b[")[1:] for code in part.partition(b"m")[0].split(b";")]
+    assert colours and not [code for code in colours if len(code) > 1 and code.startswith((b"4", b"10"))]
