@@ -1,6 +1,7 @@
 """Acting: the tool calls of one reply, side by side, each with its entries."""
 
 import asyncio
+import json
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -217,6 +218,7 @@ class ToolCalls:
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=given_up.pop())
 
     async def _run(self, call: ToolCall) -> Output:
+        call = self._whole(call)
         refused = self._refused(call)
         if refused is not None:
             return refused
@@ -232,6 +234,16 @@ class ToolCalls:
             return output
         content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable, room=room)
         return output if artifact is None else replace(output, content=content, artifact=artifact)
+
+    def _whole(self, call: ToolCall) -> ToolCall:
+        """The call; a JSON text that stands alone is the argument of a tool that asks for one text."""
+        spec, sent = self._specs.get(call.name), call.arguments
+        if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
+            return call
+        try:
+            return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
+        except ValueError:
+            return call
 
     def _refused(self, call: ToolCall) -> Output | None:
         """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
@@ -306,6 +318,15 @@ _NAME = 200
 """Characters of a tool's name, as a model wrote it, that are looked at and told."""
 
 _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."
+
+
+def _sole(spec: ToolSpec) -> str | None:
+    """The one argument that a tool asks for, when that is a text."""
+    required, known = spec.parameters.get("required"), spec.parameters.get("properties")
+    if not isinstance(required, list | tuple) or len(required) != 1 or not isinstance(known, Mapping):
+        return None
+    described = known.get(required[0])
+    return str(required[0]) if isinstance(described, Mapping) and described.get("type") == "string" else None
 
 
 def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:

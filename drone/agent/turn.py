@@ -1,6 +1,7 @@
 """The turn: what all agents of one tree share, what one of them is asked to do, and its steering from outside."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -107,6 +108,8 @@ class Turn:
     """Held while an agent's set-up is kept, so that agents which are hired together begin in that order."""
     given_up: list[str] = field(default_factory=list)
     """Records of agents below a call that nobody waited for any longer; they are closed when the call ends."""
+    invoked: Counter[str] = field(default_factory=Counter)
+    """How many agents the code of each tool call has run here."""
     root: str | None = None
     """The record of the agent that goes on, in a turn that an earlier drone began."""
 

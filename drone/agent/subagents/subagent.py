@@ -25,7 +25,7 @@ from drone.agent.subagents.children import (
 )
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn, title_of
-from mcc.contracts.ids import derived_id, fresh_id
+from mcc.contracts.ids import derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
@@ -47,7 +47,8 @@ _INPUT: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """An agent under a name of its own; name and description are the definition's unless they are given.
+    """An agent under a name of its own, which journal and report call it by; name and description are the definition's
+    unless they are given.
 
     Raises ValueError for a name that no tool may have.
     """
@@ -62,6 +63,34 @@ class SubAgent:
         object.__setattr__(self, "description", self.description or own.description)
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} cannot name a tool; use up to 64 letters, digits, _ and -")
+
+    async def invoke(
+        self, given: str | Mapping[str, object], caller: Caller | None = None, *, journal: Journal | None = None
+    ) -> Report:
+        """One run of it: `given` is the prompt, or values that become one, line by line.
+
+        `caller`: the tool call below which it runs, in that one's tree, its journal and within its limits; a tool's
+        `ToolContext` is one. Without it the run has a turn of its own and writes into `journal`, or in memory. Whatever
+        the agent does is in the report; raises `JournalError`, CancelledError, and `CannotSpawn` before any model is
+        asked.
+        """
+        prompt = given if isinstance(given, str) else _rendered(given)
+        turn = caller.turn if caller is not None else None
+        if caller is None or turn is None:
+            return (await self._alone(prompt, self.agent.turn(journal))).report
+        index = turn.invoked[caller.call_id]
+        turn.invoked[caller.call_id] += 1
+        return (await self._invoked(prompt, caller, turn, index)).report
+
+    async def _alone(self, prompt: str, turn: Turn) -> FinishedRun:
+        check_depth(turn, 1)
+        record_id = turn.root or root_record_id(fresh_id())
+        return await run_child(self.agent, Task(prompt, record_id, title_of(prompt), depth=1, agent=self.name), turn)
+
+    async def _invoked(self, prompt: str, caller: Caller, turn: Turn, index: int) -> FinishedRun:
+        task = child_task(caller, prompt, title_of(prompt), index, self.name)
+        with turn.idle.still(caller.call_id):
+            return await _below(self.agent, task, caller, turn)
 
 
 class SubAgentTool:
@@ -92,16 +121,15 @@ class SubAgentTool:
             said = f"The arguments of {call.name} do not fit: {'; '.join(errors)}"
             return Output(said, True, Outcome.ERROR, untrusted=False)
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
-        if call.turn is None:
-            turn = self.sub.agent.turn()
-            return await report_output(await self.sub.agent.run(prompt, turn), turn.artifacts)
-        task = child_task(call, prompt, title_of(prompt))
+        turn = call.turn or self.sub.agent.turn()
         try:
-            with call.turn.idle.still(call.call_id):
-                finished = await _below(self.sub.agent, task, call, call.turn)
+            if call.turn is None:
+                finished = await self.sub._alone(prompt, turn)
+            else:
+                finished = await self.sub._invoked(prompt, call, turn, 0)
         except CannotSpawn as error:
             return Output(str(error), True, Outcome.DENIED, untrusted=False)
-        return await report_output(finished.report, call.turn.artifacts)
+        return await report_output(finished.report, turn.artifacts)
 
 
 class SubAgentSession:
@@ -143,9 +171,9 @@ class SubAgentSession:
         """The next message. `caller`: the tool call below which it runs, in that one's tree and within its limits.
 
         Whatever the agent does is in the report; raises `JournalError` and CancelledError, `CannotSpawn` where the
-        caller's tree may not grow, and ValueError for a conversation that began in another journal, for a journal in
-        which another session is at work, and for a message that would wait for itself, since the agent sends it to its
-        own session.
+        caller's tree may not grow, or the agent's own limits let no subagent be, and ValueError for a conversation that
+        began in another journal, for a journal in which another session is at work, and for a message that would wait
+        for itself, since the agent sends it to its own session.
         """
         if self._under_way is not None and self._under_way in _SENDS.get():
             raise ValueError("This message cannot be sent: the session is at work on the very message that it is for.")
@@ -160,10 +188,11 @@ class SubAgentSession:
                 )
             self._began_in = journal
             if caller is None or turn is None:
-                task = Task(text, self._record_id(self._id), title_of(text))
+                task = Task(text, self._record_id(self._id), title_of(text), depth=1, agent=self.sub.name)
                 finished = await self._alone(self._next(task, conversation))
             else:
-                task = replace(child_task(caller, text, title_of(text)), record_id=self._record_id(caller.call_id))
+                below = child_task(caller, text, title_of(text), agent=self.sub.name)
+                task = replace(below, record_id=self._record_id(caller.call_id))
                 finished = await _below(self.sub.agent, self._next(task, conversation), caller, turn)
             conversation.record_id = finished.report.record_id
             conversation.turns += 1
@@ -193,6 +222,7 @@ class SubAgentSession:
         if self._journal.in_use:
             raise ValueError("Another session is at work in this journal: give each session one of its own.")
         turn = self.sub.agent.turn(self._journal)
+        check_depth(turn, task.depth)
         self._journal.in_use = True
         try:
             return await run_child(self.sub.agent, task, turn)

@@ -10,7 +10,7 @@ import pytest
 
 import drone
 from drone.agent.messages import AssistantMessage, ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError
+from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.report import Report
 from drone.agent.toolset import Call, Output
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
@@ -410,3 +410,69 @@ async def test_two_sessions_do_not_mix_up_the_journal_that_both_were_given() -> 
         await other.send("b")
     goes_on.set()
     assert ((await sending).text, (await other.send("b")).text) == ("first", "second")
+
+
+async def test_two_names_over_one_definition_are_told_apart_in_journal_record_and_report() -> None:
+    shared = agent(by_prompt(lambda prompt, replies: f"{prompt}!"))
+    tools = [drone.SubAgent(shared, name="maths"), drone.SubAgent(shared, name="poet")]
+    master = agent([Line(calls=(call("maths", input="2+2"), call("poet", input="rose"))), "Both."], tools=tools)
+    _, journal = await run(master)
+    record = journal.fold.record()
+    assert record is not None
+    assert [(child.agent, child.answer) for child in record.subagent_history] == [("maths", "2+2!"), ("poet", "rose!")]
+    assert {entry.agent for entry in journal.entries if entry.depth == 1} == {"maths", "poet"}
+    alone = drone.SubAgentSession(drone.SubAgent(shared, name="poet"))
+    assert (await alone.send("oak")).agent == "poet"
+
+
+async def test_an_agent_is_invoked_with_a_text_or_with_values_and_lies_below_whoever_invokes_it() -> None:
+    asked = agent(by_prompt(lambda prompt, replies: f"<{prompt}>"), "child")
+    sub = drone.SubAgent(asked, name="clerk")
+    journal = drone.MemoryJournal("order")
+    report = await sub.invoke("alone", journal=journal)
+    assert (report.text, report.agent) == ("<alone>", "clerk")
+    assert {entry.depth for entry in journal.entries} == {1}
+    assert (await sub.invoke({"city": "Bern", "days": 2})).text == "<city: Bern\ndays: 2>"
+    reports: list[Report] = []
+
+    @drone.tool
+    async def consult(context: ToolContext) -> str:
+        """Ask twice."""
+        reports.extend([await sub.invoke("one", context), await sub.invoke("two", context)])
+        return "asked"
+
+    _, journal = await run(agent([use("consult"), "Done."], "master", tools=[consult]))
+    record = journal.fold.record()
+    assert record is not None
+    children = record.subagent_history
+    assert [(child.agent, child.prompt, child.depth) for child in children] == [
+        ("clerk", "one", 1),
+        ("clerk", "two", 1),
+    ]
+    assert [report.record_id for report in reports] == [child.id for child in children]
+    assert {child.call_id for child in children} == {step.call_id for step in record.steps if step.kind == "tool"}
+
+
+async def test_what_may_have_no_subagent_is_not_invoked() -> None:
+    sub = drone.SubAgent(agent([], limits=drone.Limits(depth=0)))
+    with pytest.raises(drone.DepthExceeded):
+        await sub.invoke("go")
+    with pytest.raises(drone.DepthExceeded):
+        await drone.SubAgentSession(sub).send("go")
+    output = await drone.SubAgentTool(sub).call(Call("1", "helper", {"input": "go"}, Origin()))
+    assert output.is_error and "depth (0)" in output.content
+
+
+async def test_a_session_of_its_own_lies_one_below_its_caller() -> None:
+    session = drone.SubAgentSession(drone.SubAgent(agent(["Here."])))
+    await session.send("Where are you?")
+    assert {entry.depth for entry in session.journal.entries} == {1}
+
+
+@pytest.mark.parametrize(("sent", "told"), [('"2+2"', "<2+2>"), ("2+2", "must be one JSON object"), ('"2', "JSON")])
+async def test_a_json_text_alone_is_the_one_text_that_a_tool_asks_for(sent: str, told: str) -> None:
+    maths = drone.SubAgent(agent(by_prompt(lambda prompt, replies: f"<{prompt}>")), name="maths")
+    lines = [Line(calls=(WantedCall("maths", sent),)), "Done."]
+    _, journal = await run(agent(lines, "master", tools=[maths]))
+    (done,) = [entry.data for entry in journal.entries if entry.depth == 0 and isinstance(entry.data, ToolFinished)]
+    assert told in done.content
