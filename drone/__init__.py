@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from drone.agent.report import Report as Report
     from drone.agent.report_gate import ReportGate as ReportGate
     from drone.agent.subagents.children import DepthExceeded as DepthExceeded
+    from drone.agent.subagents.runner import DelegationTools as DelegationTools
+    from drone.agent.subagents.runner import Fork as Fork
+    from drone.agent.subagents.runner import ForkResult as ForkResult
+    from drone.agent.subagents.runner import SubagentRunner as SubagentRunner
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
@@ -22,10 +26,7 @@ if TYPE_CHECKING:
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
     from drone.library import Agent as Agent
-    from drone.library import Fork as Fork
-    from drone.library import ForkResult as ForkResult
     from drone.library import InProcessRunner as InProcessRunner
-    from drone.library import SubagentRunner as SubagentRunner
     from drone.library import load_agent as load_agent
     from drone.models.registry import Models as Models
     from drone.settings import Settings as Settings
@@ -39,9 +40,10 @@ _HOMES = {
     "Agent": "drone.library",
     "AgentDefinition": "mcc.contracts.agents",
     "Crew": "drone.crew",
+    "DelegationTools": "drone.agent.subagents.runner",
     "DepthExceeded": "drone.agent.subagents.children",
-    "Fork": "drone.library",
-    "ForkResult": "drone.library",
+    "Fork": "drone.agent.subagents.runner",
+    "ForkResult": "drone.agent.subagents.runner",
     "FunctionTools": "drone.tools.tool",
     "InProcessRunner": "drone.library",
     "Joined": "drone.tools.tool",
@@ -55,7 +57,7 @@ _HOMES = {
     "SubAgent": "drone.agent.subagents.subagent",
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",
-    "SubagentRunner": "drone.library",
+    "SubagentRunner": "drone.agent.subagents.runner",
     "Tree": "drone.agent.tree",
     "load_agent": "drone.library",
     "StateGate": "drone.agent.gate",

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from drone.agent import agent
 from drone.agent.budget import Budget, Share
@@ -17,6 +17,7 @@ from drone.agent.report import Report, mishap
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
+from drone.agent.subagents.runner import DelegationTools, Fork, ForkResult, SubagentRunner
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
@@ -31,8 +32,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.record import ChatRecord, RecordStatus
-from mcc.contracts.usage import Usage
+from mcc.contracts.record import RecordStatus
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import FILE_BYTES, decoded
 from mcc.definitions.scopes import Agents
@@ -44,8 +44,10 @@ Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
 class Agent(agent.Agent):
     """An agent whose tools are a tool set, or functions, tool sets and `SubAgent`s in any mixture.
 
-    `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say. Raises
-    TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name.
+    `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say.
+    `subagent_runner` runs the agents that the definition's `spawns` names; None: who works below this one is a
+    `SubAgent` among its tools. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
+    ValueError for a runner without anybody to run.
     """
 
     def __init__(
@@ -56,12 +58,18 @@ class Agent(agent.Agent):
         tools: ToolSet | Iterable[Tool] | None = None,
         limits: Limits | None = None,
         gate: Gate | None = None,
+        subagent_runner: SubagentRunner | None = None,
     ) -> None:
         limits = limits or Limits()
+        own: ToolSet = Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds)
+        if subagent_runner is not None:
+            if not definition.spawns:
+                raise ValueError(f"{definition.name} has a runner and nobody to run: name agents in its spawns.")
+            own = Joined(own, DelegationTools(subagent_runner, dict.fromkeys(definition.spawns, ""), limits=limits))
         super().__init__(
             definition,
             model=model,
-            tools=Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds),
+            tools=own,
             limits=limits,
             gate=gate or gate_for(definition, is_subagent=False),
         )
@@ -101,60 +109,6 @@ def _is_toolset(tool: object) -> bool:
 
 AT_ONCE = 4
 """Forks of one `run_parallel` that work side by side when it does not say how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForkResult:
-    """What a run brought. `error` says in a sentence why it stopped short or never began, None when it did not.
-
-    `usage` is that of the agent and all below it; `turns` counts the agent's own replies; `model` is the one that was
-    used; `record` is the whole run, None when it never began; `result` is what a gate accepted (JSON).
-    """
-
-    text: str = ""
-    usage: Usage = Usage()
-    turns: int = 0
-    model: str = ""
-    error: str | None = None
-    result: object = None
-    record: ChatRecord | None = field(default=None, repr=False)
-
-    @property
-    def tokens(self) -> int:
-        return self.usage.total_tokens
-
-
-class SubagentRunner(Protocol):
-    """Runs one agent with nothing but its task."""
-
-    async def run_isolated(
-        self,
-        agent_name: str,
-        task: str,
-        system_prompt: str | None = None,
-        model: str | None = None,
-        tools: Sequence[str] | None = None,
-        cwd: str | Path | None = None,
-        depth: int = 0,
-    ) -> ForkResult:
-        """What the agent does, and what is wrong with the arguments, is in the result. CancelledError passes.
-
-        `system_prompt` and `model` None: the definition's. `tools`: names and groups, None = all that the runner has,
-        empty = none. `cwd`: where file tools work, relative to the runner's workspace and never outside of it.
-        `depth`: that of the caller, 0 = a root; the agent itself lies one deeper.
-        """
-
-
-class Fork(NamedTuple):
-    """The arguments of one `run_isolated`."""
-
-    agent_name: str
-    task: str
-    system_prompt: str | None = None
-    model: str | None = None
-    tools: Sequence[str] | None = None
-    cwd: str | Path | None = None
-    depth: int = 0
 
 
 class InProcessRunner:

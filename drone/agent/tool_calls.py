@@ -236,7 +236,7 @@ class ToolCalls:
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _whole(self, call: ToolCall) -> ToolCall:
-        """The call; a JSON text that stands alone is the argument of a tool that asks for one text."""
+        """The call; a JSON text that stands alone is the task of a subagent that asks for nothing else."""
         spec, sent = self._specs.get(call.name), call.arguments
         if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
             return call
@@ -321,7 +321,9 @@ _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read th
 
 
 def _sole(spec: ToolSpec) -> str | None:
-    """The one argument that a tool asks for, when that is a text."""
+    """The one argument that a subagent as a tool asks for, when that is a text."""
+    if spec.group != "delegation":
+        return None
     required, known = spec.parameters.get("required"), spec.parameters.get("properties")
     if not isinstance(required, list | tuple) or len(required) != 1 or not isinstance(known, Mapping):
         return None

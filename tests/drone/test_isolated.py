@@ -12,8 +12,9 @@ import drone
 from drone.agent.definitions import Definitions
 from drone.agent.model import Ask, ModelError
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
-from mcc.contracts.fence import fenced
+from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.usage import Usage
 
 
 @drone.tool(idempotent=True)
@@ -291,3 +292,91 @@ async def test_figures_that_mean_nothing_are_refused_and_not_waited_for() -> Non
         await stage.port.run_isolated("helper", "task", depth=-1)
     ).error == "The depth must be 0 or more, and is -1."
     assert stage.model.asks == []
+
+
+class Foreign:
+    """A runner of another kind: it says what it was asked, and fails on demand."""
+
+    def __init__(self, **results: drone.ForkResult) -> None:
+        self.asked: list[drone.Fork] = []
+        self._results = results
+
+    async def run_isolated(self, *arguments: Any) -> drone.ForkResult:
+        fork = drone.Fork(*arguments)
+        self.asked.append(fork)
+        usage = Usage(input_tokens=7, output_tokens=3, model_calls=2)
+        return self._results.get(fork.task, drone.ForkResult(text=f"did {fork.task}", usage=usage, model="far/model"))
+
+
+def leading(runner: drone.SubagentRunner, *lines: Said, **more: Any) -> drone.Agent:
+    lead = definition("lead", spawns=("archive", "harbour"))
+    return drone.Agent(lead, model=ScriptedModel(lines), subagent_runner=runner, **more)
+
+
+def told(agent: drone.Agent) -> list[str]:
+    """The results that its model was sent."""
+    model = agent.model
+    assert isinstance(model, ScriptedModel)
+    results = model.asks[-1].messages[-1].results  # type: ignore[union-attr]
+    return [unfenced(result.content) for result in results]
+
+
+async def test_an_agent_delegates_by_the_runner_that_it_is_given() -> None:
+    foreign = Foreign()
+    several = [{"role": "archive", "task": "a", "model": "fast"}, {"role": "harbour", "task": "b"}]
+    agent = leading(foreign, use("subagents_run", agents=several), "Both.")
+    journal = drone.MemoryJournal("order")
+    assert (await agent.run("go", agent.turn(journal))).text == "Both."
+    assert foreign.asked == [
+        drone.Fork("archive", "a", None, "fast", None, None, 0),
+        drone.Fork("harbour", "b", None, None, None, None, 0),
+    ]
+    assert [one["summary"] for one in json.loads(told(agent)[0])["agents"]] == ["did a", "did b"]
+    record = journal.fold.record()
+    assert record is not None
+    assert [(child.agent, child.answer, child.depth) for child in record.subagent_history] == [
+        ("archive", "did a", 1),
+        ("harbour", "did b", 1),
+    ]
+    assert all(child.usage.total_tokens == 10 for child in record.subagent_history)
+    assert record.usage_total.model_calls == 2 + 4
+
+
+async def test_what_a_runner_could_not_do_is_a_blocked_result_that_says_why() -> None:
+    foreign = Foreign(bad=drone.ForkResult("Half.", Usage(output_tokens=5, model_calls=1), error="The line is cut."))
+    agent = leading(foreign, use("subagent", agent_type="harbour", prompt="bad"), "So be it.")
+    journal = drone.MemoryJournal("order")
+    assert (await agent.run("go", agent.turn(journal))).completed
+    said = json.loads(told(agent)[0])
+    assert said["status"] == "blocked" and "The line is cut." in said["summary"] and "Half." in said["summary"]
+    assert journal.fold.usage.output_tokens >= 5
+
+
+async def test_the_runners_agents_count_within_the_limits_of_the_callers_turn() -> None:
+    foreign = Foreign()
+    line = Line(
+        calls=(call("subagent", agent_type="harbour", prompt="a"), call("subagent", agent_type="x", prompt="b"))
+    )
+    deep = leading(foreign, line, "Done.", limits=drone.Limits(depth=0))
+    assert (await deep.run("go")).completed
+    assert foreign.asked == [] and "depth (0)" in told(deep)[0]
+    few = leading(foreign, use("subagents_run", agents=[{"role": "harbour", "task": t} for t in "ab"]), "Done.")
+    turn = drone.Agent(few.definition, model=few.model, limits=drone.Limits(spawns=1)).turn()
+    assert (await few.run("go", turn)).completed
+    assert len(foreign.asked) == 1 and "limit spawns (1)" in told(few)[0]
+
+
+async def test_the_runner_in_this_process_is_one_of_them() -> None:
+    stage = Stage(by_prompt(echo))
+    tools = drone.DelegationTools(stage.runner, {"helper": "Helps."})
+    assert [spec.name for spec in tools.specs()] == ["subagent", "subagents_run"]
+    assert "- helper: Helps." in tools.specs()[0].description
+    model = ScriptedModel([use("subagent", agent_type="helper", prompt="dig"), "Dug."])
+    agent = drone.Agent(definition("lead"), model=model, tools=[tools])
+    assert (await agent.run("go")).text == "Dug."
+    assert told(agent)[0].startswith("did dig\n\nrecord_id: ")
+
+
+def test_a_runner_without_anybody_to_run_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="name agents in its spawns"):
+        drone.Agent(definition("lone"), model=ScriptedModel([]), subagent_runner=Foreign())

@@ -470,7 +470,7 @@ async def test_a_session_of_its_own_lies_one_below_its_caller() -> None:
 
 
 @pytest.mark.parametrize(("sent", "told"), [('"2+2"', "<2+2>"), ("2+2", "must be one JSON object"), ('"2', "JSON")])
-async def test_a_json_text_alone_is_the_one_text_that_a_tool_asks_for(sent: str, told: str) -> None:
+async def test_a_json_text_alone_is_the_task_of_a_subagent(sent: str, told: str) -> None:
     maths = drone.SubAgent(agent(by_prompt(lambda prompt, replies: f"<{prompt}>")), name="maths")
     lines = [Line(calls=(WantedCall("maths", sent),)), "Done."]
     _, journal = await run(agent(lines, "master", tools=[maths]))

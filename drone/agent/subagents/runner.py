@@ -1,0 +1,129 @@
+"""The port of runners of single agents, and the delegation tools whose agents such a runner runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from drone.agent.agent import Agent
+from drone.agent.messages import ToolSpec, UserMessage
+from drone.agent.model import Ask, Listener, ModelError, Reply
+from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
+from drone.agent.subagents.children import Wanted
+from drone.agent.subagents.delegation import Delegation
+from drone.agent.toolset import Call, Output
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.blocks import TextBlock
+from mcc.contracts.journal import Outcome
+from mcc.contracts.limits import Limits
+from mcc.contracts.record import ChatRecord
+from mcc.contracts.shape import to_json
+from mcc.contracts.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ForkResult:
+    """What a run brought. `error` says in a sentence why it stopped short or never began, None when it did not.
+
+    `usage` is that of the agent and all below it; `turns` counts the agent's own replies; `model` is the one that was
+    used; `record` is the whole run, None when it never began; `result` is what a gate accepted (JSON).
+    """
+
+    text: str = ""
+    usage: Usage = Usage()
+    turns: int = 0
+    model: str = ""
+    error: str | None = None
+    result: object = None
+    record: ChatRecord | None = field(default=None, repr=False)
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.total_tokens
+
+
+class SubagentRunner(Protocol):
+    """Runs one agent with nothing but its task."""
+
+    async def run_isolated(
+        self,
+        agent_name: str,
+        task: str,
+        system_prompt: str | None = None,
+        model: str | None = None,
+        tools: Sequence[str] | None = None,
+        cwd: str | Path | None = None,
+        depth: int = 0,
+    ) -> ForkResult:
+        """What the agent does, and what is wrong with the arguments, is in the result. CancelledError passes.
+
+        `system_prompt` and `model` None: the definition's. `tools`: names and groups, None = all that the runner has,
+        empty = none. `cwd`: where file tools work, relative to the runner's workspace and never outside of it.
+        `depth`: that of the caller, 0 = a root; the agent itself lies one deeper.
+        """
+
+
+class Fork(NamedTuple):
+    """The arguments of one `run_isolated`."""
+
+    agent_name: str
+    task: str
+    system_prompt: str | None = None
+    model: str | None = None
+    tools: Sequence[str] | None = None
+    cwd: str | Path | None = None
+    depth: int = 0
+
+
+class _Elsewhere:
+    """A model whose reply is what a runner's agent brought: so a run elsewhere is journaled, limited, paused and
+    cancelled like one of this process."""
+
+    def __init__(self, runner: SubagentRunner, wanted: Wanted) -> None:
+        self._runner = runner
+        self._wanted = wanted
+        self.name = f"runner/{wanted.agent_type}"
+
+    async def ask(self, ask: Ask, listener: Listener) -> Reply:
+        wanted = self._wanted
+        task = "\n\n".join(message.text for message in ask.messages if isinstance(message, UserMessage))
+        tools, depth = wanted.groups, wanted.depth - 1
+        brought = await self._runner.run_isolated(wanted.agent_type, task, None, wanted.model, tools, None, depth)
+        if brought.error is not None:
+            so_far = f" What it had so far:\n{brought.text}" if brought.text else ""
+            raise ModelError(f"{brought.error}{so_far}", usage=brought.usage)
+        text = brought.text if brought.result is None else to_json(brought.result).decode()
+        return Reply((TextBlock(text=text),), usage=brought.usage, model=brought.model)
+
+
+class DelegationTools:
+    """`subagent` and `subagents_run` for any agent, whose subagents `runner` runs; `offered` are their names with what
+    models are told of them.
+
+    Each is a record below its caller, within the limits of the caller's turn. What it spends counts once it has ended.
+    Raises ValueError for a name that no agent may have.
+    """
+
+    def __init__(self, runner: SubagentRunner, offered: Mapping[str, str], *, limits: Limits | None = None) -> None:
+        self._runner = runner
+        self._offered = dict(offered)
+        self._limits = limits or Limits()
+        self._definitions = {name: AgentDefinition(name=name, result="text") for name in offered}
+        shown = offers(self._offered, self._limits.subagents_per_call) if offered else ()
+        self._specs = tuple(
+            replace(spec, seconds=self._limits.wall_seconds) for spec in shown if spec.name in (SUBAGENT, SUBAGENTS_RUN)
+        )
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    async def call(self, call: Call) -> Output:
+        if call.turn is None:
+            return Output("This tool works for an agent at work only.", True, Outcome.ERROR, untrusted=False)
+        names = [spec.name for spec in self._specs]
+        below = Delegation(call.turn, self._offered, self._hired, depth=call.origin.depth, tools=names)
+        return await below.call(call)
+
+    def _hired(self, wanted: Wanted) -> Agent:
+        model = _Elsewhere(self._runner, wanted)
+        return Agent(self._definitions[wanted.agent_type], model=model, limits=self._limits)
