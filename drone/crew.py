@@ -27,6 +27,7 @@ from drone.sandbox.private import Private
 from drone.settings import Settings
 from drone.tools.catalog import ArtifactTools, Toolbox, provision
 from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.own import own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
@@ -74,7 +75,10 @@ class Crew:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
-        return cls(settings, Definitions.load(settings.prompts_dir, own_dir=settings.own_agents()), Models(settings))
+        own = settings.configuration.own
+        tools = own_tools(settings.tools.modules, own.parent if own else None)
+        definitions = Definitions.load(settings.prompts_dir, tools.groups, own_dir=settings.own_agents())
+        return cls(settings, definitions, Models(settings), Toolbox.found(settings.prompts_dir, tools))
 
     async def run(
         self,

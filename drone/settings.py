@@ -31,7 +31,7 @@ from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "keys", "base_urls"})
+NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "tools", "keys", "base_urls"})
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
 
 ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
@@ -173,6 +173,12 @@ class Defaults(Closed):
     model: str | None = None
 
 
+class ToolModules(Closed):
+    """The table [tools]: `modules` are files beside the operator's own mcc.toml, or names that can be imported."""
+
+    modules: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")], ...] = ()
+
+
 class Settings(SharedSettings):
     """Everything that a drone can be told: arguments, else the environment, else mcc.toml, else defaults.
 
@@ -206,6 +212,7 @@ class Settings(SharedSettings):
     models: Mapping[Name, ModelConfig] = {}
     defaults: Defaults = Defaults()
     roles: Mapping[Name, ModelName] = {}
+    tools: ToolModules = ToolModules()
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
@@ -241,7 +248,7 @@ class Settings(SharedSettings):
 
     @classmethod
     def in_files(cls, files: Configuration) -> Mapping[str, Any]:
-        """The tables [mcc] (what is shared), [drone], [models.*], [defaults] and [roles]. Raises `BadSettings`."""
+        """The tables of a drone, and what is shared of [mcc]. Raises `BadSettings`."""
         own = files.table("drone")
         for name in NOT_IN_THE_ENVIRONMENT & own.keys():
             raise BadSettings(
@@ -249,7 +256,7 @@ class Settings(SharedSettings):
                 "own, and keys stay out of files: name an environment variable with api_key_env"
             )
         shared = {name: value for name, value in files.table("mcc").items() if name in SharedSettings.model_fields}
-        whole = {name: files.tables[name] for name in ("models", "defaults", "roles") if name in files.tables}
+        whole = {name: files.tables[name] for name in ("models", "defaults", "roles", "tools") if name in files.tables}
         return {**shared, **own, **whole}
 
     def key(self, name: str) -> str | None:

@@ -22,6 +22,7 @@ from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.outline import outline
+from drone.tools.own import NO_OWN, OwnTools
 from drone.tools.reading import read_file
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
@@ -90,28 +91,30 @@ class Toolbox:
     skills: tuple[Path, ...]
     outline_problem: str | None = None
     """Why there is no tool `outline`."""
+    own: OwnTools = NO_OWN
 
     @classmethod
-    def found(cls, prompts_dir: Path | str | None = None) -> "Toolbox":
+    def found(cls, prompts_dir: Path | str | None = None, own: OwnTools = NO_OWN) -> "Toolbox":
         """Looks for programs and tries the sandbox, which takes some 20 ms; skills are the shipped ones and these."""
-        own = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
-        skills = tuple(prompts / "skills" for prompts in (*own, shipped_prompts()))
+        operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
+        skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
         sandbox = Bubblewrap.found()
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
-        return cls(ripgrep, Git.found(sandbox), skills, outline_problem())
+        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own)
 
     def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
-        Without a workspace there are skills alone; git's tools and `outline` are left out where they cannot be used.
-        `detected` is what a resumed order already knows.
+        Without a workspace there are skills and the operator's own tools; git's tools and `outline` are left out where
+        they cannot be used. `detected` is what a resumed order already knows.
         """
+        own = tuple(tool for tool, _ in self.own.tools)
         if workspace is None:
-            return FunctionTools(self._skills)
+            return FunctionTools((*self._skills, *own))
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
-        tools = FunctionTools((*self._files, *outlines, *git, *self._skills, *self._rules), workspace=opened)
+        tools = FunctionTools((*self._files, *outlines, *git, *self._skills, *self._rules, *own), workspace=opened)
         return EnvironmentGate(tools, detected or Detected())
 
     async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
@@ -119,10 +122,11 @@ class Toolbox:
         return await first_look(workspace, self.git, threads)
 
     def capabilities(self) -> tuple[Capability, ...]:
-        """Every tool of this package, as a drone registers it; those that cannot be used here with their problem."""
+        """Every tool as a drone registers it; those that cannot be used here with their problem."""
         there = (*_capabilities(self._files), *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules)))
-        return (*shipped, *_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
+        more = (*_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
+        return (*shipped, *more, *self.own.capabilities())
 
     @property
     def custody(self) -> Custody | None:

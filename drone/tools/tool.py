@@ -125,6 +125,11 @@ def declaration_of(function: Callable[..., object]) -> Declaration:
     return declared if isinstance(declared, Declaration) else Declaration()
 
 
+def declared(function: object) -> bool:
+    """Whether `tool` declares it."""
+    return callable(function) and isinstance(getattr(function, _DECLARED, None), Declaration)
+
+
 class FunctionTool:
     """One function as a tool: the schema to show, and a run that turns every mistake into a sentence."""
 

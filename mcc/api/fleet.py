@@ -85,6 +85,7 @@ def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
         drones=usable,
         agent=next((one.agent for one, _ in held if one.agent is not None), None),
         default=any(one.default for one, _ in held),
+        origin=next((one.origin for one, _ in held if one.origin), None),
     )
 
 

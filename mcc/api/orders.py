@@ -56,12 +56,12 @@ EXAMPLES: dict[str, Example] = {
         "value": {"prompt": "Explain this repository", "workspace": "/path/to/it"},
     },
     "limits": {
-        "summary": "With limits, on a model of its own, found by a label",
+        "summary": "With limits, on the model of an alias, found by a label",
         "value": {
             "prompt": "Which functions have no test?",
             "workspace": "/path/to/it",
             "agent": "review",
-            "model": "anthropic/claude-sonnet-5-5",
+            "model": "fast",
             "limits": {"rounds": 20, "cost_usd": 0.5},
             "labels": ["nightly"],
         },

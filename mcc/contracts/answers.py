@@ -67,7 +67,8 @@ class Offer(Closed):
     """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
 
     `agent` is what the first of them says of an agent; its prompt is there when one agent was asked for.
-    `default`: a model that one of them asks where nobody names another.
+    `default`: a model that one of them asks where nobody names another. `origin`: where a tool of the operator's own
+    comes from.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Offer(Closed):
     drones: tuple[str, ...] = ()
     agent: AgentSheet | None = None
     default: bool = False
+    origin: Text | None = None
 
 
 class OrderSummary(Closed):

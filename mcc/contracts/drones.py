@@ -33,6 +33,7 @@ class Capability(Closed):
     """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so.
 
     `agent` is there for agents that can be used. `default`: a model that is asked where nobody names another.
+    `origin`: where a tool of the operator's own comes from.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Capability(Closed):
     problem: Text | None = None
     agent: AgentSheet | None = None
     default: bool = False
+    origin: Text | None = None
 
 
 class Registration(Closed):

@@ -205,6 +205,9 @@ def _models() -> Iterator[str]:
     yield from table(("key", "value", "default"), properties(drone.Price.model_json_schema()))
     yield from ("`[defaults]`, used where neither the order nor the agent file names a model:", "")
     yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))
+    yield "`[tools]`: `modules`, a list of files beside your own `mcc.toml` (without `.py`) or names that can be"
+    yield "imported: [tools of your own](../how-to/add-a-tool.md#in-the-service-without-a-change-of-mcc)."
+    yield ""
     yield "`[roles]`: names of agents, each with an alias or `provider/model`. An agent is asked with that model where"
     yield "neither the order, the call that hired it nor its file names one; else with its parent's."
     yield ""

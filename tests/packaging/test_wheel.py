@@ -1,5 +1,6 @@
 """The wheel alone: built, installed into an empty environment, and at work far from the checkout."""
 
+import json
 import os
 import subprocess
 import sys
@@ -76,3 +77,42 @@ def test_mcc_migrates_a_database_from_the_installed_wheel(environment: Path, tmp
     assert done.returncode == 0, done.stderr
     again = run(environment / "mcc", "db", "upgrade", cwd=tmp_path, MCC_DATA_DIR=str(tmp_path / "data"))
     assert again.returncode == 0, again.stderr
+
+
+SCRIPT = {
+    "rules": [
+        {
+            "match": "",
+            "replies": [
+                {"tool_calls": [{"name": "count_words", "arguments": {"path": "ducks.txt"}}]},
+                {"text": "Three words."},
+            ],
+        }
+    ]
+}
+
+
+def test_a_package_of_tools_is_built_installed_and_used_by_an_order(environment: Path, tmp_path: Path) -> None:
+    example = ROOT / "examples" / "tool_package"
+    built = run(UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", tmp_path, example, cwd=ROOT)
+    assert built.returncode == 0, built.stderr
+    (package,) = tmp_path.glob("*.whl")
+    venv = {"VIRTUAL_ENV": str(environment.parent)}
+    installed = run(UV, "pip", "install", "--quiet", "--no-deps", package, cwd=ROOT, **venv)
+    assert installed.returncode == 0, installed.stderr
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    file = tmp_path / "mcc.toml"
+    file.write_text(f'[models.said]\nprovider = "scripted"\nmodel = "{tmp_path / "script.json"}"\n')
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "ducks.txt").write_text("one two three\n")
+    try:
+        done = run(
+            *(environment / "drone", "run", "How many words?", "--model", "said", "--json"),
+            cwd=tmp_path / "ws",
+            MCC_CONFIG=str(file),
+        )
+    finally:
+        run(UV, "pip", "uninstall", "--quiet", "word-tools", cwd=ROOT, **venv)
+    assert done.returncode == 0, done.stderr
+    results = [entry["data"] for entry in map(json.loads, done.stdout.splitlines()) if entry["kind"] == "tool.finished"]
+    assert [one["content"] for one in results if "3" in one["content"]], done.stdout

@@ -1,0 +1,140 @@
+"""Tools of the operator's own: functions of modules that mcc.toml names and of installed packages, loaded at the start.
+
+What cannot be used is left out and said, and the drone starts: a broken tool must not take the others away.
+"""
+
+import importlib.util
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+from drone.tools.schema import ToolDeclarationError
+from drone.tools.tool import FunctionTool, declared
+from mcc.configuration.places import refuse_others
+from mcc.contracts.drones import Capability
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
+
+ENTRY_POINTS = "mcc.tools"
+"""The group of entry points under which an installed package names a module, a function or a list of functions."""
+
+log = logging.getLogger("drone.tools")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTools:
+    """`tools` by where each comes from; `problems` say what was left out, under the name of a tool or of a module."""
+
+    tools: tuple[tuple[FunctionTool, str], ...] = ()
+    problems: tuple[Capability, ...] = ()
+
+    @property
+    def groups(self) -> GroupTable:
+        """The tool groups with these tools in them, so that agent files may name them."""
+        table: dict[str, tuple[str, ...]] = {name: tuple(tools) for name, tools in TOOL_GROUPS.items()}
+        for tool, _ in self.tools:
+            table[tool.spec.group] = (*table[tool.spec.group], tool.spec.name)
+        return table
+
+    def capabilities(self) -> Iterator[Capability]:
+        for tool, origin in self.tools:
+            yield Capability(name=tool.spec.name, description=tool.spec.description.partition("\n\n")[0], origin=origin)
+        yield from self.problems
+
+
+def own_tools(modules: Iterable[str], directory: Path | None) -> OwnTools:
+    """The tools of installed packages, then those of `modules`: files in `directory`, the operator's own configuration,
+    or else names that can be imported. Each problem is logged as well."""
+    tools: dict[str, tuple[FunctionTool, str]] = {}
+    problems: list[Capability] = []
+    for name, origin, load in (*_installed(), *_configured(modules, directory)):
+        try:
+            functions = list(_functions(load()))
+        except (Exception, SystemExit) as error:
+            problems.append(_problem(name, origin, f"cannot be loaded: {type(error).__name__}: {error}"))
+            continue
+        if not functions:
+            problems.append(_problem(name, origin, "holds no tool: declare a function with @drone.tool(group=…)"))
+        for function in functions:
+            made = _made(function, origin, tools)
+            if isinstance(made, Capability):
+                problems.append(made)
+            else:
+                tools[made.spec.name] = (made, origin)
+    for one in problems:
+        log.warning("the tool %s (%s) is left out: %s", one.name, one.origin, one.problem)
+    return OwnTools(tuple(tools.values()), tuple(problems))
+
+
+Source = tuple[str, str, Callable[[], object]]
+"""The name to show, where it comes from, and how it is loaded."""
+
+
+def _installed() -> Iterator[Source]:
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+        package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
+        yield point.value, package, point.load
+
+
+def _configured(modules: Iterable[str], directory: Path | None) -> Iterator[Source]:
+    for name in modules:
+        file = None if directory is None else directory / f"{name.removesuffix('.py')}.py"
+        if file is not None and file.name in (name, f"{name}.py") and file.is_file():
+            yield name, str(file), lambda file=file: _of_file(file)  # type: ignore[misc]
+        else:
+            yield name, "mcc.toml", lambda name=name: import_module(name)  # type: ignore[misc]
+
+
+def _of_file(file: Path) -> ModuleType:
+    """Under a name of its own, so that it replaces no other module. Raises `NotPrivate` when others can write it."""
+    refuse_others(file.stat(), file)
+    refuse_others(file.parent.stat(), file.parent)
+    name = f"mcc_own_tools.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _functions(found: object) -> Iterator[Callable[..., object]]:
+    """The declared functions of a module, a function, or those of a list; what a module imports of another is not its
+    own. Raises `ToolDeclarationError`."""
+    if isinstance(found, ModuleType):
+        yield from (one for one in vars(found).values() if declared(one) and one.__module__ == found.__name__)
+        return
+    for one in found if isinstance(found, list | tuple) else (found,):
+        if not inspect.isroutine(one) or not declared(one):
+            raise ToolDeclarationError(f"{one!r} is no function that @drone.tool declares")
+        yield one
+
+
+def _made(
+    function: Callable[..., object], origin: str, others: Mapping[str, tuple[FunctionTool, str]]
+) -> FunctionTool | Capability:
+    """The tool, or why it is left out."""
+    name = getattr(function, "__name__", "tool")
+    try:
+        tool = FunctionTool.of(function)
+    except (ToolDeclarationError, TypeError, ValueError, NameError) as error:
+        return _problem(name, origin, f"is no tool: {error}")
+    name = tool.spec.name
+    if not tool.spec.group:
+        return _problem(name, origin, f"declares no group: one of {', '.join(TOOL_GROUPS)}")
+    if name in known_names(TOOL_GROUPS):
+        return _problem(name, origin, "has the name of a tool or group of this version: give it another one")
+    if name in others:
+        return _problem(name, origin, f"has the name of one of {others[name][1]}: give it another one")
+    return tool
+
+
+def _problem(name: str, origin: str, problem: str) -> Capability:
+    return Capability(name=name, problem=problem, origin=origin)
+
+
+NO_OWN = OwnTools()
