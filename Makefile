@@ -38,9 +38,10 @@ mutants: ## break the product on purpose; the tests must notice (ARGS=NAME)
 	@scripts/env dev
 	@.venv/bin/python -m tests.faults.mutants $(ARGS)
 
-try: ## thirty rounds with every fake provider, on this repository (ARGS=NAME)
+try: ## thirty rounds with every fake provider, on this repository (ARGS=NAME); the offline model on packages (PACKAGES=DIR)
 	@scripts/env dev
 	@.venv/bin/python -m tests.fake_provider.trial $(ARGS)
+	@$(if $(PACKAGES),.venv/bin/python -m tests.drone.models.offline.trial $(PACKAGES))
 
 system-deps: ## what the tests use beyond Python, by apt-get
 	@scripts/system-deps
