@@ -7,9 +7,8 @@ from typing import Any
 
 from drone.models.offline.conversation import Conversation, Done
 from drone.models.offline.facts import COMPLETED, Finding
-from drone.models.offline.material import paths_in
 
-DELEGATION = ("subagent", "subagents_run", "subagent_send")
+DELEGATION = ("subagent", "subagents_run")
 _RECORD = "\nrecord_id: "
 _SEVERE = ("error", "high", "critical", "major")
 _DOUBTFUL = ("warning", "medium", "moderate")
@@ -23,26 +22,12 @@ class Child:
     text: str
     findings: tuple[Finding, ...] = ()
     next_actions: tuple[str, ...] = ()
-    record_id: str = ""
     failed: bool = False
-
-    @property
-    def is_thin(self) -> bool:
-        """It names no file at all."""
-        return not any(one.paths for one in self.findings) and not paths_in(self.text)
 
 
 def children_of(conversation: Conversation) -> tuple[Child, ...]:
-    """Every report so far; of an agent that was asked again the later one, if it got that far."""
-    told: dict[str, Child] = {}
-    for number, done in enumerate(conversation.done):
-        if done.name in DELEGATION:
-            for place, child in enumerate(_children(done)):
-                asked_again = str(done.arguments.get("record_id") or "")
-                known = asked_again or child.record_id or f"{number}.{place}"
-                if not (child.failed and known in told):
-                    told[known] = child
-    return tuple(told.values())
+    """Every report so far."""
+    return tuple(child for done in conversation.done if done.name in DELEGATION for child in _children(done))
 
 
 def _children(done: Done) -> Iterator[Child]:
@@ -62,15 +47,13 @@ def _child(told: object, asked: Mapping[str, Any], *, failed: bool) -> Child:
     named = told.get("display_name") if isinstance(told, dict) else None
     title = str(asked.get("title") or named or "One subagent")
     if not isinstance(told, dict):
-        text, _, record_id = str(told).strip().partition(_RECORD)
-        return Child(title, text.strip(), record_id=record_id.strip(), failed=failed)
+        return Child(title, str(told).partition(_RECORD)[0].strip(), failed=failed)
     findings = told.get("findings")
     return Child(
         title=title,
         text=str(told.get("summary") or told.get("error") or told.get("text") or ""),
         findings=tuple(map(_finding, findings)) if isinstance(findings, list) else (),
         next_actions=tuple(one for one in _listed(told.get("recommended_next_actions")) if isinstance(one, str)),
-        record_id=str(told.get("record_id") or ""),
         failed=failed or told.get("status", COMPLETED) != COMPLETED,
     )
 

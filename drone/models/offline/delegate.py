@@ -1,18 +1,18 @@
 """The master's part: the work given to subagents, and one answer out of what they reported."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from drone.agent.model import WantedCall
 from drone.models.offline.children import DELEGATION, Child, children_of
 from drone.models.offline.conversation import FINISH, Conversation
-from drone.models.offline.explore import Step
+from drone.models.offline.explore import WATCHED, Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, unique
 from drone.models.offline.languages import is_source
 from drone.models.offline.material import paths_in
-from drone.models.offline.plan import calls_for
 from drone.models.offline.report import HONEST
-from drone.models.offline.request import focus_of
-from drone.models.offline.watch import WATCHED
+from drone.models.offline.request import REASON, Trade, focus_of
 from mcc.rules.patterns import Pattern
 
 _ORDER = (
@@ -30,24 +30,99 @@ _HONEST = HONEST.strip("*")
 _WORTH = "Worth a second look"
 _LOOKED_OUT_FOR = frozenset(watch.title for watches in WATCHED.values() for watch in watches)
 _FOREIGN_CHARACTERS = 4_000
-_COUNT = Pattern(
-    r"\b\d[\d,]* (?:[\w-]+ ){0,2}(?:files?|lines?|modules?|tests?|directories|packages?|functions?|classes)\b"
-)
 _CALLED = Pattern(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", lines=True)
 _BOLD = Pattern(r"\*\*([^*\n]+)\*\*")
 _HEADING = Pattern(r"^#{1,3} +(.+?)\s*$")
-_AGAIN = (
-    "Your result names no file, so nobody can check it. Read the files that it rests on, and report the same again "
-    "with their paths."
-)
+
+
+_READERS = ("explore", "scout", "general")
+_CRITERION = "Every finding names the files that it rests on, and each of them was read."
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of the work. `wanted`: who suits it, the best first; where none of them is there, `anyone` may do."""
+
+    title: str
+    task: str
+    wanted: tuple[str, ...] = _READERS
+    anyone: bool = True
+
+    def role(self, there: tuple[str, ...]) -> str | None:
+        return next((name for name in self.wanted if name in there), there[0] if self.anyone and there else None)
+
+
+def pieces_of(request: str, there: tuple[str, ...]) -> list[tuple[str, Piece]]:
+    """Who is asked for what: two readers in every case, and those with a trade where the request is about it."""
+    planned = [*_reading(request), *_trades(request)]
+    return [(role, piece) for piece in planned if (role := piece.role(there)) is not None]
+
+
+def calls_for(conversation: Conversation, request: str) -> tuple[list[tuple[str, Piece]], list[WantedCall | None]]:
+    """The plan, and the calls that start it: all in one where several roles are asked, else one call for each."""
+    together = conversation.roles and pieces_of(request, conversation.roles)
+    if together and (len({role for role, _ in together}) > 1 or not conversation.agent_types):
+        agents = [_agent(number, role, piece, conversation) for number, (role, piece) in enumerate(together, 1)]
+        return together, [conversation.call("subagents_run", agents=agents, mode="parallel")]
+    single = pieces_of(request, conversation.agent_types)
+    return single, [
+        conversation.call("subagent", agent_type=role, prompt=piece.task, title=piece.title) for role, piece in single
+    ]
+
+
+def _agent(number: int, role: str, piece: Piece, conversation: Conversation) -> dict[str, Any]:
+    known: Mapping[str, Any] = conversation.of_each_agent
+    criteria = known.get("success_criteria")
+    listed = isinstance(criteria, Mapping) and criteria.get("type") == "array"
+    told = {
+        "id": f"{role}_{number}",
+        "role": role,
+        "title": piece.title,
+        "task": piece.task,
+        "success_criteria": [_CRITERION] if listed else _CRITERION,
+    }
+    return {name: value for name, value in told.items() if name in known}
+
+
+def _reading(request: str) -> Iterator[Piece]:
+    yield Piece(
+        "Structure and entry points",
+        "Find the structure of this workspace: its layout, its build files, and the entry points where its programs "
+        f"begin. Report paths with lines, and counts. {_asked(request)}",
+        ("scout", *_READERS),
+    )
+    if _trade(request):
+        return
+    yield Piece(
+        "What the code does",
+        "Find what the code does: its purpose, its main modules and what each of them is for, its tests and its "
+        f"documentation. Report paths, names and counts. {_asked(request)}",
+    )
+
+
+def _trades(request: str) -> Iterator[Piece]:
+    task = "Review this workspace: look for what is unfinished, silenced or left over in its sources."
+    yield Piece("What deserves a second look", f"{task} {_asked(request)}", ("review",), anyone=False)
+    if _trade(request) == "security":
+        task = "Look for weaknesses in the security of this workspace: text run as code, shells, secrets, unsafe data."
+        yield Piece("Security", f"{task} {_asked(request)}", ("security_analyst",), anyone=False)
+
+
+def _trade(request: str) -> Trade:
+    focus = focus_of(request)
+    return focus.trade if focus else ""
+
+
+def _asked(request: str) -> str:
+    return f'{REASON} "{" ".join(request.split())[:300]}"'
 
 
 def step_of(conversation: Conversation) -> Step | None:
-    """The subagents to start or to ask again; None when there is nothing more to wait for."""
+    """The subagents to start; None when they have reported."""
     if conversation.must_finish:
         return None
     if any(done.name in DELEGATION for done in conversation.done):
-        return _asked_again(conversation)
+        return None
     plan, calls = calls_for(conversation, conversation.request)
     told = ", ".join(f"`{role}` for “{piece.title.lower()}”" for role, piece in plan)
     saying = (
@@ -56,17 +131,6 @@ def step_of(conversation: Conversation) -> Step | None:
         "found."
     )
     return Step(saying, tuple(call for call in (conversation.call("environment_detect"), *calls) if call is not None))
-
-
-def _asked_again(conversation: Conversation) -> Step | None:
-    """One subagent gets one more chance where its answer names no file that somebody could look at."""
-    if any(done.name == "subagent_send" for done in conversation.done):
-        return None
-    for child in children_of(conversation):
-        if child.record_id and child.is_thin and not child.failed:
-            call = conversation.call("subagent_send", record_id=child.record_id, message=_AGAIN)
-            return Step(f"“{child.title}” names no file; I ask the same subagent for them.", (call,)) if call else None
-    return None
 
 
 @dataclass(slots=True)
@@ -158,16 +222,14 @@ def _indented(text: str) -> list[str]:
 
 
 def _foreign(child: Child) -> str:
-    """What a subagent of another kind wrote, or why it brought nothing, with the paths and counts it names."""
+    """What a subagent of another kind wrote, or why it brought nothing."""
     if not child.failed and (child.findings or _HONEST in child.text):
         return ""
     text = child.text
     cut = text if len(text) <= _FOREIGN_CHARACTERS else text[:_FOREIGN_CHARACTERS].rsplit("\n", 1)[0] + "\n…"
     if child.failed:
         return f"## {child.title}: not finished\n{cut}"
-    named = [f"`{path}`" for path in paths_in(text)[:12]] + list(dict.fromkeys(_COUNT.findall(text)))[:6]
-    facts = f"\n\nNamed there: {', '.join(named)}." if named else ""
-    return f"## {child.title}\n{cut}{facts}"
+    return f"## {child.title}\n{cut}"
 
 
 def _heading(merged: _Merged, children: Sequence[Child]) -> str:

@@ -1,42 +1,25 @@
-"""Reading tool results of any shape: listings, search hits, file contents, paths named in prose."""
+"""Reading what tools brought: listings, search hits, file contents, the environment; paths named in prose."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from drone.agent.receipts import passages
 from drone.models.offline.facts import unique
+from drone.models.offline.languages import is_aside, is_test
 from mcc.rules.patterns import Pattern
 
-_BARE_NAMES = frozenset(
-    [
-        "Dockerfile",
-        "Makefile",
-        "Gemfile",
-        "Rakefile",
-        "Procfile",
-        "Justfile",
-        "LICENSE",
-        "README",
-        "CHANGELOG",
-        "NOTICE",
-    ]
-)
+_BARE_WORDS = "Dockerfile Makefile Gemfile Rakefile Procfile Justfile LICENSE README CHANGELOG NOTICE"
+_BARE_NAMES = frozenset(_BARE_WORDS.split())
 _LONGEST_PATH = 5_000
 _NEVER = ("//", "*", "\n")
 _SUFFIX = Pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
-_TREE_LEAD = Pattern(r"^[\s│├└─┬|`•]*(?:[-*+] )?")
-_ANNOTATION = Pattern(r"(?:\t.*|\s{2,}.*|\s+\([^()]*\)|\s+[—–]\s.*|\s+\d[\d,.]*\s*(?:[kKMG]?i?B|bytes|lines?)\b.*)$")
+_FOLDED = Pattern(r" \([\d,]+ files?\)$")
 _WORD_PATH = Pattern(r"(?:^|[^\w/:@.])((?:\./)?[\w.@+~-]+(?:/[\w.@+~-]+)*/?)")
-_HIT = Pattern(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?[:-] ?(?P<text>.*)$")
-_HIT_UNDER_HEADING = Pattern(r"^\s*(?P<line>\d+)\s*[:\t|→] ?(?P<text>.*)$")
-_NUMBERED = Pattern(r"^\s*\d+(?:\t|: ?|\| ?|→)")
-_CUT = Pattern(
-    r"truncat|cut (?:at|after) \d|cut off|cut short|bytes left out|not shown|\bfirst \d+ of\b"
-    r"|\bmore (?:files|entries|matches|results|lines|paths)\b",
-    ignore_case=True,
-)
+_HIT = Pattern(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+)[:-] ?(?P<text>.*)$")
+_HIT_UNDER_HEADING = Pattern(r"^(?P<line>\d+):(?P<text>.*)$")
+_CUT = Pattern(r"cut (?:at|off|short)|left out|not shown|\bfirst \d+ |\bmore (?:files|lines)\b", ignore_case=True)
 _ABOUT = Pattern(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
 _TOTAL_FILES = Pattern(r"\b(\d[\d,]*) (?:files?|paths?|matches)\b|\bof (\d[\d,]*)\b")
 _COUNTS = Pattern(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|entries|results|lines?)\b")
@@ -70,6 +53,19 @@ class Page:
         return "\n".join(self.lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """`starts` are lines about how things are started, `commit` says where git stands; `files` counts all files.
+
+    `has_git` is False only where the result says that there is no repository.
+    """
+
+    files: int | None = None
+    starts: tuple[str, ...] = ()
+    commit: str = ""
+    has_git: bool = True
+
+
 def looks_like_path(word: str) -> bool:
     name = word.rstrip("/").rsplit("/", 1)[-1]
     if not name or name in (".", "..") or any(mark in word for mark in _NEVER) or _COUNTS.match(word):
@@ -84,58 +80,32 @@ def paths_in(text: str) -> tuple[str, ...]:
 
 
 def listing(text: str) -> Listing:
-    """A result of `list_files` or `find_files`: JSON, one path in a line, or a tree drawn by indentation."""
-    decoded = _json(text)
-    names = _tree(text.split("\n")) if decoded is None else [(name, False) for name in _strings(decoded)]
-    entries = [(name.removeprefix("./"), is_directory) for name, is_directory in names]
-    directories = unique(name.rstrip("/") for name, is_directory in entries if is_directory or name.endswith("/"))
-    known = set(directories)
-    files = unique(name for name, _ in entries if not name.endswith("/") and name not in known)
-    lines = [line[:_LONGEST_PATH] for line in text.split("\n")]
-    notes = "\n".join(line for line in lines if not looks_like_path(_cleaned(line)))
-    return Listing(files, directories, _total(notes), bool(_CUT.search(notes)))
-
-
-def _tree(lines: Iterable[str]) -> list[tuple[str, bool]]:
-    """(path, is a directory) of every line that is one; a name under a deeper indentation gets its parents in front."""
-    found: list[tuple[str, bool]] = []
-    above: list[tuple[int, int]] = []
-    for line in lines:
-        name = _cleaned(line) if len(line) <= _LONGEST_PATH else ""
-        if not looks_like_path(name) and (not name or " " in name or ":" in name):
-            continue
-        lead = len(_TREE_LEAD.match(line).group()) if line[:1] in " │├└|`\t" else 0  # type: ignore[union-attr]
-        while above and above[-1][0] >= lead:
-            above.pop()
-        if above and lead > 0:
-            parent = found[above[-1][1]][0].rstrip("/")
-            found[above[-1][1]] = (parent, True)
-            name = name if name.startswith(parent + "/") else f"{parent}/{name}"
-        if name not in (".", "./"):
-            found.append((name, name.endswith("/")))
-            above.append((lead, len(found) - 1))
-    return found
-
-
-def _cleaned(line: str) -> str:
-    bare = _TREE_LEAD.sub("", line, 1) if line[:1] in " │├└|`\t•-*+" else line
-    return _ANNOTATION.sub("", bare.rstrip()).strip("\"'`, ")
+    """A result of `list_files` or `find_files`: a path in a line, directories with a slash, and lines about it all."""
+    names, notes = list[str](), list[str]()
+    for line in text.split("\n"):
+        name = _FOLDED.sub("", line[:_LONGEST_PATH].strip())
+        is_path = looks_like_path(name) or (name and " " not in name and ":" not in name)
+        (names if is_path and len(line) <= _LONGEST_PATH else notes).append(name)
+    told = "\n".join(notes)
+    return Listing(
+        files=unique(name for name in names if not name.endswith("/")),
+        directories=unique(name.rstrip("/") for name in names if name.endswith("/")),
+        total=_total(told),
+        cut=bool(_CUT.search(told)),
+    )
 
 
 def hits(text: str) -> tuple[Hit, ...]:
-    """A result of `search_text`: `path:line: text`, or a path and under it `line: text`, or JSON objects."""
-    decoded = _json(text)
-    if decoded is not None:
-        return tuple(_json_hits(decoded))
+    """A result of `search_text`: a path and under it `line:text`, or `path:line:text`."""
     found: list[Hit] = []
     heading = ""
     for line in text.split("\n"):
         if heading and (under := _HIT_UNDER_HEADING.match(line)):
             found.append(Hit(heading, int(under["line"]), under["text"]))
         elif full := _HIT.match(line):
-            found.append(Hit(full["path"].removeprefix("./"), int(full["line"]), full["text"]))
-        elif looks_like_path(line.strip().rstrip(":")):
-            heading = line.strip().rstrip(":").removeprefix("./")
+            found.append(Hit(full["path"], int(full["line"]), full["text"]))
+        elif looks_like_path(line.strip()):
+            heading = line.strip()
     return tuple(found)
 
 
@@ -146,55 +116,49 @@ def is_cut(text: str) -> bool:
 
 
 def page(text: str, path: str) -> Page:
-    """A result of `read_file` for `path`, with or without line numbers and a first line about the file."""
-    decoded = _json(text)
-    if isinstance(decoded, dict) and isinstance(decoded.get("content"), str):
-        return page(decoded["content"], path)
+    """A result of `read_file` for `path`: a first line about the file, then its lines, numbered or not."""
     lines = text.split("\n")
-    if _ABOUT.search(lines[0]) and path in lines[0]:
-        if found := next(passages(text), None):
-            return Page(found.lines)
-        return Page(tuple(lines[1:]))
-    numbered = [line for line in lines if _NUMBERED.match(line)]
-    if len(numbered) < 0.6 * sum(bool(line.strip()) for line in lines) or not numbered:
+    if not (_ABOUT.search(lines[0]) and path in lines[0]):
         return Page(tuple(lines))
-    return Page(tuple(_NUMBERED.sub("", line, 1) for line in numbered))
+    found = next(passages(text), None)
+    return Page(found.lines if found else tuple(lines[1:]))
+
+
+def environment(text: str) -> Environment:
+    """A result of `environment_detect`."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return Environment()
+    if not isinstance(document, dict):
+        return Environment()
+    files, git = document.get("files"), document.get("git")
+    return Environment(
+        files=files if isinstance(files, int) else None,
+        starts=tuple(_starts(document.get("entry_points"))),
+        commit=_commit(git) if isinstance(git, dict) else "",
+        has_git=document.get("git", True) is not None,
+    )
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    return f"git branch `{git.get('branch')}` at `{str(git['head'])[:10]}`" if git.get("head") else ""
+
+
+def _starts(points: object) -> Iterator[str]:
+    """Targets of make are read in its file, and what goes along with the program does not start it."""
+    for point in points if isinstance(points, list) else ():
+        if isinstance(point, Mapping) and point.get("name") and point.get("kind") != "make target":
+            path = str(point.get("file") or "")
+            if not is_aside(path) and not is_test(path):
+                yield _start(point, path)
+
+
+def _start(point: Mapping[str, Any], path: str) -> str:
+    target = f" → `{point['target']}`" if point.get("target") else ""
+    return f"{point.get('kind') or 'start'} `{point['name']}`{target}" + (f" (`{path}`)" if path else "")
 
 
 def _total(notes: str) -> int | None:
     found = _TOTAL_FILES.search(notes)
     return int(next(group for group in found.groups() if group).replace(",", "")) if found else None
-
-
-def _json(text: str) -> Any:
-    """The JSON array or object that `text` is, else None."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        if looks_like_path(value):
-            yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _strings(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _strings(part)
-
-
-def _json_hits(value: Any) -> Iterator[Hit]:
-    if isinstance(value, list):
-        for part in value:
-            yield from _json_hits(part)
-    elif isinstance(value, dict):
-        path, line = value.get("path", value.get("file")), value.get("line", value.get("line_number"))
-        if isinstance(path, str) and isinstance(line, int):
-            yield Hit(path, line, str(value.get("text", value.get("content", ""))))
-        else:
-            yield from _json_hits(list(value.values()))

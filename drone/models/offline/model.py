@@ -1,20 +1,25 @@
 """The offline model's door: a request in, a reply out, as from any other model."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from drone.agent.journal import DeltaKind
 from drone.agent.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
-from drone.models.offline import delegate, direct, hand_in
+from drone.models.offline import delegate, hand_in
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
 from drone.models.offline.facts import BLOCKED, Facts
 from drone.models.offline.request import Focus, errand_of, focus_of, is_greeting, named_path, terms_of
-from drone.models.offline.results import facts_of
-from drone.models.offline.speech import cut_to, say
+from drone.models.offline.results import errand_facts, errand_step, facts_of
 from drone.models.offline.survey import survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
+from mcc.rules.patterns import Pattern
+
+CHARACTERS_PER_TOKEN = 4
+_PIECE = Pattern(r"\s*(?:\S+\s*){1,4}|\s+")
 
 _WHO = "I am the offline model: fixed rules, no language model and no network."
 _ADVICE = (
@@ -81,7 +86,7 @@ def replied_to(conversation: Conversation, tokens: int | None = None) -> Said:
     errand = errand_of(conversation.request)
     if errand is not None and errand.tool in conversation.tools:
         return _next(
-            direct.step_of(conversation, errand), conversation, lambda: direct.facts_of(conversation, errand), tokens
+            errand_step(conversation, errand), conversation, lambda: errand_facts(conversation, errand), tokens
         )
     whole = conversation.remembering()
     focus = focus_of(whole.request, whole.system)
@@ -139,3 +144,23 @@ def _offered(conversation: Conversation) -> Iterator[str]:
     elif terms := terms_of(conversation.request, 1):
         offers.insert(0, f"`Search for {terms[0]}`: the lines that mention it")
     yield "\n".join(("What I can do in this workspace:\n", *(f"- {offer}" for offer in offers)))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """`text` in pieces of a few words; joined they are the text again."""
+    return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
+
+
+async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:
+    """Tell `text` to the listener, waiting `pace_seconds` between two pieces (0: not at all)."""
+    for piece in pieces(text):
+        listener.delta(kind, piece)
+        if pace_seconds > 0:
+            await asyncio.sleep(pace_seconds)
+
+
+def cut_to(text: str, tokens: int | None) -> tuple[str, bool]:
+    """`text` within `tokens`, and whether something had to go."""
+    if tokens is None or len(text) <= tokens * CHARACTERS_PER_TOKEN:
+        return text, False
+    return text[: tokens * CHARACTERS_PER_TOKEN], True

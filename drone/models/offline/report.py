@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.models.offline.explore import EVERYTHING, entry_files, watched
+from drone.models.offline.explore import EVERYTHING, Watch, entry_files, watched
 from drone.models.offline.facts import Severity
 from drone.models.offline.languages import (
     Language,
@@ -22,7 +22,6 @@ from drone.models.offline.parts import fronts, parts_of, telling_tests, to_read
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
-from drone.models.offline.watch import Watch
 from mcc.rules.patterns import Pattern
 
 HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
@@ -118,7 +117,8 @@ def _layout(known: Survey) -> Iterator[str]:
     roots = [path for path in known.files if "/" not in path]
     if roots:
         yield f"- In the root: {_named(roots, 10)}."
-    yield from (f"- Environment: {line}." for line in known.environment.facts)
+    if known.environment.commit:
+        yield f"- At {known.environment.commit}."
 
 
 def _language_count(known: Survey, language: Language, count: int) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drone.models.offline.conversation import FINISH, Conversation, Done
-from drone.models.offline.environment import Environment, environment
 from drone.models.offline.imports import Graph, graph
 from drone.models.offline.languages import (
     BUILD_FILES,
@@ -19,7 +18,18 @@ from drone.models.offline.languages import (
     main_languages,
 )
 from drone.models.offline.manifests import Manifest, manifest
-from drone.models.offline.material import Hit, Listing, Page, hits, is_cut, listing, page, paths_in
+from drone.models.offline.material import (
+    Environment,
+    Hit,
+    Listing,
+    Page,
+    environment,
+    hits,
+    is_cut,
+    listing,
+    page,
+    paths_in,
+)
 from drone.models.offline.prose import names_defined
 
 _MUCH = 200

@@ -1,4 +1,4 @@
-"""The offline model as a master with more tools: several roles in one call, one child asked again, cut results read."""
+"""The offline model as a master with more tools: several roles in one call, cut results read."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,7 @@ def run_tool(*roles: str) -> ToolSpec:
     return spec("subagents_run", agents=agents, mode={"type": "string", "enum": ["parallel", "chain"]})
 
 
-SEND = spec("subagent_send", "record_id", "message")
-ALL = (*READING, SUBAGENT, run_tool("explore", "general", "scout", "review", "security_analyst"), SEND)
+ALL = (*READING, SUBAGENT, run_tool("explore", "general", "scout", "review", "security_analyst"))
 
 
 def report(title: str, *findings: Mapping[str, object], record_id: str = "", **more: object) -> dict[str, object]:
@@ -73,7 +72,6 @@ async def test_a_question_of_security_has_its_analyst() -> None:
     assert [one["role"] for one in agents] == ["scout", "review", "security_analyst"]
     assert game.answer.index("Worth a second look") < game.answer.index("## Layout")
     assert "## Security\nRead: `src/wozzle.rs`. Nothing was found." in game.answer
-    assert not game.called("subagent_send")
 
 
 async def test_where_one_role_is_there_each_piece_is_a_call() -> None:
@@ -98,25 +96,9 @@ async def test_one_report_that_is_missing_is_named_and_the_others_are_kept() -> 
     assert "37 files" in answer and "From 2 of 3 subagents" in answer
 
 
-async def test_a_report_that_names_no_file_is_asked_for_again_once() -> None:
-    thin = report("Purpose", record_id="thin")
-    fuller = report("Purpose", finding("Purpose", "- It is in `src/found.rs`.", "src/found.rs"), record_id="later")
-    game = await led(
-        "Explain this repository", {"subagents_run": {"agents": [LAYOUT, thin, RISK]}, "subagent_send": fuller}
-    )
-    assert [one["record_id"] for one in game.called("subagent_send")] == ["thin"]
-    assert "src/found.rs" in game.answer and "From 3 of 3 subagents" in game.answer
-
-    stubborn = await led(
-        "Explain this repository", {"subagents_run": {"agents": [LAYOUT, thin, RISK]}, "subagent_send": thin}
-    )
-    assert len(stubborn.called("subagent_send")) == 1
-
-
-async def test_a_child_that_answers_in_text_can_be_asked_again_too() -> None:
-    told = "It is all quite usual.\n\nrecord_id: r-77"
-    game = await led("Explain this repository", {"subagent": told, "subagent_send": "See src/it.py."}, (SUBAGENT, SEND))
-    assert [one["record_id"] for one in game.called("subagent_send")] == ["r-77"]
+async def test_a_child_that_answers_in_text_is_told_without_what_is_the_tools() -> None:
+    told = "It is all quite usual in src/it.py.\n\nrecord_id: r-77"
+    game = await led("Explain this repository", {"subagent": told}, (SUBAGENT,))
     assert "src/it.py" in game.answer and "record_id" not in game.answer
 
 

@@ -77,36 +77,8 @@ def _read(arguments: Mapping[str, object]) -> str:
     return f"{path}, lines 1-{text.count(chr(10))} of {text.count(chr(10))}, {len(text)} bytes\n{text}"
 
 
-def numbered_format(name: str, arguments: Mapping[str, object]) -> str:
-    """The same workspace as other tools might show it: a drawn tree, numbered lines, hits under their file."""
-    match name:
-        case "list_files" | "find_files":
-            return (
-                ".\n├── README.md\n├── pyproject.toml\n├── checks\n│   └── test_quorvex.py\n└── glimmer\n"
-                "    ├── __main__.py\n    ├── quorvex.py\n    └── zanthe.py\n"
-            )
-        case "search_text":
-            return "glimmer/__main__.py\n3: def main():\n" if "main" in str(arguments["pattern"]) else "no matches"
-        case "read_file":
-            lines = INVENTED[str(arguments["path"])].splitlines()
-            return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, 1))
-    return "Linux, Python 3.99, branch trunk"
-
-
-def json_format(name: str, arguments: Mapping[str, object]) -> str:
-    match name:
-        case "list_files" | "find_files":
-            return json.dumps({"files": [{"path": path, "bytes": 1} for path in INVENTED]})
-        case "search_text":
-            return json.dumps({"matches": [{"path": "glimmer/__main__.py", "line": 3, "text": "def main():"}]})
-        case "read_file":
-            return json.dumps({"path": arguments["path"], "content": INVENTED[str(arguments["path"])]})
-    return "{}"
-
-
-@pytest.mark.parametrize("answerer", [real_format, numbered_format, json_format])
-async def test_invented_results_in_any_format_are_what_the_report_names(answerer: object) -> None:
-    game = await play("Explain this repository", answerer)  # type: ignore[arg-type]
+async def test_invented_results_are_what_the_report_names() -> None:
+    game = await play("Explain this repository", real_format)
     for fact in (
         "glimmer/quorvex.py",
         "Quorvexes hum in three voices.",

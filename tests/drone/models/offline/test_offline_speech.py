@@ -8,7 +8,7 @@ from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
 from drone.agent.model import NOT_DONE, Ask, Model
 from drone.models.offline import OfflineModel
-from drone.models.offline.speech import pieces
+from drone.models.offline.model import pieces
 from tests.drone.models.offline.playing import READING, SUBAGENT, Recorded, one
 
 PROMPT = "Write a sonnet about the harbour of Zanzibar."
