@@ -12,7 +12,6 @@ from mcc.api.controls import Requested, announce, traced
 from mcc.api.problems import Refusal
 from mcc.api.service import (
     API,
-    PAGE_LIMIT,
     PRINCIPAL,
     Cursor,
     Limit,
@@ -271,16 +270,4 @@ async def list_sessions(service: ServiceHere, cursor: Cursor = None, limit: Limi
 @conversations.get("/sessions/{session_id}", name="show", responses=answers(SessionWithTurns))
 async def show_session(session_id: SessionId, service: ServiceHere) -> Response:
     """One session with its turns, in the order in which they were accepted."""
-    return answer(await service.offload(_with_turns, service.store, session_id))
-
-
-def _with_turns(store: Store, session_id: str) -> SessionWithTurns:
-    session = store.sessions.get(session_id)
-    orders: list[WorkOrder] = []
-    found = store.orders.list(session_id=session_id, limit=PAGE_LIMIT)
-    orders.extend(found.items)
-    while found.next_cursor is not None:
-        found = store.orders.list(session_id=session_id, limit=PAGE_LIMIT, cursor=found.next_cursor)
-        orders.extend(found.items)
-    orders.sort(key=lambda order: order.session_seq)
-    return SessionWithTurns(**dict(session), orders=tuple(orders))
+    return answer(await service.offload(service.store.session_with_turns, session_id))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
 
 if TYPE_CHECKING:
+    from mcc.cli.archive import Reader
     from mcc.client import MCC
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
@@ -109,13 +110,13 @@ def _is_drawn() -> bool:
     return is_drawn()
 
 
-def follow(client: "MCC", order_id: str, shown: Shown, after: int = 0) -> None:
+def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0) -> None:
     """Show every entry after `after` until the order ends; a tree is drawn of all of them.
 
     Raises `ClientError`; KeyboardInterrupt passes, and the last picture stays.
     """
     with screen(shown) as onto:
-        for item in client.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
+        for item in reader.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
             onto.show(item)
 
 

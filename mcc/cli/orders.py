@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Call, service_command
+from mcc.cli.server import Call, Look, reading_command, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
+    from mcc.cli.archive import Reader
     from mcc.client import MCC
     from mcc.contracts.control import Control, Receipt
     from mcc.contracts.order import WorkOrder
@@ -32,9 +33,9 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is applied (ex
 Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
 
 
-@service_command(app, "list")
+@reading_command(app, "list")
 def list_orders(
-    call: Call,
+    look: Look,
     status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
@@ -45,8 +46,8 @@ def list_orders(
 
     Example: mcc orders list --status running
     """
-    page = call.client.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
-    if call.printed(page):
+    page = look.reader.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
+    if look.printed(page):
         return
     print_table(LISTED, map(_row, page.items), empty="No order.")
     if page.next_cursor is not None and sys.stdout.isatty():
@@ -73,24 +74,24 @@ def _row(order: "WorkOrder") -> Sequence[str]:
     )
 
 
-@service_command(app)
-def show(call: Call, order_id: OrderId) -> None:
+@reading_command(app)
+def show(look: Look, order_id: OrderId) -> None:
     """One order as it is now, with its answer when there is one.
 
     Example: mcc orders show 0190c9a2-0000-7000-8000-000000000000
     """
-    order = call.client.orders.get(order_id)
-    if call.printed(order):
+    order = look.reader.orders.get(order_id)
+    if look.printed(order):
         return
-    print_pairs(_facts(order, _resting(call.client, order)))
+    print_pairs(_facts(order, _resting(look.reader, order)))
     if order.answer:
         print()
         print_markdown(order.answer)
 
 
-@service_command(app)
+@reading_command(app)
 def watch(
-    call: Call,
+    look: Look,
     order_id: OrderId,
     after: Annotated[int, typer.Option(help="Begin after this entry, where no tree is drawn.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
@@ -101,21 +102,21 @@ def watch(
     """
     from mcc.cli.following import Shown, conclude, detached, follow
 
-    shown = Shown.of(as_json=call.as_json, quiet=quiet)
+    shown = Shown.of(as_json=look.as_json, quiet=quiet)
     try:
-        follow(call.client, order_id, shown, after)
+        follow(look.reader, order_id, shown, after)
     except KeyboardInterrupt:
         raise typer.Exit(detached(order_id)) from None
-    raise typer.Exit(conclude(call.client.orders.get(order_id), shown))
+    raise typer.Exit(conclude(look.reader.orders.get(order_id), shown))
 
 
-@service_command(app)
-def record(call: Call, order_id: OrderId) -> None:
+@reading_command(app)
+def record(look: Look, order_id: OrderId) -> None:
     """The chat record: who was asked what, what it did, what it answered. Always JSON, on a terminal indented.
 
     Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
     """
-    print_json(call.client.orders.record(order_id), indented=sys.stdout.isatty() and not call.as_json)
+    print_json(look.reader.orders.record(order_id), indented=sys.stdout.isatty() and not look.as_json)
 
 
 @service_command(app)
@@ -293,7 +294,7 @@ def _print_placed(call: Call, order: "WorkOrder") -> None:
     print(order.id)
 
 
-def _resting(client: "MCC", order: "WorkOrder") -> str | None:
+def _resting(reader: "Reader", order: "WorkOrder") -> str | None:
     """Which agents are paused in a running order; None when none is."""
     from mcc.client import NotFound
     from mcc.contracts.status import OrderStatus
@@ -302,7 +303,7 @@ def _resting(client: "MCC", order: "WorkOrder") -> str | None:
     if order.status is not OrderStatus.RUNNING:
         return None
     try:
-        return paused_in(client.orders.record(order.id))
+        return paused_in(reader.orders.record(order.id))
     except NotFound:
         return None
 

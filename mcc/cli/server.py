@@ -14,6 +14,7 @@ import typer
 from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, print_json, say
 
 if TYPE_CHECKING:
+    from mcc.cli.archive import Reader
     from mcc.client import MCC
     from mcc.settings import Settings
 
@@ -54,18 +55,47 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
 @contextmanager
 def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
     """A client of the service that the command talks to; errors become a sentence and an exit code."""
-    from mcc.settings import load
-
     with plain_errors():
-        settings = load(data_dir=data_dir)
+        settings = _settings(data_dir)
         server = find_server(settings, url)
     if server is None:
         fail(NONE_FOUND, UNREACHABLE)
+    with _client(settings, server) as client:
+        yield client
+
+
+@contextmanager
+def _client(settings: "Settings", server: Server) -> "Iterator[MCC]":
     with refusals(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:
             yield client
+
+
+@contextmanager
+def read_from(url: str | None, data_dir: Path | None) -> "Iterator[Reader]":
+    """The service that a command reads from, or where none runs and none is named the database itself."""
+    with plain_errors():
+        settings = _settings(data_dir)
+        server = find_server(settings, url)
+        if server is None:
+            from mcc.cli.archive import archive
+
+            with refusals(settings.data_dir), archive(settings) as kept:
+                if kept is None:
+                    fail(NONE_FOUND, UNREACHABLE)
+                say("No service runs here: this is what the database says.")
+                yield kept
+            return
+    with _client(settings, server) as client:
+        yield client
+
+
+def _settings(data_dir: Path | None) -> "Settings":
+    from mcc.settings import load
+
+    return load(data_dir=data_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +113,23 @@ class Call:
         return self.as_json
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a command that only reads works with: a service, or the database where none runs."""
+
+    reader: "Reader"
+    as_json: bool
+
+    def printed(self, value: object) -> bool:
+        """As of a `Call`."""
+        if self.as_json:
+            print_json(value)
+        return self.as_json
+
+
 Work = Callable[Concatenate[Call, ...], None]
+Reading = Callable[Concatenate[Look, ...], None]
+Run = Callable[[str | None, Path | None, bool, dict[str, Any]], None]
 
 
 def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Callable[..., None]]:
@@ -93,26 +139,49 @@ def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work
     """
 
     def register(work: Work) -> Callable[..., None]:
-        def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
             with served(url, data_dir) as client:
-                if (named := own.get("order_id")) is not None:
-                    own["order_id"] = order_named(client, named)
-                work(Call(client, data_dir, as_json), **own)
+                work(Call(client, data_dir, as_json), **_with_id(client, own))
 
-        _, *owns = inspect.signature(work).parameters.values()
-        shared = inspect.signature(command).parameters
-        options = [
-            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in owns),
-            *(shared[option] for option in ("url", "data_dir", "as_json")),
-        ]
-        update_wrapper(command, work)
-        # Typer reads the options of a command from these two.
-        command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        command.__annotations__ = {option.name: option.annotation for option in options}
-        app.command(name)(command)
-        return command
+        return _registered(app, name, work, run)
 
     return register
+
+
+def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[Reading], Callable[..., None]]:
+    """The same for a function of a `Look`, which does its work where no service runs too."""
+
+    def register(work: Reading) -> Callable[..., None]:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
+            with read_from(url, data_dir) as reader:
+                work(Look(reader, as_json), **_with_id(reader, own))
+
+        return _registered(app, name, work, run)
+
+    return register
+
+
+def _with_id(reader: "Reader", own: dict[str, Any]) -> dict[str, Any]:
+    named = own.get("order_id")
+    return own if named is None else {**own, "order_id": order_named(reader, named)}
+
+
+def _registered(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
+    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
+        run(url, data_dir, as_json, own)
+
+    _, *owns = inspect.signature(work).parameters.values()
+    shared = inspect.signature(command).parameters
+    options = [
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in owns),
+        *(shared[option] for option in ("url", "data_dir", "as_json")),
+    ]
+    update_wrapper(command, work)
+    # Typer reads the options of a command from these two.
+    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    app.command(name)(command)
+    return command
 
 
 LAST = "@last"
@@ -120,10 +189,10 @@ SHORTEST = 4
 """Characters of an id's beginning or end that name an order where no other one has them."""
 
 
-def order_named(client: "MCC", named: str) -> str:
+def order_named(reader: "Reader", named: str) -> str:
     """The id of the order that is named by its id, by a beginning or end that no other one has, or as the newest.
 
-    Raises `ClientError`.
+    Raises `ClientError`, of a database `StoreError`.
     """
     from mcc.contracts.ids import is_identifier
     from mcc.view.output import one_line
@@ -132,13 +201,13 @@ def order_named(client: "MCC", named: str) -> str:
     if is_identifier(part):
         return part
     if part == LAST:
-        found = client.orders.list(limit=1).items
+        found = reader.orders.list(limit=1).items
         return found[0].id if found else fail(f"{LAST}: there is no order yet.")
     if len(part) < SHORTEST or set(part) - set("0123456789abcdef-"):
         fail(
             f"{named!r} names no order: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
-    found = client.orders.list(part=part, limit=6).items
+    found = reader.orders.list(part=part, limit=6).items
     if len(found) == 1:
         return found[0].id
     if not found:

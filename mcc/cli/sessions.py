@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from mcc.cli.command import clock, print_pairs, print_table
-from mcc.cli.server import Call, service_command
+from mcc.cli.server import Call, Look, reading_command, service_command
 
 app = typer.Typer(help="Conversations and their turns.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@service_command(app, "list")
+@reading_command(app, "list")
 def list_sessions(
-    call: Call,
+    look: Look,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
@@ -20,21 +20,21 @@ def list_sessions(
 
     Example: mcc sessions list --limit 10
     """
-    page = call.client.sessions.list(limit=limit, cursor=cursor)
-    if call.printed(page):
+    page = look.reader.sessions.list(limit=limit, cursor=cursor)
+    if look.printed(page):
         return
     rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
 
 
-@service_command(app)
-def show(call: Call, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
+@reading_command(app)
+def show(look: Look, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
     """One session with its turns.
 
     Example: mcc sessions show 0190c9a2-0000-7000-8000-000000000000
     """
-    session = call.client.sessions.get(session_id)
-    if call.printed(session):
+    session = look.reader.sessions.get(session_id)
+    if look.printed(session):
         return
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
     rows = [

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from mcc.contracts.order import SessionWithTurns, WorkOrder
 from mcc.store.audit import Audit
 from mcc.store.claims import Claims
 from mcc.store.clock import Clock
@@ -85,6 +86,9 @@ class BoundedOffload(Offload):
             answer.cancel()
 
 
+TURNS = 200
+"""Of a session are read at once."""
+
 BEAT_SECONDS = 4.0
 """A heartbeat that is not answered by then is tried on another connection."""
 
@@ -114,6 +118,17 @@ class Store:
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
         return problem_of(self.database)
+
+    def session_with_turns(self, session_id: str) -> SessionWithTurns:
+        """A session with its turns, in the order in which they were accepted. Raises `UnknownSession`."""
+        session, orders, cursor = self.sessions.get(session_id), list[WorkOrder](), None
+        while True:
+            found = self.orders.list(session_id=session_id, limit=TURNS, cursor=cursor)
+            orders.extend(found.items)
+            if (cursor := found.next_cursor) is None:
+                break
+        orders.sort(key=lambda order: order.session_seq)
+        return SessionWithTurns(**dict(session), orders=tuple(orders))
 
     def close(self) -> None:
         self.database.close()

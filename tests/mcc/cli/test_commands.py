@@ -455,6 +455,40 @@ def test_controls_are_answered_with_a_receipt_and_a_cancelled_order_is_1(service
     assert again.stderr.startswith("mcc: ")
 
 
+def test_what_only_reads_does_so_without_a_service(service: Service) -> None:
+    order = json.loads(service.mcc("run", "hello", "--json=final").stdout)
+    asked = [
+        ("orders", "list", "--limit", "3"),
+        ("orders", "show", order["id"][-8:]),
+        ("orders", "watch", "@last"),
+        ("sessions", "list", "--limit", "2"),
+        ("sessions", "show", order["session_id"]),
+    ]
+    for command in asked:
+        there = service.mcc(*command, "--json")
+        here = mcc(*command, "--json", data_dir=service.data_dir)
+        assert (here.code, here.stdout) == (there.code, there.stdout) and there.code == 0
+        assert "this is what the database says" in here.stderr
+    assert mcc("orders", "show", "@last", data_dir=service.data_dir).stdout.endswith("[bold]kept[/bold]\n")
+    none = mcc("orders", "record", "@last", data_dir=service.data_dir)
+    assert none.code == 1 and "has no record" in none.stderr
+    unknown = mcc("orders", "show", fresh_id(), data_dir=service.data_dir)
+    assert unknown.code == 1 and "there is no order" in unknown.stderr
+    changing = mcc("orders", "cancel", order["id"], data_dir=service.data_dir)
+    assert changing.code == 3 and "mcc up" in changing.stderr
+
+
+def test_an_order_that_nobody_goes_on_with_is_not_watched_for_ever(service: Service) -> None:
+    service.worker.idle.set()
+    try:
+        order_id = service.mcc("run", "hello", "--detach").stdout.strip()
+        told = mcc("orders", "watch", order_id, data_dir=service.data_dir)
+        service.mcc("orders", "cancel", order_id)
+    finally:
+        service.worker.idle.clear()
+    assert told.code == 1 and "This order is queued, and nobody goes on with it" in told.stderr
+
+
 def test_who_waits_for_a_control_is_told_what_became_of_it(service: Service) -> None:
     service.worker.idle.set()
     try:

@@ -1,0 +1,166 @@
+"""Orders and sessions as the database has them, for commands that only read, where no service runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mcc.cli.command import FAILED, USAGE, fail
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.entry import Entry
+    from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
+    from mcc.contracts.record import ChatRecord
+    from mcc.contracts.wire import Delta
+    from mcc.settings import Settings
+    from mcc.store.store import Store
+
+ENTRIES = 500
+
+
+class Orders(Protocol):
+    """What is asked of orders without changing them; as in the client."""
+
+    def get(self, order_id: str) -> "WorkOrder": ...
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        session_id: str | None = None,
+        label: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[WorkOrder]": ...
+
+    def record(self, order_id: str) -> "ChatRecord": ...
+
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]": ...
+
+
+class Sessions(Protocol):
+    """What is asked of sessions without changing them; as in the client."""
+
+    def get(self, session_id: str) -> "SessionWithTurns": ...
+
+    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
+
+
+class Reader(Protocol):
+    """A service, or the database where there is none."""
+
+    @property
+    def orders(self) -> Orders: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+
+@contextmanager
+def archive(settings: "Settings") -> "Iterator[Archive | None]":
+    """The database of these settings; None where it is not there. Raises `StoreError`."""
+    from mcc.store.store import open_store
+
+    if settings.has_own_database and not Path(settings.database_url.removeprefix("sqlite:///")).is_file():
+        yield None
+        return
+    store = open_store(settings.database_url, connections=1)
+    try:
+        if problem := store.schema_problem():
+            fail(f"{problem} (mcc up does so as it starts).", FAILED)
+        yield Archive(store)
+    finally:
+        store.close()
+
+
+class Archive:
+    """Raises `StoreError`."""
+
+    def __init__(self, store: "Store") -> None:
+        self._orders = ArchivedOrders(store)
+        self._sessions = ArchivedSessions(store)
+
+    @property
+    def orders(self) -> "ArchivedOrders":
+        return self._orders
+
+    @property
+    def sessions(self) -> "ArchivedSessions":
+        return self._sessions
+
+
+class ArchivedOrders:
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def get(self, order_id: str) -> "WorkOrder":
+        return self._store.orders.get(order_id)
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        session_id: str | None = None,
+        label: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[WorkOrder]":
+        from mcc.contracts.answers import Listing
+        from mcc.contracts.status import OrderStatus
+
+        if status is not None and status not in set(OrderStatus):
+            fail(f"status: there is {', '.join(OrderStatus)}.", USAGE)
+        found = self._store.orders.list(
+            status=None if status is None else OrderStatus(status),
+            session_id=session_id,
+            label=label,
+            part=part,
+            cursor=cursor,
+            limit=limit,
+        )
+        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+
+    def record(self, order_id: str) -> "ChatRecord":
+        """The stored one of an order that has ended, else what its journal says."""
+        from mcc.client.errors import NotFound
+        from mcc.contracts.fold import Fold
+
+        if (stored := self._store.orders.record(order_id)) is not None:
+            return stored
+        fold = Fold(order_id)
+        for entry in self._entries(order_id):
+            fold.add(entry)
+        if (found := fold.record()) is None:
+            raise NotFound(404, "This order has no record: none of its agents has started.")
+        return found
+
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]":
+        """All entries of an order that has ended; nobody goes on with another one, and so that is refused."""
+        from mcc.contracts.status import FINAL
+
+        status = self.get(order_id).status
+        if status not in FINAL:
+            fail(f"This order is {status}, and nobody goes on with it while no service runs: start one with mcc up.")
+        yield from self._entries(order_id, after)
+
+    def _entries(self, order_id: str, after: int = 0) -> "Iterator[Entry]":
+        while entries := self._store.journal.read(order_id, after=after, limit=ENTRIES):
+            yield from entries
+            after = entries[-1].seq
+
+
+class ArchivedSessions:
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def get(self, session_id: str) -> "SessionWithTurns":
+        return self._store.session_with_turns(session_id)
+
+    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+        from mcc.contracts.answers import Listing
+
+        found = self._store.sessions.list(cursor=cursor, limit=limit)
+        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
