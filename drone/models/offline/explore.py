@@ -18,6 +18,7 @@ _HEAD_LINES = 60
 _MANIFEST_LINES = 400
 _MOST_MANIFESTS = 8
 _COMMITS = 10
+_PROGRAMS = frozenset({"__main__.py", "main.py", "cli.py", "app.py", "manage.py"})
 _MOST_AGAIN = 8
 _MOST_WATCHED = 60
 _MOST_LISTED = 2_000
@@ -136,7 +137,11 @@ def _search(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
         glob = glob_of(*(language for language, _ in languages_of(known.sources)))
         yield conversation.call("search_text", pattern=watch.pattern, glob=glob, limit=_MOST_WATCHED)
     for term in focus.terms:
-        yield conversation.call("search_text", pattern=term, literal=True, case_sensitive=False, limit=40)
+        # Prose comes first in the alphabet, and would leave no room for the code.
+        for files, most in ((glob_of(*known.languages) if known.languages else None, 400), (None, 60)):
+            yield conversation.call(
+                "search_text", pattern=term, literal=True, case_sensitive=False, glob=files, limit=most
+            )
 
 
 def _read_central(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
@@ -144,7 +149,7 @@ def _read_central(conversation: Conversation, known: Survey, focus: Focus) -> Wa
         for path in entry_files(known)[:3]:
             yield _head(conversation, path, _HEAD_LINES)
     if focus.content:
-        for path, _ in to_read(known, known.graph(), entry_files(known)):
+        for path, _ in to_read(known, known.graph(), beginnings(known)):
             yield _head(conversation, path, _HEAD_LINES)
     for path, line in _places(known, focus.terms)[:3]:
         yield _around(conversation, path, line)
@@ -191,6 +196,16 @@ def entry_files(known: Survey) -> list[str]:
         (path for path in paths if not is_test(path) and not is_aside(path)),
         key=lambda path: (not _is_started(path, started), depth_of(path), path),
     )
+
+
+def beginnings(known: Survey) -> list[str]:
+    """Entry files that are there to be started: in Python many a module can be run beside being imported."""
+    started = "\n".join(line for found in known.manifests for line in found.starts)
+    return [
+        path
+        for path in entry_files(known)
+        if not path.endswith(".py") or path.rsplit("/", 1)[-1] in _PROGRAMS or _is_started(path, started)
+    ]
 
 
 def _is_started(path: str, started: str) -> bool:

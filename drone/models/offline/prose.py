@@ -58,10 +58,19 @@ def own_words(page: Page) -> str:
     """The first sentence of a source file's docstring or opening comment; empty when it has none."""
     text = page.text[:_LOOKED_AT]
     if found := _DOCSTRING.match(text):
-        return _sentence((found[1] or found[2] or "").split("\n\n", 1)[0])
+        return _opening_sentence(found[1] or found[2] or "")
     if found := _BLOCK_COMMENT.match(text):
         return _from_comment(_STAR.sub("", line) for line in found["text"].split("\n"))
     return _from_comment(_opening_comment(text.split("\n")))
+
+
+def _opening_sentence(text: str) -> str:
+    """Of the first paragraph that is more than a title."""
+    for paragraph in text.split("\n\n"):
+        words = "\n".join(line for line in paragraph.split("\n") if not _UNDERLINE.fullmatch(line.strip()))
+        if len(words.split()) > 1:
+            return _sentence(words)
+    return ""
 
 
 def _opening_comment(lines: Iterable[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.models.offline.explore import EVERYTHING, Watch, entry_files, watched
+from drone.models.offline.explore import EVERYTHING, Watch, beginnings, entry_files, watched
 from drone.models.offline.facts import Severity
 from drone.models.offline.languages import (
     Language,
@@ -204,7 +204,7 @@ def _parts(known: Survey) -> Iterator[str]:
 
 def _reading(known: Survey) -> Iterator[str]:
     """An ordered list: each file with why, what it says of itself, and what it defines."""
-    for number, (path, why) in enumerate(to_read(known, known.graph(), entry_files(known)), 1):
+    for number, (path, why) in enumerate(to_read(known, known.graph(), beginnings(known)), 1):
         page = known.pages.get(path)
         is_code = language_of(path) is not None and path not in known.build_files
         words = own_words(page) if page and is_code else ""
@@ -280,7 +280,7 @@ def _state(known: Survey) -> Iterator[str]:
 
 def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
     for term in terms:
-        hits = known.found(term)
+        hits = tuple(dict.fromkeys(known.found(term)))
         if not hits:
             yield f"- “{term}” was not found."
             continue

@@ -133,6 +133,14 @@ async def test_a_word_in_a_text_is_no_mark_of_something_unfinished(tmp_path: Pat
     assert "marked as unfinished" in answer and "TODO=1" not in answer
 
 
+async def test_where_something_is_defined_comes_before_where_prose_speaks_of_it(tmp_path: Path) -> None:
+    files = {"docs/all.md": "Call `knead()`.\n" * 90, "zest/dough.py": "# knead\n\ndef knead():\n    pass\n"}
+    tools = plant(tmp_path, files)
+    answer = (await play("Where is `knead` defined?", with_explorers(tools)[0], tuple(tools.specs()))).answer
+    assert answer.index("`zest/dough.py:3`: `def knead():`") < answer.index("`zest/dough.py:1`")
+    assert "at least 62 lines in 2 files" in answer
+
+
 async def test_two_trees_have_two_answers(tmp_path: Path) -> None:
     assert await explained(tmp_path / "a", GO) != await explained(tmp_path / "b", NODE)
 
