@@ -57,6 +57,10 @@ REPLACED = (
 NOT_SEEN = (
     "No drone sees {} any more; it goes on when that directory is back, or in another one once it is resumed there"
 )
+OUTSIDE = (
+    "{} is under none of the directories in which drones may work now; it goes on once it is: with "
+    "mcc up --workspace, or named in MCC_WORKSPACE_ROOTS where the service starts"
+)
 SEEN = "its workspace is seen again"
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
@@ -211,7 +215,8 @@ class Workspaces:
             case Verdict.PERHAPS if self._was_left_long(order.id):
                 return Plan(waits=f"It waits for a drone that sees {workspace}")
             case Verdict.NOBODY:
-                return Plan(waits=NOT_SEEN.format(workspace))
+                outside = sight.exists and not sight.covered
+                return Plan(waits=(OUTSIDE if outside else NOT_SEEN).format(workspace))
             case _:
                 return None
 

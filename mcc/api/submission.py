@@ -74,8 +74,8 @@ def workspace_under(workspace: str, roots: Sequence[str]) -> str:
         allowed = f"allowed are {', '.join(roots)}" if roots else "none is allowed yet"
         raise Unacceptable(
             "workspace",
-            f"{path} is not under an allowed directory; {allowed}. Add one with MCC_WORKSPACE_ROOTS "
-            "(or DRONE_WORKSPACE_ROOTS where the drone runs, or workspace_roots in mcc.toml).",
+            f"{path} is not under an allowed directory; {allowed}. Add one with mcc up --workspace or "
+            "MCC_WORKSPACE_ROOTS (or DRONE_WORKSPACE_ROOTS where the drone runs, or workspace_roots in mcc.toml).",
         )
     return str(path)
 

@@ -40,6 +40,6 @@ def test_an_example_runs_anywhere(name: str, tmp_path: Path) -> None:
     assert all(words in done.stdout for words in TELLS[name]), done.stdout
 
 
-def test_the_readme_shows_the_first_example_as_it_is() -> None:
+def test_the_page_on_embedding_shows_the_first_example_as_it_is() -> None:
     code = (EXAMPLES / "hello_agent.py").read_text("utf-8").partition('"""\n\n')[2]
-    assert code in (EXAMPLES.parent / "README.md").read_text("utf-8")
+    assert code in (EXAMPLES.parent / "docs" / "how-to" / "embed-the-runtime.md").read_text("utf-8")

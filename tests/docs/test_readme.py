@@ -1,0 +1,123 @@
+"""The README's blocks, one after the other, as somebody types them who has just checked this project out."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mcc.configuration.running import Presence, find_family
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(sh|toml|python)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+DEMO, YOURS, MODEL, CHECK, HTTP, PYTHON = (code for _, code in BLOCKS)
+
+pytestmark = [pytest.mark.family, pytest.mark.xdist_group("family")]
+
+
+class Newcomer:
+    """Somebody with an empty home directory and a project in it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.data_dir = home / ".local" / "share" / "mcc"
+        (home / "project").mkdir()
+        (home / "project" / "README.md").write_text("# Pond\n\nCounts ducks.\n")
+        (home / "project" / "ducks.py").write_text("def main():\n    print(4)\n")
+        keys = ("_API_KEY", "_TOKEN")
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MCC_", "DRONE_", "XDG_")) and not name.endswith(keys)
+        } | {"HOME": str(home), "MCC_PORT": "0", "MCC_FLOWER_PORT": "0", "OLLAMA_BASE_URL": "http://127.0.0.1:1"}
+
+    def types(self, block: str, **more: str) -> str:
+        """What a shell says to this block, both streams; every line of it must work."""
+        path = f"{Path(sys.executable).parent}:{self.environment['PATH']}"
+        done = subprocess.run(
+            ["bash", "-ec", block],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            cwd=ROOT,
+            env=self.environment | {"PATH": path} | more,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    @property
+    def url(self) -> str:
+        family = find_family(self.data_dir)
+        assert isinstance(family, Presence)
+        return family.url
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path_factory.mktemp("home"))
+    yield newcomer
+    newcomer.types("mcc down")
+
+
+@contextmanager
+def a_server() -> Iterator[str]:
+    """A server that speaks OpenAI's form; yields what belongs into mcc.toml for it."""
+    command = [sys.executable, "-m", "tests.fake_provider", "openai", "--rounds", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        try:
+            for line in process.stdout:
+                if line.startswith("# then"):
+                    break
+                lines.append(line)
+            yield "".join(lines)
+        finally:
+            process.terminate()
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) < 1_200
+
+
+def test_the_demo_runs(newcomer: Newcomer) -> None:
+    assert "order succeeded" in newcomer.types(DEMO)
+
+
+def test_a_repository_of_one_s_own_is_worked_on_in_the_background(newcomer: Newcomer) -> None:
+    told = newcomer.types(YOURS)
+    assert "Stop with: mcc down" in told and "ducks.py" in told and "turn" in told
+    marker = newcomer.home / "project" / ".mcc-workspace"
+    assert (marker / ".gitignore").read_text().splitlines()[-1] == "*"
+    if shutil.which("git"):
+        newcomer.types(f"cd {newcomer.home}/project; git init -q .; ! git status --short | grep mcc-workspace")
+
+
+def test_programs_place_orders_too(newcomer: Newcomer) -> None:
+    block = HTTP.replace("http://127.0.0.1:8420", newcomer.url)
+    first, second = newcomer.types(block), newcomer.types(block)
+    placed = re.findall(r'"id":"([^"]+)"', first)[0]
+    assert placed in second, "the same key places no second order"
+    (newcomer.home / "program.py").write_text(PYTHON)
+    assert "order.finished" in newcomer.types(f"python {newcomer.home}/program.py")
+
+
+def test_a_model_of_one_s_own_is_checked_and_used(newcomer: Newcomer) -> None:
+    with a_server() as said:
+        known = tomllib.loads(MODEL)["models"]["mine"]
+        fake = tomllib.loads(said)["models"]["fake"]
+        file = newcomer.home / ".config" / "mcc" / "mcc.toml"
+        file.parent.mkdir(parents=True)
+        text = MODEL.replace(known["base_url"], fake["base_url"]).replace(known["model"], fake["model"])
+        file.write_text(text.replace("price =", f'api_key_env = "{fake["api_key_env"]}"\nprice ='))
+        told = newcomer.types(CHECK, **{fake["api_key_env"]: "sk-fake-0123"})
+    assert re.search(r"mine +ok", told), told
