@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -40,14 +40,22 @@ class Watcher(Protocol):
 
 @contextmanager
 def watcher(*, as_json: bool) -> Iterator[Watcher]:
-    """JSON lines if asked for, else a live tree where stdout is a terminal, else plain lines."""
+    """JSON lines on stdout if asked for, else on stderr a live tree where that is a terminal, else plain lines."""
     if as_json:
         yield JsonLines()
-    elif sys.stdout.isatty():
+    elif _is_drawn():
         with LiveTree() as live:
             yield live
     else:
         yield PlainLines()
+
+
+def _is_drawn() -> bool:
+    if not sys.stderr.isatty():
+        return False
+    from mcc.view.live import is_drawn
+
+    return is_drawn()
 
 
 class JsonLines:
@@ -70,7 +78,7 @@ class PlainLines:
 
     def entry(self, entry: Entry) -> None:
         if line := self._lines.line_of(entry):
-            print(line, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
         """Nothing: a line shows a whole entry."""
@@ -79,41 +87,38 @@ class PlainLines:
         from mcc.view import figures
 
         if outcome.answer:
-            print(f"\n{clean(outcome.answer)}")
-        if outcome.detail:
-            print(f"\n{clean(outcome.detail)}", file=sys.stderr)
-        print(f"\n{outcome.status} · {figures.spent(journal.fold.usage)}", flush=True)
+            print(clean(outcome.answer), flush=True)
+        why = f": {clean(outcome.detail)}" if outcome.detail else ""
+        print(f"{outcome.status}{why} · {figures.spent(journal.fold.usage)}", file=sys.stderr, flush=True)
 
 
 class LiveTree(PlainLines):
     """Redraws itself several times a second while the turn runs; the whole tree stays on the screen after it."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         from mcc.view.story import Story
-        from mcc.view.tree import FRAMES_PER_SECOND, tree
 
+        super().__init__()
         self._story = Story()
-        self._live = Live(
-            console=Console(highlight=False),
-            refresh_per_second=FRAMES_PER_SECOND,
-            get_renderable=lambda: tree(self._story, now()),
-        )
+        self._drawn = ExitStack()
 
     def __enter__(self) -> "LiveTree":
-        self._live.__enter__()
+        from mcc.view.live import live_tree
+
+        self._drawn.enter_context(live_tree(self._story))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._drawn.close()
 
     def entry(self, entry: Entry) -> None:
         self._story.add(entry)
 
+    def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
+        self._story.hear(origin.record_id, kind, text)
+
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
-        self._live.stop()
+        self._drawn.close()
         super().ended(outcome, journal)
 
 

@@ -84,7 +84,10 @@ class _Tree:
     def show(self, item: "Entry | Delta") -> None:
         from mcc.contracts.entry import Entry
 
-        self.story.add(item) if isinstance(item, Entry) else self.story.hear(item)
+        if isinstance(item, Entry):
+            self.story.add(item)
+        else:
+            self.story.hear(item.record_id, item.kind, item.text, item.offset, item.name)
 
 
 @contextmanager
@@ -147,9 +150,11 @@ def how_it_ended(order: "WorkOrder") -> str:
 
 def detached(order_id: str) -> int:
     """Say how to come back to an order that goes on; answers the exit code."""
+    from mcc.view.output import short_id
+
     say("\nNo longer followed; the order goes on.")
-    say(f"  watch it again   mcc orders watch {order_id}")
-    say(f"  stop it          mcc orders cancel {order_id}")
+    say(f"  watch it again   mcc orders watch {short_id(order_id)}")
+    say(f"  stop it          mcc orders cancel {short_id(order_id)}")
     return INTERRUPTED
 
 

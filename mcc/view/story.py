@@ -27,7 +27,6 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
-from mcc.contracts.wire import Delta
 from mcc.view import figures
 from mcc.view.lines import (
     call_in_brief,
@@ -150,11 +149,11 @@ class Story:
             case _:
                 self._order(entry)
 
-    def hear(self, delta: Delta) -> None:
-        """Text on its way; of a call that is not open it is dropped."""
-        node = self._nodes.get(delta.record_id)
+    def hear(self, record_id: str | None, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
+        """Text on its way, as in `Delta`; of a call that is not open it is dropped."""
+        node = self._nodes.get(record_id or "")
         if node is not None and node.speech is not None:
-            node.speech.hear(delta.kind, delta.text, delta.offset, delta.name)
+            node.speech.hear(kind, text, offset, tool)
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""

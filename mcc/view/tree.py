@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.constrain import Constrain
 from rich.text import Text
 from rich.tree import Tree
 
@@ -17,6 +18,9 @@ from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
+
+ECHOED = 3
+"""Columns of ^C."""
 
 MARKS = {
     RecordStatus.COMPLETED: ("✓", "green"),
@@ -54,10 +58,13 @@ DETAILS = (
 
 
 def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
-    """As much as the window takes, so that what runs is seen, and what models say just now."""
-    height = console.size.height - 1
+    """As much as the window takes, so that what runs is seen, and what models say just now.
+
+    A few columns stay free: the terminal echoes keys there, and a line that breaks would be drawn twice.
+    """
+    height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
     for detail in DETAILS:
-        drawn = tree(story, at, detail)
+        drawn = Constrain(tree(story, at, detail), width)
         if len(console.render_lines(drawn, pad=False)) <= height:
             break
     return drawn
@@ -125,8 +132,8 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
         line.append(f"  {one_line(title, 60)}")
-    if node.speech is not None and not rests:
-        line.append(f"  {_speech(node, story.root)}", "italic cyan")
+    if not rests and (said := _speech(node, story.root)):
+        line.append(f"  {said}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
     if held:
@@ -139,7 +146,8 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
 
 def _speech(node: Node, root: Node | None) -> str:
     """What the model of a running agent does. The words of the master's are seen below the tree, of others the end."""
-    assert node.speech is not None
+    if node.speech is None:
+        return ""
     last = one_line(node.speech.tail[-60:], 60) if node is not root else ""
     return " ".join(filter(None, (one_line(node.speech.in_brief, 60), last)))
 

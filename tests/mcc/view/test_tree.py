@@ -2,7 +2,6 @@
 
 import io
 from datetime import timedelta
-from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -13,7 +12,6 @@ from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
-from mcc.contracts.wire import Delta
 from mcc.view.story import Story
 from mcc.view.tree import fitting
 from tests.mcc.view.order_journal import (
@@ -146,11 +144,6 @@ def test_a_long_wait_for_a_model_is_told_as_people_tell_it() -> None:
     assert "asks again in 1 h 00 min: It is busy." in told
 
 
-def delta(text: str, kind: Literal["model.delta", "thinking.delta", "tool_call.delta"], **more: Any) -> Delta:
-    place = {"order_id": ORDER_ID, "epoch": 1, "record_id": "m", "round": 1, "attempt": 1, "offset": 0}
-    return Delta(kind=kind, text=text, **{**place, **more})
-
-
 def drawn(story: Story, height: int, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=False)
     with console.capture() as capture:
@@ -161,12 +154,12 @@ def drawn(story: Story, height: int, width: int = 100) -> str:
 def test_what_a_model_says_is_seen_while_it_speaks() -> None:
     story = Story.of(journal(*TURN[:4]))
     assert "master  waiting for the model" in drawn(story, 24)
-    story.hear(delta("Let me see.", "thinking.delta"))
+    story.hear("m", "thinking.delta", "Let me see.")
     assert drawn(story, 24).endswith("\n  Let me see.") and "master  thinking" in drawn(story, 24)
-    story.hear(delta("It is ", "model.delta"))
-    story.hear(delta("a \x1b[31mclock.", "model.delta", offset=6))
+    story.hear("m", "model.delta", "It is ")
+    story.hear("m", "model.delta", "a \x1b[31mclock.", offset=6)
     assert drawn(story, 24).endswith("\n  It is a clock.")
-    story.hear(delta('{"path":', "tool_call.delta", index=0, name="read_file"))
+    story.hear("m", "tool_call.delta", '{"path":', tool="read_file")
     assert "master  writes read_file (8)" in drawn(story, 24)
     story.add(journal(*TURN[:4], (MASTER, reply(100)))[-1])
     assert "writes" not in drawn(story, 24) and "clock" not in drawn(story, 24)
@@ -174,14 +167,14 @@ def test_what_a_model_says_is_seen_while_it_speaks() -> None:
 
 def test_a_model_that_is_asked_again_begins_its_words_anew() -> None:
     story = Story.of(journal(*TURN[:4]))
-    story.hear(delta("It is half", "model.delta"))
-    story.hear(delta("It is whole", "model.delta", attempt=2))
+    story.hear("m", "model.delta", "It is half")
+    story.hear("m", "model.delta", "It is whole", offset=0)
     assert drawn(story, 24).endswith("\n  It is whole")
 
 
 def test_of_a_long_text_the_end_is_seen() -> None:
     story = Story.of(journal(*TURN[:4]))
-    story.hear(delta("\n".join(f"line {n}" for n in range(100)), "model.delta"))
+    story.hear("m", "model.delta", "\n".join(f"line {n}" for n in range(100)))
     assert drawn(story, 24).splitlines()[-2:] == ["  line 98", "  line 99"]
     assert len(drawn(story, 24).splitlines()) < 24
 
