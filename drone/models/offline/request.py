@@ -35,7 +35,8 @@ _ABOUT = Pattern(rf"\b{_THINGS}\b|\b(?:this|here|it)\b", ignore_case=True)
 _LOOKS = Pattern(
     r"\b(?:explain|describe|explore|summari[sz]e|overview|understand|tour|introduc\w+|walk me through|tell me about|"
     r"inspect|survey|look(?:ing)? (?:at|around)|get to know|analy[sz]e|outline|"
-    r"what(?:'s| is| does| do| are| can| tests)|how (?:is|are|do|does|to|can)|where (?:is|are|do|does|to)|which)\b",
+    r"what(?:'s| is| does| do| are| can| tests)"
+    r"|how (?:is|are|do|does|to|can|many|much|big|large)|where (?:is|are|do|does|to)|which)\b",
     ignore_case=True,
 )
 _PARTS = Pattern(

@@ -61,6 +61,8 @@ async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str
         "Walk me through the source code",
         "Explore this workspace",
         "What are the entry points?",
+        "How many files are there in this repository?",
+        "Which languages is this written in?",
     ],
 )
 def test_whoever_asks_for_the_whole_picture_gets_it(request_: str) -> None:
