@@ -217,6 +217,8 @@ class Carried:
                 self._tell("kept", f"{key}: {said} is denied: {', '.join(tool.ours)} is not allowed", key, said)
             elif word in ("deny", "allow") and not tool.ours:
                 self._tell("kept", f"{key}: {said} is {word}: {tool.why}", key, said)
+            elif not tool.ours and said != "*":
+                self._tell("dropped", f"{key}: {said}: {tool.why}", key, said)
             elif word == "allow":
                 self._tell("kept", f"{key}: {said} is allowed", key, said)
             else:

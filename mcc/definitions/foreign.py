@@ -126,7 +126,7 @@ DROPPED: Mapping[str, str] = {
 
 _READ, _SEARCH, _FIND, _LIST = ("read_file",), ("search_text",), ("find_files",), ("list_files",)
 TOOLS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("read", "notebookread", "read_file", "read_many_files", "view"), _READ),
+    **dict.fromkeys(("read", "notebookread", "read_file", "read_many_files", "view", "readfile"), _READ),
     **dict.fromkeys(("grep", "grep_search", "search_file_content", "textsearch", "usages"), _SEARCH),
     **dict.fromkeys(("glob", "filesearch"), _FIND),
     **dict.fromkeys(("ls", "list", "list_directory", "listdirectory"), _LIST),
@@ -166,6 +166,10 @@ GIT_READS: Mapping[str, str] = {
 """Commands of git that only read, with the tools for them."""
 
 
+_FAMILIES_OF_TOOLS = frozenset({"read", "search", "edit", "execute", "web", "agent", "todo", "vscode"})
+"""What stands before the / in a built-in tool of Copilot; anything else is the name of a tool server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """What a tool of another system is here: `ours`, or why there is none; `narrowed` is what stood in brackets."""
@@ -187,7 +191,13 @@ def tool_of(said: str) -> Tool:
             return Tool(said, (git,))
     if key in TOOLS:
         return Tool(said, TOOLS[key], narrowed=inner)
-    if key.startswith(("mcp_", "mcp__")) or "/" in key or ":" in key:
+    family, _, member = key.partition("/")
+    if member and family in _FAMILIES_OF_TOOLS:
+        known = member if member in TOOLS or member in MISSING else family
+        if known in TOOLS:
+            return Tool(said, TOOLS[known])
+        return Tool(said, why=MISSING.get(known, "there is no such tool here"))
+    if key.startswith(("mcp_", "mcp__")) or member or ":" in key:
         return Tool(said, why=_SERVERS)
     return Tool(said, why=MISSING.get(key, "there is no such tool here"))
 
@@ -206,7 +216,7 @@ _FAMILIES = ("sonnet", "opus", "haiku", "fable")
 
 def model_of(said: str, aliases: Mapping[str, str]) -> Model:
     """`aliases`: the operator's models by name, each with the name that its provider has for it."""
-    word = said.strip()
+    word = said.partition(" (")[0].strip()
     if word.lower() in (INHERIT, "default", "auto", ""):
         return Model(INHERIT)
     if word in aliases:

@@ -6,7 +6,7 @@ import pytest
 
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.carried import Imported
-from mcc.definitions.foreign import Format, format_of, model_of
+from mcc.definitions.foreign import Format, format_of, model_of, tool_of
 from mcc.definitions.imported import imported
 
 ALIASES = {"smart": "claude-sonnet-5-5", "fast": "gpt-6.1-mini", "opus": "anything"}
@@ -142,6 +142,7 @@ def test_a_file_of_copilot_may_leave_its_name_to_the_file_or_have_one_with_space
         ("claude-sonnet-5-5", "smart"),
         ("anthropic/claude-sonnet-5-5-20260101", "smart"),
         ("GPT-6.1 Mini", "fast"),
+        ("Claude Sonnet 5.5 (copilot)", "smart"),
         ("haiku", "inherit"),
         ("openai/other", "inherit"),
     ],
@@ -149,6 +150,23 @@ def test_a_file_of_copilot_may_leave_its_name_to_the_file_or_have_one_with_space
 def test_a_model_is_one_of_the_operators_or_the_parents_and_told(model: str, ours: str) -> None:
     found = model_of(model, ALIASES)
     assert found.name == ours and bool(found.why) == (model not in ("inherit", "opus"))
+
+
+@pytest.mark.parametrize(
+    ("said", "ours", "why"),
+    [
+        ("search/codebase", ("search_text", "find_files"), ""),
+        ("read/readFile", ("read_file",), ""),
+        ("execute/runInTerminal", (), "no tool here runs commands yet"),
+        ("edit/editFiles", (), "no tool here writes files yet"),
+        ("tracker/find", (), "tool servers cannot be named in an agent file here"),
+        ("Wibble", (), "there is no such tool here"),
+        ("Bash(git push:*)", (), "no tool here runs commands yet"),
+    ],
+)
+def test_a_tool_is_one_of_ours_or_it_is_said_why_not(said: str, ours: tuple[str, ...], why: str) -> None:
+    found = tool_of(said)
+    assert (found.ours, found.why) == (ours, why)
 
 
 def test_of_two_models_that_may_be_meant_none_is_chosen() -> None:
