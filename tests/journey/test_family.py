@@ -154,6 +154,14 @@ def test_an_order_goes_from_the_python_client_to_a_record_with_its_subagents(up:
     assert record.usage_total == ended.usage
 
 
+def test_an_order_is_run_where_its_user_stands_outside_of_the_familys_directory(up: Up, tmp_path: Path) -> None:
+    elsewhere = workspace_in(tmp_path)
+    told = run_mcc("run", PROMPT, "--model", "offline", data_dir=up.data_dir, cwd=elsewhere)
+    assert told.returncode == 0, told.stderr
+    assert f"Orders may work in {elsewhere} too now" in told.stderr
+    assert "orchard" in told.stdout and "order claimed by" not in told.stdout
+
+
 def test_a_second_family_on_the_same_directory_points_to_the_first(up: Up) -> None:
     told = up.mcc("up", "--port", "0")
     assert told.returncode == 1
