@@ -28,17 +28,22 @@ if TYPE_CHECKING:
     from drone.library import Agent as Agent
     from drone.library import InProcessRunner as InProcessRunner
     from drone.library import load_agent as load_agent
+    from drone.models.cache import CachedModel as CachedModel
+    from drone.models.guards import RedactedModel as RedactedModel
     from drone.models.registry import Models as Models
     from drone.settings import Settings as Settings
     from drone.tools.tool import FunctionTools as FunctionTools
     from drone.tools.tool import Joined as Joined
     from drone.tools.tool import tool as tool
+    from drone.tools.wrappers import Redacted as Redacted
     from mcc.contracts.agents import AgentDefinition as AgentDefinition
     from mcc.contracts.limits import Limits as Limits
+    from mcc.redaction import Redactor as Redactor
 
 _HOMES = {
     "Agent": "drone.library",
     "AgentDefinition": "mcc.contracts.agents",
+    "CachedModel": "drone.models.cache",
     "Crew": "drone.crew",
     "DelegationTools": "drone.agent.subagents.runner",
     "DepthExceeded": "drone.agent.subagents.children",
@@ -51,6 +56,9 @@ _HOMES = {
     "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
     "Report": "drone.agent.report",
+    "Redacted": "drone.tools.wrappers",
+    "RedactedModel": "drone.models.guards",
+    "Redactor": "mcc.redaction",
     "ReportGate": "drone.agent.report_gate",
     "Settings": "drone.settings",
     "Steering": "drone.agent.turn",

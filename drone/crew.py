@@ -49,10 +49,6 @@ BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
 """Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
 
 
-WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
-"""Tool groups whose tools may change what is in a workspace."""
-
-
 class Crew:
     """Runs orders with the agents, models and tools of one drone, without broker or database; many orders at once."""
 
@@ -134,7 +130,7 @@ class Crew:
         """
         try:
             there = self._toolbox.tools(workspace).specs()
-            writing = {spec.name for spec in there if spec.group in WRITING_GROUPS}
+            writing = {spec.name for spec in there if spec.may_write}
             if not writing:
                 return False
             return not writing.isdisjoint(provision(there, self._agents_in(workspace).get(order.agent)).names)

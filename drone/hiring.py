@@ -217,7 +217,7 @@ class Hiring:
         if terms is None:
             return None
         definition = _judging(self._definition(terms.agent or VERIFY))
-        reads = Only(parent.tools, [spec.name for spec in parent.tools.specs() if spec.group.endswith("_read")])
+        reads = Only(parent.tools, [spec.name for spec in parent.tools.specs() if spec.only_reads])
         # Who looks at nothing has no use for the surroundings.
         place = self.place if definition.tools != () else Place(roots=self.place.roots)
         above = replace(parent, tools=reads, delegation=frozenset())

@@ -98,6 +98,8 @@ class ModelConfig(Closed):
     `thinking`, `temperature`: how it is asked by agents that neither order, file nor parent says anything else of.
     `extra_body`, `extra_headers`: stand in every request, in place of what would have the same name there.
 
+    `cache_replies`: exactly the same question gets the reply of before, from the memory of this process.
+
     `allow_http`: `base_url` may be http at another machine. `proxy`: an address, or `environment` for what HTTPS_PROXY,
     HTTP_PROXY and NO_PROXY say.
 
@@ -119,6 +121,7 @@ class ModelConfig(Closed):
     extra_body: Annotated[Mapping[str, JsonValue], WithJsonSchema({"type": "object"})] = {}
     extra_headers: Mapping[HeaderName, HeaderText] = Field(default={}, repr=False)
     cache_ttl: Literal["5m", "1h"] = "5m"
+    cache_replies: bool = False
     send_key_to_other_host: bool = False
     allow_http: bool = False
     proxy: Annotated[str, Field(pattern=PROXY)] | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from mcc.contracts.blocks import AnyBlock, ImageBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
 
@@ -95,9 +95,22 @@ class ToolResults:
 Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 
 
+Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
+"""The most that a call may do to the world outside the turn."""
+
+CHANGING: frozenset[str | None] = frozenset({"write", "execute", "irreversible"})
+"""Effects that the next call may rest on, or undo."""
+
+WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
+"""Tool groups whose tools may change what is in a workspace."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
+
+    `effects`: the most that a call may do to the world, None = not said; `max_result`: characters of a result that a
+    model is told, the whole is kept.
 
     `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
     what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
@@ -112,7 +125,24 @@ class ToolSpec:
     seconds: float | None = None
     resumable: bool = False
     untrusted: bool = True
+    effects: Effects | None = None
+    max_result: int | None = None
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its calls run one after the other, in the order in which a model wrote them."""
+        return self.effects in CHANGING
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it may change what others of a workspace see: it says so, or its group does."""
+        return self.effects in CHANGING or self.group in WRITING_GROUPS
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether an agent that changes nothing may have it: its group says so, and it does not say otherwise."""
+        return self.group.endswith("_read") and not self.may_write
 
 
 MOST = 20

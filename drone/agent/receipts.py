@@ -190,7 +190,7 @@ class Receipt:
 
 def reading(specs: Iterable[ToolSpec]) -> frozenset[str]:
     """The names of those tools that look at something: what an agent could have tried before it says it is blocked."""
-    return frozenset(spec.name for spec in specs if spec.group.endswith("_read") and spec.name != READ_ARTIFACT)
+    return frozenset(spec.name for spec in specs if spec.only_reads and spec.name != READ_ARTIFACT)
 
 
 def recalled(messages: Iterable[Message]) -> Iterator[Receipt]:

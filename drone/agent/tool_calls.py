@@ -3,7 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -156,11 +157,12 @@ class ToolCalls:
             self._end(await self._one(calls[0]))
             return
         width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
+        in_order = _Queue([call.call_id for call in calls if self._is_ordered(call.name)])
         going = len(calls)
 
         async def one(call: ToolCall) -> None:
             nonlocal going
-            async with width:
+            async with in_order.turn_of(call.call_id), width:
                 await self._may_begin(call, begun)
                 done = await self._one(call)
             going -= 1
@@ -171,6 +173,10 @@ class ToolCalls:
         async with side_by_side() as start:
             for call in calls:
                 start(partial(one, call))
+
+    def _is_ordered(self, name: str) -> bool:
+        spec = self._specs.get(name)
+        return spec is not None and spec.is_ordered
 
     def _end(self, done: ToolFinished) -> None:
         self._allowance.tool_call_ended(done.call_id)
@@ -229,6 +235,9 @@ class ToolCalls:
         output = await self._tools.call(wanted)
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
         room = max(LEAST, self._together - sum(self._told.values()))
+        spec = self._specs.get(call.name)
+        if spec is not None and spec.max_result is not None:
+            room = min(room, spec.max_result)
         self._told[call.call_id] = min(len(output.content), room)
         if output.subagent_ids and len(output.content) <= room:  # reports are cut where they are made, and are JSON
             return output
@@ -310,6 +319,24 @@ class ToolCalls:
             roots=self._roots,
             kept=self._turn.journal.kept,
         )
+
+
+class _Queue:
+    """Lets these calls pass one after the other; all others at once."""
+
+    def __init__(self, call_ids: Sequence[str]) -> None:
+        self._over = {call_id: asyncio.Event() for call_id in call_ids}
+        self._before = dict(zip(call_ids[1:], call_ids, strict=False))
+
+    @asynccontextmanager
+    async def turn_of(self, call_id: str) -> AsyncIterator[None]:
+        if call_id in self._before:
+            await self._over[self._before[call_id]].wait()
+        try:
+            yield
+        finally:
+            if call_id in self._over:
+                self._over[call_id].set()
 
 
 _FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])

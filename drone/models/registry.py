@@ -14,6 +14,7 @@ from drone.agent.model import (
     ModelError,
     Reply,
 )
+from drone.models.cache import CachedModel
 from drone.models.guards import LoopGuard
 from drone.models.prices import Price, known_model, known_price, not_thought
 from drone.models.providers import KeyCommand, addressed, default_name, first_model_of_ollama, host_of, problem_with
@@ -56,7 +57,7 @@ class Models:
         """The model called `name` (alias, `provider/model`, or `offline`). Raises `UnknownModel`."""
         made = self._made.get(name)
         if made is None:
-            made = self._made[name] = self._with_fallbacks(name)
+            made = self._made[name] = self._remembering(name, self._with_fallbacks(name))
         return made
 
     def alone(self, name: str) -> Model:
@@ -103,6 +104,11 @@ class Models:
             return Capability(name=name, problem=str(error))
         problem = made.problem if isinstance(made, Unusable) else None
         return Capability(name=name, description=_description(config, made), problem=problem)
+
+    def _remembering(self, name: str, model: Model) -> Model:
+        config = self._settings.models.get(name)
+        keeps = config is not None and config.cache_replies and not isinstance(model, Unusable)
+        return CachedModel(model) if keeps else model
 
     def _with_fallbacks(self, name: str) -> Model:
         config = self._settings.models.get(name)

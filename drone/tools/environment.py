@@ -26,6 +26,7 @@ from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
 
 PROGRAMS = ("rg", "bwrap", "git")
+SHELLS = ("bash", "zsh", "fish", "dash", "sh", "pwsh")
 _SHOWN = 50
 
 LANGUAGES: Mapping[str, str] = {
@@ -75,7 +76,8 @@ def detection_tool(git_problem: str | None) -> Detect:
     def environment_detect(context: ToolContext) -> str:
         """Learn what kind of project the workspace holds, in more detail than your first message says.
 
-        One JSON object: files, directories, languages, build_files, entry_points, git, os, tools, git_tools, notes.
+        One JSON object: files, directories, languages, build_files, entry_points, git, os, shells, separators,
+        workspace, tools, git_tools, notes.
         """
         return json.dumps(surveyed(workspace_of(context), context.stop, git_problem), indent=1)
 
@@ -102,6 +104,9 @@ def surveyed(workspace: Workspace, stop: Event, git_problem: str | None) -> dict
         "entry_point_count": len(starts),
         "git": None if git is None else {"branch": git.branch, "head": git.commit},
         "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
+        "shells": [name for name in SHELLS if shutil.which(name) is not None],
+        "separators": {"path": os.sep, "list": os.pathsep, "line": os.linesep},
+        "workspace": {"root": written(str(workspace.root))},
         "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
         "git_tools": {"usable": git_problem is None, "problem": git_problem},
         "notes": [*walk.notes, *manifests.notes, *git_notes],

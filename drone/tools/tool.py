@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from drone.agent.artifacts import Artifacts
+from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.journal import JournalError
-from drone.agent.messages import ToolSpec
+from drone.agent.messages import CHANGING, Effects, ToolSpec
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Turn
@@ -23,9 +23,6 @@ from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import alike
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
-"""The most that a call may do to the world outside the turn."""
-
 _DECLARED = "__tool__"
 _MADE = "__function_tool__"
 _SAID = 2_000
@@ -60,15 +57,16 @@ class ToolContext:
 class Declaration:
     """What was said about a tool where it was written.
 
-    Of an undeclared tool the worst is assumed: it may write, and strangers may have written what it brings.
+    Of an undeclared tool it is assumed that strangers may have written what it brings. `effects` None: not said.
     """
 
     name: str | None = None
     group: str = ""
     idempotent: bool = False
     seconds: float | None = None
-    effects: Effects = "write"
+    effects: Effects | None = None
     untrusted: bool = True
+    max_result: int | None = None
 
 
 @overload
@@ -82,8 +80,9 @@ def tool(
     idempotent: bool = False,
     seconds: float | None = None,
     name: str | None = None,
-    effects: Effects = "write",
+    effects: Effects | None = None,
     untrusted: bool = True,
+    max_result: int | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -95,8 +94,9 @@ def tool(
     idempotent: bool = False,
     seconds: float | None = None,
     name: str | None = None,
-    effects: Effects = "write",
+    effects: Effects | None = None,
     untrusted: bool = True,
+    max_result: int | None = None,
 ) -> Any:
     """Declare a function, sync or async, as a tool; it stays callable as it was.
 
@@ -105,12 +105,21 @@ def tool(
     limit, None = the turn's. `untrusted`: whether text in what it brings, errors included, may come from anybody else
     than you, such as a file, a page or a program: models are shown it within a fence, as material. False is for tools
     that answer in words and figures of your own alone.
+
+    `effects`: the most that a call may do; calls of tools that write, execute or do what cannot be undone run one after
+    the other, in the order of the reply, all others side by side. No tool of a group that reads may be one of them
+    (`shell_read` runs programs on a workspace that they cannot change). `max_result`: characters of a result that the
+    model is told, 300 or more; the whole is kept as an artifact. Raises `ToolDeclarationError`.
     """
     if group and group not in TOOL_GROUPS:
         near = alike(group, TOOL_GROUPS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
         raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
-    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted)
+    if effects in CHANGING and group.endswith("_read") and (group, effects) != ("shell_read", "execute"):
+        raise ToolDeclarationError(f"A tool of the group {group} only reads, and this one may {effects}: name another.")
+    if max_result is not None and max_result < SHORTEST_PREVIEW:
+        raise ToolDeclarationError(f"max_result must be {SHORTEST_PREVIEW} characters or more, and is {max_result}.")
+    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted, max_result)
 
     def declare(function: Function) -> Function:
         setattr(function, _DECLARED, declaration)
@@ -147,6 +156,8 @@ class FunctionTool:
             idempotent=self.declaration.idempotent,
             seconds=self.declaration.seconds,
             untrusted=self.declaration.untrusted,
+            effects=self.declaration.effects,
+            max_result=self.declaration.max_result,
         )
 
     @classmethod

@@ -83,6 +83,8 @@ OF_MODELS: Mapping[str, str] = {
     "temperature": "Of its replies, where neither order, agent file nor parent says.",
     "extra_body": "A table: stands in every request, in place of what would have the same name there.",
     "extra_headers": "A table of headers, in the same way. Those named as keys, tokens and secrets are redacted.",
+    "cache_replies": "Exactly the same question gets the reply of before, from the drone's memory; failed and cut ones "
+    "are not kept. `request_id` of such a step begins with `cached:`, and it spends nothing.",
     "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "allow_http": "`base_url` may be `http` at another machine; its key and all texts travel in the clear.",

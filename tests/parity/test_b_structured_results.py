@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.model import Ask, WantedCall
+from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.threads import OwnThreads
 from drone.models.scripted import Line, Said, call
 from drone.sandbox.paths import Workspace
@@ -16,6 +16,8 @@ from drone.tools.environment import Look
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.usage import Usage
+from tests.drone.tools.git_scene import Scene
 from tests.parity.world import World, calls, piece, report, team
 
 
@@ -178,18 +180,18 @@ async def test_a_finding_in_one_of_several_files_that_were_read_at_once_is_accep
     assert child.status is RecordStatus.COMPLETED and child.usage.model_calls == 2, child.error
 
 
-async def test_blocked_without_having_tried_a_read_is_sent_back(tmp_path: Path) -> None:
+async def test_blocked_without_having_tried_a_read_is_sent_back_each_time(tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
         if task == "go":
             return "Done." if replies else team(piece("p", "scout"))
         blocked = report("I cannot see anything.", status="blocked")
-        return calls(call("read_file", path="README.md")) if replies == 1 else blocked
+        return calls(call("read_file", path="README.md")) if replies == 2 else blocked
 
     world = World(tmp_path, play)
     await world.run()
     (child,) = world.record.subagent_history
     checks = [step for step in child.steps if step.kind == "gate"]
-    assert [check.ok for check in checks] == [False, True]
+    assert [check.ok for check in checks] == [False, False, True]
     assert child.status is RecordStatus.BLOCKED
     assert told(world)["agents"][0]["status"] == "blocked"
 
@@ -197,7 +199,7 @@ async def test_blocked_without_having_tried_a_read_is_sent_back(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("limit", "named"), [("subagent_rounds=3", "rounds"), ("subagent_output_tokens=5", "output_tokens")]
 )
-async def test_every_other_ending_is_a_blocked_result_that_names_why(limit: str, named: str, tmp_path: Path) -> None:
+async def test_every_limit_is_a_blocked_result_that_names_why(limit: str, named: str, tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
         if task == "go":
             return "Done." if replies else team(piece("p", "scout"))
@@ -211,11 +213,28 @@ async def test_every_other_ending_is_a_blocked_result_that_names_why(limit: str,
     assert child.status is RecordStatus.LIMIT_REACHED
 
 
-async def test_events_tell_of_start_steps_calls_deltas_usage_and_end(tmp_path: Path) -> None:
+async def test_an_ending_by_the_provider_is_a_blocked_result_that_names_why(tmp_path: Path) -> None:
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("p", "scout"), piece("q"))
+        return ModelError("The provider refused (401).") if task == "p" else "Well."
+
+    world = World(tmp_path, play)
+    assert (await world.run()).status is OrderStatus.SUCCEEDED
+    refused, well = told(world)["agents"]
+    assert (refused["status"], well["status"]) == ("blocked", "completed")
+    assert refused["summary"].endswith("The provider refused (401). It had nothing to tell yet.")
+
+
+async def test_events_tell_of_start_steps_calls_deltas_usage_cost_and_end(tmp_path: Path) -> None:
+    spent = Usage(input_tokens=50, output_tokens=10, model_calls=1, cost_usd=0.25)
+
     def play(task: str, replies: int, ask: Ask) -> Said:
         if task == "go":
             return "Done." if replies else team(piece("p", "scout"))
-        return report() if replies else calls(call("read_file", path="README.md"))
+        if replies:
+            return report()
+        return Line(text="I look.", thinking="Where?", calls=(call("read_file", path="README.md"),), usage=spent)
 
     world = World(tmp_path, play)
     await world.run()
@@ -224,33 +243,45 @@ async def test_events_tell_of_start_steps_calls_deltas_usage_and_end(tmp_path: P
     expected = "agent.started agent.step model.started model.replied tool.started tool.finished model.started"
     assert " ".join(kinds).startswith(expected)
     assert kinds[-3:] == ["gate.checked", "tool.finished", "agent.finished"]
-    model_steps = [step for step in child.steps if step.kind == "model"]
-    assert all(step.usage.model_calls == 1 and step.first_token_ms is not None for step in model_steps)
+    heard = [(kind, text) for record_id, kind, text in world.deltas if record_id == child.id]
+    assert "".join(text for kind, text in heard if kind == "model.delta") == "I look."
+    assert "".join(text for kind, text in heard if kind == "thinking.delta") == "Where?"
+    first, second = (step for step in child.steps if step.kind == "model")
+    assert first.usage == spent and second.usage.model_calls == 1
+    assert first.first_token_ms is not None and (first.text, first.thinking) == ("I look.", "Where?")
+    assert child.usage.cost_usd == world.record.usage_total.cost_usd == 0.25
+
+
+def needs_git(ask: Ask) -> None:
+    if "git_status" not in {tool.name for tool in ask.tools}:
+        pytest.skip("there is no sandbox on this machine, so there are no git tools")
 
 
 async def test_git_works_at_once_because_the_runtime_has_looked_at_the_environment(tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
-        if "git_status" not in {tool.name for tool in ask.tools}:
-            pytest.skip("there is no sandbox on this machine, so there are no git tools")
+        needs_git(ask)
         return "Done." if replies else calls(call("git_status"))
 
     world = World(tmp_path, play)
+    Scene(world.workspace)
     await world.run()
-    assert "waits until environment_detect" not in world.results()[0].content
+    (status,) = world.results()
+    assert not status.is_error and "README.md" in status.content, status.content
 
 
 async def test_git_is_refused_where_the_look_at_the_environment_failed_until_it_succeeds(tmp_path: Path) -> None:
     def play(task: str, replies: int, ask: Ask) -> Said:
-        if "git_status" not in {tool.name for tool in ask.tools}:
-            pytest.skip("there is no sandbox on this machine, so there are no git tools")
+        needs_git(ask)
         lines = [calls(call("git_status")), calls(call("environment_detect")), calls(call("git_status"))]
         return lines[replies] if replies < 3 else "Done."
 
     world = World(tmp_path, play, toolbox=Blind.found())
+    Scene(world.workspace)
     await world.run()
-    first, _, again = world.results()
-    assert first.is_error and "environment_detect" in first.content
-    assert unfenced(again.content) != unfenced(first.content)
+    first, detected, again = world.results()
+    assert first.is_error and "environment_detect" in first.content and "README.md" not in first.content
+    assert not detected.is_error
+    assert not again.is_error and "README.md" in again.content, again.content
 
 
 async def test_skills_are_read_on_demand_and_the_master_is_told_when_to_delegate(tmp_path: Path) -> None:

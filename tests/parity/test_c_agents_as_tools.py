@@ -12,23 +12,23 @@ import drone
 from drone.agent.messages import ToolSpec
 from drone.agent.model import (
     Ask,
-    Listener,
-    Model,
     ModelError,
-    Reply,
 )
-from drone.agent.report import Report
 from drone.agent.toolset import Call, Output
 from drone.models.retry import Fallback, Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, declaration_of, tool
+from drone.tools.schema import ToolDeclarationError
+from drone.tools.tool import FunctionTools, tool
 from drone.tools.wrappers import Redacted
-from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
-from mcc.contracts.record import RecordStatus
+from mcc.contracts.fold import Fold
+from mcc.contracts.order import NewOrder
+from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor
+from mcc.testing import temporary_store
+from mcc.testing.hand_drone import HandDrone
 from tests.parity.world import World, calls, piece, team
 
 
@@ -81,7 +81,11 @@ async def test_beyond_the_depth_nobody_is_asked_and_the_error_has_a_name(tmp_pat
     world = World(tmp_path, play, agents={"nest": nest, "master": master})
     assert (await world.run("go", "depth=2")).status is OrderStatus.SUCCEEDED
     assert max(record.depth for record in world.records()) == 2
-    assert issubclass(drone.DepthExceeded, Exception)
+    never = drone.SubAgent(helper([], limits=drone.Limits(depth=0)))
+    with pytest.raises(drone.DepthExceeded):
+        await never.invoke("go")
+    with pytest.raises(drone.DepthExceeded):
+        await drone.SubAgentSession(never).send("go")
     inner = drone.SubAgentTool(drone.SubAgent(helper([]), name="inner", description="Never asked."))
     outer = helper([calls(call("inner", input="x")), "Refused."], tools=[inner], limits=drone.Limits(depth=0))
     journal = drone.MemoryJournal("order")
@@ -311,12 +315,17 @@ async def test_a_result_of_more_than_fifty_thousand_tokens_is_a_preview_with_a_h
         ("output_tokens=40", FailureReason.LIMIT_REACHED),
         ("total_tokens=900", FailureReason.BUDGET_EXHAUSTED),
         ("cost_usd=0.05", FailureReason.BUDGET_EXHAUSTED),
+        ("input_tokens=700", FailureReason.BUDGET_EXHAUSTED),
+        ("cached_input_tokens=100", FailureReason.BUDGET_EXHAUSTED),
+        ("reasoning_tokens=20", FailureReason.BUDGET_EXHAUSTED),
     ],
 )
 async def test_budgets_hold_for_the_whole_tree_with_a_warning_before(
     limit: str, reason: FailureReason, tmp_path: Path
 ) -> None:
-    spent = Usage(input_tokens=90, output_tokens=5, model_calls=1, cost_usd=0.006)
+    spent = Usage(
+        input_tokens=90, cached_input_tokens=20, output_tokens=5, reasoning_tokens=3, model_calls=1, cost_usd=0.006
+    )
 
     def play(task: str, replies: int, ask: Ask) -> Said:
         if task == "go" and replies == 0:
@@ -373,16 +382,78 @@ async def _never() -> Said:
     return ""
 
 
-def test_a_tool_declares_its_policy_where_it_is_written() -> None:
+async def test_tools_that_write_run_in_the_order_of_the_reply_and_all_others_side_by_side() -> None:
+    both, order = asyncio.Event(), list[str]()
+    waiting = 0
+
+    @tool(idempotent=True, effects="read")
+    async def look(at: str) -> str:
+        """Look.
+
+        Args:
+            at: where
+        """
+        nonlocal waiting
+        waiting += 1
+        if waiting == 2:
+            both.set()
+        await both.wait()
+        return at
+
+    @tool(effects="write")
+    async def put(what: str) -> str:
+        """Put.
+
+        Args:
+            what: it
+        """
+        order.append(f"begin {what}")
+        for _ in range(9 if what == "a" else 1):
+            await asyncio.sleep(0)
+        order.append(f"end {what}")
+        return what
+
+    wanted = calls(call("put", what="a"), call("look", at="x"), call("put", what="b"), call("look", at="y"))
+    assert (await helper([wanted, "Done."], tools=[look, put]).run("go")).text == "Done."
+    assert order == ["begin a", "end a", "begin b", "end b"]
+
+
+async def test_a_tool_caps_what_a_model_is_told_of_its_result_and_the_whole_is_kept() -> None:
+    @tool(idempotent=True, effects="read", max_result=500)
+    async def dump() -> str:
+        """Say everything."""
+        return "begin " + "x" * 3_000 + " end"
+
+    journal = drone.MemoryJournal("order")
+    agent = helper([calls(call("dump")), "Long."], tools=[dump])
+    await agent.run("go", agent.turn(journal))
+    record = journal.fold.record()
+    assert record is not None
+    step = next(step for step in record.steps if step.kind == "tool")
+    told = unfenced(step.content)
+    assert len(told) <= 500 and told.startswith("begin x") and told.endswith(" end") and step.artifact is not None
+    assert len(journal.texts[step.artifact]) == 3_010
+
+
+def test_what_only_reads_is_decided_by_what_a_tool_says_of_itself() -> None:
+    with pytest.raises(ToolDeclarationError, match="only reads, and this one may write"):
+        tool(group="workspace_read", effects="write")
+    with pytest.raises(ToolDeclarationError, match="max_result"):
+        tool(max_result=10)
+
     @tool(group="workspace_read", idempotent=True, seconds=5, effects="read")
     async def look() -> str:
         """Look."""
         return ""
 
-    declared = declaration_of(look)
-    assert (declared.effects, declared.idempotent, declared.seconds) == ("read", True, 5)
-    (spec,) = FunctionTools([look]).specs()
-    assert (spec.idempotent, spec.seconds, spec.group) == (True, 5, "workspace_read")
+    @tool(effects="irreversible")
+    async def send() -> str:
+        """Send."""
+        return ""
+
+    reads, sends = FunctionTools([look, send]).specs()
+    assert (reads.only_reads, reads.may_write, reads.is_ordered, reads.seconds) == (True, False, False, 5)
+    assert (sends.only_reads, sends.may_write, sends.is_ordered) == (False, True, True)
 
 
 class Growing:
@@ -412,23 +483,18 @@ async def test_redaction_and_dynamic_tools_are_wrappers_and_tool_sets_like_other
     assert not any("topsecret" in entry.model_dump_json() for entry in journal.entries)
 
 
-class Cached:
-    def __init__(self, model: Model) -> None:
-        self._model, self.name = model, model.name
-        self._replies: dict[object, Reply] = {}
-
-    async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        question = (ask.system, tuple(map(repr, ask.messages)))
-        if question not in self._replies:
-            self._replies[question] = await self._model.ask(ask, listener)
-        return self._replies[question]
-
-
 async def test_a_response_cache_is_a_model_around_a_model() -> None:
-    model = ScriptedModel(["Once."])
-    agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=Cached(model))
-    reports: list[Report] = [await agent.run("the same") for _ in range(2)]
+    model = ScriptedModel(["Once.", "Twice."])
+    cached = drone.CachedModel(model)
+    agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=cached)
+    journals = [drone.MemoryJournal(f"order {number}") for number in range(2)]
+    reports = [await agent.run("the same", agent.turn(journal)) for journal in journals]
     assert [report.text for report in reports] == ["Once.", "Once."] and len(model.asks) == 1
+    first, second = (journal.fold.record() for journal in journals)
+    assert first is not None and second is not None
+    (step,) = [step for step in second.steps if step.kind == "model"]
+    assert step.request_id.startswith("cached:") and second.usage.model_calls == 0 and first.usage.model_calls == 1
+    assert (await agent.run("another")).text == "Twice."
 
 
 async def test_structured_output_is_asked_for_by_a_schema(tmp_path: Path) -> None:
@@ -440,8 +506,33 @@ async def test_structured_output_is_asked_for_by_a_schema(tmp_path: Path) -> Non
 
 
 async def test_the_journal_of_an_order_is_durable_history_from_which_the_record_folds(tmp_path: Path) -> None:
-    seen: list[Entry] = []
-    world = World(tmp_path, lambda task, replies, ask: "Done.")
-    await world.run("go", watch=seen.append)
-    assert [entry.seq for entry in seen] == list(range(1, len(seen) + 1))
-    assert [Entry.model_validate_json(entry.model_dump_json()) for entry in seen] == seen
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if task == "go":
+            return "Done." if replies else team(piece("a"), piece("b"))
+        return f"{task} is here."
+
+    world = World(tmp_path, play)
+    await world.run()
+    store = temporary_store()
+    placed = store.orders.place(NewOrder(prompt="go"), principal="ann")
+    held = HandDrone(store).claim(placed.order.id)
+    for entry in world.entries:
+        held.write(entry.data, origin=entry.origin)
+    kept = store.journal.read(placed.order.id, limit=10_000)
+    assert [entry.seq for entry in kept] == list(range(1, len(kept) + 1))
+    record = Fold.of(placed.order.id, kept).record()
+    assert record is not None
+    assert [child.answer for child in record.subagent_history] == ["a is here.", "b is here."]
+    assert _timeless(record) == _timeless(world.record)
+
+
+def _timeless(record: ChatRecord) -> Any:
+    """What a record says, without times and numbers of entries, which a journal of its own has."""
+    own = {"order_id", "session_id", "seq", "at", "started_at", "finished_at", "seconds", "number", "index"}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items() if key not in own}
+        return [plain(item) for item in value] if isinstance(value, list) else value
+
+    return plain(record.model_dump(mode="json"))

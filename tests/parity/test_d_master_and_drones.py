@@ -5,7 +5,10 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
+
 from drone.agent.model import Ask
+from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import NewOrder
@@ -56,7 +59,12 @@ async def test_a_missing_agent_type_is_a_named_error(tmp_path: Path) -> None:
 
     world = World(tmp_path, play)
     assert (await world.run()).status is OrderStatus.SUCCEEDED
-    assert all(step.is_error and "agent_type" in step.content and "explore" in step.content for step in world.results())
+    missing, unknown = (step.content for step in world.results())
+    assert all(step.is_error for step in world.results())
+    assert missing.startswith("agent_type is missing. There are explore, general, ") and "None" not in missing
+    assert unknown.startswith("agent_type names nobody here: 'wizard'. There are explore, general, ")
+    with pytest.raises(UnknownAgentType):
+        assignment_of({"prompt": "look"}, ["explore"])
     assert world.record.subagent_history == ()
 
 
@@ -94,6 +102,10 @@ async def test_a_record_has_its_steps_with_times_its_status_and_its_figures(tmp_
     assert [step.kind for step in record.steps if step.kind != "note"] == ["model", "tool", "tool", "model"]
     assert record.status is RecordStatus.COMPLETED
     assert record.finished_at is not None and record.finished_at >= record.started_at
+    timed = [step for step in record.steps if step.kind in ("model", "tool")]
+    begun = [step.started_at for step in timed]
+    assert all(at is not None and record.started_at <= at <= record.finished_at for at in begun)
+    assert begun == sorted(begun, key=str) and all(step.seconds >= 0 for step in timed)
     assert (record.usage.tool_calls, record.usage.model_calls, record.usage_total.model_calls) == (2, 2, 4)
     assert ChatRecord.model_validate_json(record.model_dump_json()) == record
 

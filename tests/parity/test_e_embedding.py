@@ -88,7 +88,7 @@ async def test_a_chain_hands_each_report_to_the_next_as_previous(tmp_path: Path)
 
 async def test_definitions_are_markdown_in_scopes_and_the_nearest_wins_without_widening(tmp_path: Path) -> None:
     own = (
-        "---\nname: explore\ndescription: Ours.\ntools: [workspace_read, workspace_write]\nresult: text\n---\n"
+        "---\nname: explore\ndescription: Ours.\ntools: [workspace_read, rules_skills_read]\nresult: text\n---\n"
         "You know this house."
     )
     files = {".mcc/agents/explore.md": own, "README.md": "# House\n"}
@@ -103,7 +103,9 @@ async def test_definitions_are_markdown_in_scopes_and_the_nearest_wins_without_w
     trust_agents(world.trust, world.workspace.resolve(), {".mcc/agents/explore.md": own.encode()})
     assert (await world.run()).status is OrderStatus.SUCCEEDED
     (child,) = world.record.subagent_history
-    assert child.status is RecordStatus.COMPLETED and "read_file" in child.tools and "write_file" not in child.tools
+    assert child.status is RecordStatus.COMPLETED and "read_file" in child.tools
+    assert "skills_read" in world.record.tools and "skills_read" not in child.tools
+    assert any("skills_read" in warning for warning in world.notes("definition_warning"))
 
 
 async def test_an_earlier_childs_answer_can_be_gone_on_from(tmp_path: Path) -> None:

@@ -85,7 +85,12 @@ class World:
         crew = Crew(
             settings, Definitions.load(self.prompts), OneModel(self.model, self.models), self.toolbox, self.trust
         )
-        self.journal = MemoryJournal(order.id, watch=lambda entry: (self.entries.append(entry), watch(entry))[-1])
+        self.deltas: list[tuple[str | None, str, str]] = []
+        self.journal = MemoryJournal(
+            order.id,
+            watch=lambda entry: (self.entries.append(entry), watch(entry))[-1],
+            hear=lambda origin, kind, text: self.deltas.append((origin.record_id, kind, text)),
+        )
         return await crew.run(order, journal=self.journal)
 
     @property

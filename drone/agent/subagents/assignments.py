@@ -40,6 +40,14 @@ class BadAssignment(Exception):
     """The arguments are wrong; a sentence that says what to do."""
 
 
+class UnknownAgentType(BadAssignment):
+    """No agent type is named, or one that is not offered; the sentence says which there are."""
+
+    def __init__(self, named: object, offered: Collection[str]) -> None:
+        said = "is missing" if named is None else f"names nobody here: {str(named)[:100]!r}"
+        super().__init__(f"agent_type {said}. There are {', '.join(offered)}.")
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One piece of work for one subagent; `id` names it in the answer. `groups`: tool groups, None = the role's."""
@@ -82,11 +90,11 @@ class Assignments:
 
 
 def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> Assignment:
-    """The arguments of `subagent`. Raises `BadAssignment`."""
+    """The arguments of `subagent`. Raises `UnknownAgentType`, `BadAssignment`."""
     _refuse_unknown(arguments, ("agent_type", "prompt", "title"), "subagent")
     kind = arguments.get("agent_type")
     if not isinstance(kind, str) or kind not in offered:
-        raise BadAssignment(f"agent_type must be one of {', '.join(offered)}; {str(kind)[:100]!r} is none of them.")
+        raise UnknownAgentType(kind, offered)
     prompt = arguments.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadAssignment("prompt must be a text that tells the subagent all it needs: it sees nothing else.")

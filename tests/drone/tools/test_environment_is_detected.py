@@ -162,3 +162,10 @@ def test_a_git_directory_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").symlink_to(tmp_path / "other")
     head, notes = git_head(Workspace(tmp_path / "repo"))
     assert head is None and "outside" in notes[0]
+
+
+async def test_shells_separators_and_the_root_of_the_workspace_are_told(use: Use, tmp_path: Path) -> None:
+    found = await detected(use, tmp_path)
+    assert found["shells"] == [name for name in ("bash", "zsh", "fish", "dash", "sh", "pwsh") if shutil.which(name)]
+    assert found["separators"] == {"path": "/", "list": ":", "line": "\n"}
+    assert found["workspace"] == {"root": str(tmp_path)}
