@@ -45,6 +45,10 @@ class Journal(Protocol):
     async def write(self, origin: Origin, *facts: Fact) -> int:
         """Answers the number of the last of these entries. Raises `JournalError`."""
 
+    def owe(self, origin: Origin, *facts: Fact) -> None:
+        """Take in what an agent that is cancelled has spent: committed before whatever is written next, or when the
+        order leaves its drone. Nothing is written of an order that another holder has."""
+
     async def keep(self, text: str) -> str:
         """Store a text under its SHA-256 (hex), which is answered."""
 
@@ -117,10 +121,13 @@ class MemoryJournal:
             self.fold.add(entry)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
+        self.owe(origin, *facts)
+        return len(self.entries)
+
+    def owe(self, origin: Origin, *facts: Fact) -> None:
         at = now()
         for fact in facts:
             self._take(Draft(at=at, origin=origin, data=fact))
-        return len(self.entries)
 
     async def keep(self, text: str) -> str:
         digest = await in_thread(_digest, text) if len(text) > LONG else _digest(text)
@@ -175,6 +182,9 @@ class RedactedJournal:
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
         return await self.journal.write(origin, *map(self._redactor.model, facts))
+
+    def owe(self, origin: Origin, *facts: Fact) -> None:
+        self.journal.owe(origin, *map(self._redactor.model, facts))
 
     async def keep(self, text: str) -> str:
         return await self.journal.keep(text)

@@ -1,5 +1,6 @@
 """The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
 
+import asyncio
 from dataclasses import replace
 
 from drone.agent.agent_control import AgentControl
@@ -172,12 +173,17 @@ class Loop:
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
             return
         except ModelError as error:
-            self._fail(error)
+            self._note(*self._lost(call, f"The model gave no reply: {error}"))
             if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
                 if state.landing is not None:
                     raise LimitReached(state.landing.limit, state.landing.allowed) from error
                 raise
             refusal = error
+        except asyncio.CancelledError:
+            self._turn.journal.owe(
+                self._state.origin, *self._lost(call, "The model was stopped before its reply was whole.")
+            )
+            raise
         finally:
             self.allowance.settle(reserved)
         if self.allowance.must_land:  # the call was cut so that a last one has its time
@@ -187,10 +193,11 @@ class Loop:
         elif isinstance(refusal, AskLater):
             await self._wait_out(refusal, call)
 
-    def _fail(self, error: ModelError) -> None:
+    def _lost(self, call: ModelCall, why: str) -> tuple[Fact, ...]:
         """What a call without a reply has cost all the same stands in the journal too."""
-        if error.usage is not None:
-            self._note(failed(error, error.usage), *self.allowance.unpriced(error.usage, self._agent.model.name))
+        if (spent := call.spent) is None:
+            return ()
+        return (failed(why, spent), *self.allowance.unpriced(spent, call.model))
 
     async def _wait_out(self, refusal: AskLater, call: ModelCall) -> None:
         """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""

@@ -66,7 +66,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply, block by block in the provider's order.
+    """A whole reply, block by block in the provider's order. `usage` is its own, without that of tries before it.
 
     `finish_reason`: stop | tool_calls | length | content_filter | refusal | not_done | other; `model`: who answered.
     Not done: the model follows rules and has none for what was asked.
@@ -111,6 +111,20 @@ NOT_DONE = "not_done"
 """Why a reply ended whose model cannot do what was asked, and says so."""
 
 
+class Bill:
+    """What tries without a reply cost so far; `usage` None: nothing that anybody spoke of."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+
+    def add(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage.plus(usage)
+
+    def with_reply(self, usage: Usage) -> Usage:
+        """What it took in all, with the reply that came in the end."""
+        return usage if self.usage is None else self.usage.plus(usage)
+
+
 class Listener(Protocol):
     """Whoever listens while a model is asked."""
 
@@ -125,6 +139,9 @@ class Listener(Protocol):
 
     async def not_sent(self, what: str) -> None:
         """A sentence: what of the question this model is not told, or is told as something near. Kept once an agent."""
+
+    def billed(self, usage: Usage) -> None:
+        """What a try cost that brings no reply of its own, told as it ends, also where it is cancelled; never waits."""
 
     async def go_ahead(self) -> None:
         """To be awaited before a try that follows a pause: returns when it may be made."""
@@ -150,8 +167,8 @@ def context_tokens(model: Model) -> int | None:
 class ModelError(Exception):
     """The provider did not give a reply; the message is a sentence for people, without secrets.
 
-    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for. `usage`: what the
-    provider said that the failed tries cost, None = nothing.
+    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for. What it cost is told
+    to the `Listener`.
     """
 
     def __init__(
@@ -161,30 +178,26 @@ class ModelError(Exception):
         retryable: bool = False,
         retry_after: float | None = None,
         status: int | None = None,
-        usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
         self.status = status
-        self.usage = usage
 
 
 class ContextOverflow(ModelError):
     """The question is larger than the model's context. `window`: the tokens that it takes in, None = not told."""
 
-    def __init__(
-        self, message: str, window: int | None = None, *, status: int | None = None, usage: Usage | None = None
-    ) -> None:
-        super().__init__(message, status=status, usage=usage)
+    def __init__(self, message: str, window: int | None = None, *, status: int | None = None) -> None:
+        super().__init__(message, status=status)
         self.window = window
 
 
 class BadReply(ModelError):
     """A reply came that is no good: another one may be better, but nobody waits long for that."""
 
-    def __init__(self, message: str, *, status: int | None = None, usage: Usage | None = None) -> None:
-        super().__init__(message, retryable=True, status=status, usage=usage)
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, retryable=True, status=status)
 
 
 class AskLater(ModelError):
@@ -201,9 +214,8 @@ class AskLater(ModelError):
         named: bool = True,
         when: str = "",
         status: int | None = None,
-        usage: Usage | None = None,
     ) -> None:
-        super().__init__(message, retryable=True, retry_after=seconds, status=status, usage=usage)
+        super().__init__(message, retryable=True, retry_after=seconds, status=status)
         self.args = (message, when) if when else (message,)
         self.seconds = seconds
         self.named = named
@@ -214,4 +226,4 @@ class AskLater(ModelError):
     def given_up(self, why: str) -> ModelError:
         """The same as an error that stands; `why` says in brief what speaks against waiting."""
         said = f"{self} That is {why}." if why else str(self if self.named else self.args[0])
-        return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status, usage=self.usage)
+        return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status)

@@ -10,8 +10,18 @@ from drone.agent.artifacts import TOGETHER
 from drone.agent.budget import Reservation
 from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
 from drone.agent.messages import ToolResult, seen, with_bytes
-from drone.agent.model import Ask, ContextOverflow, Model, ModelError, Reply, ReplyBlock, WantedCall, context_tokens
-from drone.agent.record import RecordState
+from drone.agent.model import (
+    Ask,
+    Bill,
+    ContextOverflow,
+    Model,
+    ModelError,
+    Reply,
+    ReplyBlock,
+    WantedCall,
+    context_tokens,
+)
+from drone.agent.record import MODEL_FAILED, RecordState
 from drone.agent.report import mishap
 from drone.agent.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
 from drone.agent.turn import Turn
@@ -116,6 +126,7 @@ class ModelCall:
         self._reserved = reserved
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
         self._told = set(state.not_sent)
+        self._bill = Bill()
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
         place = (kind, None if call is None else call.index)
@@ -134,6 +145,14 @@ class ModelCall:
         if what not in self._told:
             self._told.add(what)
             await self._journal.write(self._origin, AgentStep(name=NOT_SENT, message=what))
+
+    def billed(self, usage: Usage) -> None:
+        self._bill.add(usage)
+
+    @property
+    def spent(self) -> Usage | None:
+        """What tries without a reply cost so far."""
+        return self._bill.usage
 
     async def go_ahead(self) -> None:
         await self._journal.cleared()
@@ -173,7 +192,7 @@ class ModelCall:
             model=reply.model or self.model,
             blocks=tuple(self._identified(reply.blocks)),
             finish_reason=reply.finish_reason,
-            usage=reply.usage,
+            usage=self._bill.with_reply(reply.usage),
             first_token_ms=reply.first_token_ms,
             seconds=seconds,
             request_id=reply.request_id,
@@ -212,9 +231,9 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
         raise ModelError(f"The model {model.name} broke: {said}") from error
 
 
-def failed(error: ModelError, usage: Usage) -> AgentStep:
+def failed(why: str, usage: Usage) -> AgentStep:
     """The entry of a call that brought no reply, although its tries cost something."""
-    return AgentStep(name="model_failed", message=f"The model gave no reply: {error}", usage=usage)
+    return AgentStep(name=MODEL_FAILED, message=why, usage=usage)
 
 
 def cut_short(reply: ModelReplied) -> tuple[AgentStep, ...]:

@@ -53,6 +53,9 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.usage import Usage
 
+MODEL_FAILED = "model_failed"
+"""Name of the step that tells what a model call cost that brought no reply."""
+
 
 @dataclass(slots=True)
 class OpenReply:
@@ -296,6 +299,8 @@ class RecordState:
         self._use(step.usage)
         if step.name == NOT_SENT:
             self.not_sent.add(step.message)
+        if step.name == MODEL_FAILED:
+            self.asked = None
         if step.name == NUDGE:
             self.nudge = None
             self._hear(step)

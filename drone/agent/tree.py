@@ -268,6 +268,12 @@ class TreeJournal:
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
+    def owe(self, origin: Origin, *facts: Fact) -> None:
+        """Take in what a call has cost that is cancelled; its record writes no more by itself."""
+        self.tree.apply(origin, *facts)
+        noted = self._noted.pop(origin.record_id, (origin, []))[1]
+        self.journal.owe(origin, *noted, *facts)
+
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
     ) -> Sequence[Draft]:

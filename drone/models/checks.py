@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError, Reply, context_tokens
+from drone.agent.model import Ask, Bill, ModelError, Reply, context_tokens
 from drone.agent.report import mishap
 from drone.models.registry import Models, UnknownModel, Unusable
 from drone.models.remote import Endpoint, Remote
 from mcc.contracts.answers import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
+from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor
 
 OUTPUT_TOKENS = 2_048
@@ -35,10 +36,11 @@ Tell = Callable[[ModelCheck], Awaitable[None]]
 
 
 class Notes:
-    """Keeps what a listener is told, as sentences."""
+    """Keeps what a listener is told, as sentences, and what tries without a reply cost."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
+        self.bill = Bill()
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
         pass
@@ -51,6 +53,9 @@ class Notes:
 
     async def not_sent(self, what: str) -> None:
         self.sentences.append(what)
+
+    def billed(self, usage: Usage) -> None:
+        self.bill.add(usage)
 
     async def go_ahead(self) -> None:
         pass
@@ -89,7 +94,7 @@ async def check(
     try:
         reply = await model.ask(_question(model.endpoint, seconds), notes)
     except ModelError as error:
-        found = _refused(model.endpoint, error)
+        found = _refused(model.endpoint, error, notes)
     except Exception as error:  # one broken form must not keep the rows of the others from being told
         found = {"problem": f"The model {model.name} broke: {mishap(error)}"}
     else:
@@ -108,13 +113,14 @@ def _room(endpoint: Endpoint) -> int:
     return OUTPUT_TOKENS if endpoint.thinking in ("inherit", "off") else THINKING_TOKENS
 
 
-def _refused(endpoint: Endpoint, error: ModelError) -> dict[str, object]:
+def _refused(endpoint: Endpoint, error: ModelError, notes: Notes) -> dict[str, object]:
     key = "refused" if endpoint.has_key else "missing"
-    return {"problem": str(error), "usage": error.usage, "key": key if error.status == 401 else "unknown"}
+    return {"problem": str(error), "usage": notes.bill.usage, "key": key if error.status == 401 else "unknown"}
 
 
 def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, object]:
-    used, usage = any(call.name == READY.name for call in reply.tool_calls), reply.usage
+    used = any(call.name == READY.name for call in reply.tool_calls)
+    usage = notes.bill.with_reply(reply.usage)
     cut = reply.finish_reason == "length" and not used
     if cut:
         notes.sentences.append(f"It used up {_room(endpoint):,} tokens of output before it called the tool.")

@@ -8,6 +8,7 @@ from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import Ask, BadReply, Listener, Model, ModelError, Reply, ReplyBlock, WantedCall, context_tokens
 from drone.agent.report import mishap
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
+from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor, Stream
 
 
@@ -92,6 +93,9 @@ class _Redacting:
 
     async def not_sent(self, what: str) -> None:
         await self._listener.not_sent(self._redactor.text(what))
+
+    def billed(self, usage: Usage) -> None:
+        self._listener.billed(usage)
 
     async def go_ahead(self) -> None:
         await self._listener.go_ahead()
@@ -193,6 +197,9 @@ class _Watching:
 
     async def not_sent(self, what: str) -> None:
         await self._listener.not_sent(what)
+
+    def billed(self, usage: Usage) -> None:
+        self._listener.billed(usage)
 
     async def go_ahead(self) -> None:
         await self._listener.go_ahead()

@@ -3,12 +3,11 @@
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from drone.agent.model import Reply
 from mcc.configuration.providers import FAMILIES, LISTED_AS, MAKERS
 from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
@@ -208,21 +207,6 @@ class Spent:
             tool_calls=0,
             cost_usd=cost,
         )
-
-
-class Bill:
-    """What failed tries cost so far; `usage` None: nothing that anybody spoke of."""
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-
-    def add(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage.plus(usage)
-
-    def on(self, reply: Reply) -> Reply:
-        """The reply that came in the end, with everything that it took."""
-        return reply if self.usage is None else replace(reply, usage=self.usage.plus(reply.usage))
 
 
 def estimated(size: int) -> int:

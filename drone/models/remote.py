@@ -25,7 +25,7 @@ from drone.models.body import (
 from drone.models.collected import Collected
 from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
 from drone.models.failures import parsed, refused, window_in
-from drone.models.prices import UNKNOWN, Bill, KnownModel, Price
+from drone.models.prices import UNKNOWN, KnownModel, Price
 from drone.models.providers import KeyCommand, problem_with
 from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
@@ -244,20 +244,17 @@ class Remote:
         return self._told_window or self._endpoint.context_tokens or listed
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        bill, ask = Bill(), self._endpoint.completed(ask)
+        ask = self._endpoint.completed(ask)
         seconds = ask.seconds if self._endpoint.stream else min(ask.seconds, ask.call_seconds)
         seconds = min(seconds, self._endpoint.timeouts.call_seconds or math.inf)
         try:
             async with asyncio.timeout(seconds):
-                return await self._asked(ask, listener, bill)
+                return await self._asked(ask, listener)
         except TimeoutError as late:
             said = f"{self.name} did not finish within {seconds:g} seconds."
-            raise ModelError(said, retryable=True, usage=bill.usage) from late
-        except ModelError as error:
-            error.usage = bill.usage
-            raise
+            raise ModelError(said, retryable=True) from late
 
-    async def _asked(self, ask: Ask, listener: Listener, bill: Bill) -> Reply:
+    async def _asked(self, ask: Ask, listener: Listener) -> Reply:
         for what in left_behind(ask.messages, self.name):
             await listener.not_sent(what)
         renewed, pictured = False, ask
@@ -271,7 +268,7 @@ class Remote:
             for what in self._format.not_sent(ask, without):
                 await listener.not_sent(what)
             try:
-                return await self._once(ask, listener, without, bill)
+                return await self._once(ask, listener, without)
             except ModelError as error:
                 if keys is not None and error.status in KEY_REFUSED and not renewed:
                     keys.refused(key)
@@ -291,7 +288,7 @@ class Remote:
         pictures = refused_pictures(ask, self.name, str(error))
         return pictures or self._format.refuses(ask, without, str(error))
 
-    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str], bill: Bill) -> Reply:
+    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
         body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
         asked_at = self._clock()
         try:
@@ -309,7 +306,8 @@ class Remote:
             incoming.collected.tell(listener)
             return self._reply(incoming, ask, len(body), None if first_at is None else first_at - asked_at)
         except BaseException:
-            bill.add(incoming.collected.billed(self._endpoint.price, len(body)))
+            if (usage := incoming.collected.billed(self._endpoint.price, len(body))) is not None:
+                listener.billed(usage)
             raise
 
     def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:

@@ -19,7 +19,6 @@ from drone.agent.model import (
     WantedCall,
     context_tokens,
 )
-from drone.models.prices import Bill
 from mcc.contracts.usage import Usage
 
 FEWEST_TOKENS = 1_024
@@ -109,30 +108,26 @@ class Retrying:
         wider = replace(ask, max_output_tokens=_twice(ask, reply), seconds=left)
         why = f"{self.name} used up its output without a word; asking again with {wider.max_output_tokens} tokens."
         await listener.retried(why, 0.0)
-        bill = Bill()
+        listener.billed(reply.usage)
         try:
-            again = await self._insist(wider, listener, deadline)
-        except ModelError as error:
-            bill.add(error.usage)
-            return bill.on(reply)
-        bill.add(reply.usage)
-        return bill.on(again)
+            return await self._insist(wider, listener, deadline)
+        except ModelError:
+            return replace(reply, usage=Usage())
 
     async def _insist(self, ask: Ask, listener: Listener, deadline: float) -> Reply:
-        tried, bill, end = 0, Bill(), deadline
+        tried, end = 0, deadline
         while True:
             try:
-                return bill.on(await self._model.ask(ask, listener))
+                return await self._model.ask(ask, listener)
             except ModelError as error:
                 tried += 1
-                bill.add(error.usage)
                 if tried == 1:
                     # From the first failure on: a try that failed late leaves as much patience as one that failed at
                     # once.
                     end = min(deadline, self._clock() + self._patience.stretch(ask))
                 wait = self._next_wait(tried, error, end)
                 if wait is None:
-                    raise self._given_up(ask, error, tried, bill.usage) from error
+                    raise self._given_up(ask, error, tried) from error
                 await listener.retried(str(error), wait)
             await self._sleep(wait)
             await listener.go_ahead()
@@ -145,10 +140,10 @@ class Retrying:
         wait = round(self._patience.wait(tried, error, self._jitter()), 3)
         return wait if self._clock() + wait < end else None
 
-    def _given_up(self, ask: Ask, error: ModelError, tried: int, usage: Usage | None) -> ModelError:
+    def _given_up(self, ask: Ask, error: ModelError, tried: int) -> ModelError:
         """The last error: of a provider that cannot answer now, with when to come again."""
         if not error.retryable or isinstance(error, BadReply):
-            return _final(error, tried, usage)
+            return _final(error, tried)
         told = error.retry_after
         # A time that was kept already and brought nothing is no better than ours.
         own = 0.0 if told is not None and tried == 1 else self._patience.pause(ask, self._jitter())
@@ -156,7 +151,7 @@ class Retrying:
         when = "It is asked again in about" if seconds == own else "It wants to be asked again in"
         said = str(error) if tried == 1 else f"{error} (tried {tried} times)"
         when = f"{when} {round(seconds, 1):.10g} s."
-        return AskLater(said, seconds, named=told is not None, when=when, status=error.status, usage=usage)
+        return AskLater(said, seconds, named=told is not None, when=when, status=error.status)
 
 
 def _said_nothing(reply: Reply) -> bool:
@@ -167,17 +162,15 @@ def _twice(ask: Ask, reply: Reply) -> int:
     return 2 * max(FEWEST_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
 
 
-def _final(error: ModelError, tried: int, usage: Usage | None) -> ModelError:
-    """The last error, saying how often it was tried and what that cost."""
+def _final(error: ModelError, tried: int) -> ModelError:
+    """The last error, saying how often it was tried."""
     if tried == 1 or isinstance(error, ContextOverflow):
-        error.usage = usage
         return error
     return ModelError(
         f"{error} (tried {tried} times)",
         retryable=error.retryable,
         retry_after=error.retry_after,
         status=error.status,
-        usage=usage,
     )
 
 
@@ -213,25 +206,21 @@ class Fallback:
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
-        last, bill = len(self._models) - 1, Bill()
+        last = len(self._models) - 1
         later: list[AskLater] = []
         for place, model in enumerate(self._models):
             why = self._rests(place)
             if place == last or why is None:
                 try:
                     timed = replace(ask, seconds=deadline - self._clock()) if place else ask
-                    return bill.on(await model.ask(timed, listener))
-                except ContextOverflow as error:
-                    bill.add(error.usage)
-                    error.usage = bill.usage
+                    return await model.ask(timed, listener)
+                except ContextOverflow:
                     raise
                 except ModelError as error:
                     self._rest(place, error)
-                    bill.add(error.usage)
                     later += [error] if isinstance(error, AskLater) else []
                     if place == last or deadline - self._clock() < LEAST_SECONDS:
                         standing = min(later, key=lambda one: one.seconds, default=error)
-                        standing.usage = bill.usage
                         raise standing from error.__cause__
                     why = _cause(error)
             await listener.fell_back(model.name, self._models[place + 1].name, why)
@@ -280,11 +269,7 @@ class Unpaused:
             if reply.finish_reason != PAUSED or reply.tool_calls:
                 return reply
             said = AssistantMessage(tuple(one for one in reply.blocks if not isinstance(one, WantedCall)), self.name)
+            listener.billed(reply.usage)
             more = await self._model.ask(replace(ask, messages=(*ask.messages, said)), listener)
-            reply = replace(
-                more,
-                blocks=(*reply.blocks, *more.blocks),
-                usage=reply.usage.plus(more.usage),
-                first_token_ms=reply.first_token_ms,
-            )
+            reply = replace(more, blocks=(*reply.blocks, *more.blocks), first_token_ms=reply.first_token_ms)
         return replace(reply, finish_reason="length") if reply.finish_reason == PAUSED else reply

@@ -35,6 +35,7 @@ class Line:
     `blocks`, where there are any, are the reply, and text, calls and thinking only what is streamed of it.
 
     `gate`: nothing is said before the event is set. `usage` None: counted from the sizes of ask and reply.
+    `billed`: what it costs when it brings no reply.
     """
 
     text: str = ""
@@ -47,6 +48,7 @@ class Line:
     gate: asyncio.Event | None = None
     delay_seconds: float = 0.0
     usage: Usage | None = None
+    billed: Usage | None = None
 
 
 Said: TypeAlias = Line | str | ModelError
@@ -93,9 +95,17 @@ class ScriptedModel:
         line = _line(await said if inspect.isawaitable(said) else said)
         try:
             async with asyncio.timeout(ask.seconds):
-                return await self._say(line, ask, listener)
+                return await self._said(line, ask, listener)
         except TimeoutError as late:
             raise ModelError(f"{self.name} did not finish within {ask.seconds:g} seconds.", retryable=True) from late
+
+    async def _said(self, line: Line, ask: Ask, listener: Listener) -> Reply:
+        try:
+            return await self._say(line, ask, listener)
+        except BaseException:
+            if line.billed is not None:
+                listener.billed(line.billed)
+            raise
 
     async def _say(self, line: Line, ask: Ask, listener: Listener) -> Reply:
         if line.delay_seconds:

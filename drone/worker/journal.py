@@ -38,6 +38,7 @@ class OrderJournal:
         self.incarnation = incarnation
         self.fold = fold
         self.sealed = False
+        self._owed: list[Draft] = []
         self._keeping = asyncio.Semaphore()
         self.weight = 0
         """About as many bytes as its entries take in memory; what was read of it is added by the reader."""
@@ -54,7 +55,24 @@ class OrderJournal:
     async def append(self, drafts: Sequence[Draft]) -> int:
         """Commit these entries, in this order; answers the number of the last. Raises `Fenced`, `Unwritable`."""
         self.check_open()
-        return await self._writer.append(self, drafts) if drafts else self.last_seq
+        return await self._append(drafts) if drafts else self.last_seq
+
+    def owe(self, origin: Origin, *facts: Fact) -> None:
+        """They go before the next entries, or with `settle`."""
+        at = now()
+        self._owed += [Draft(at=at, origin=origin, data=fact) for fact in facts]
+
+    async def settle(self) -> None:
+        """Commit what is owed, also when sealed: the database refuses it where another drone has the order.
+
+        Raises `Fenced`, `Unwritable`.
+        """
+        if self._owed:
+            await self._append(())
+
+    async def _append(self, drafts: Sequence[Draft]) -> int:
+        owed, self._owed = self._owed, []
+        return await self._writer.append(self, [*owed, *drafts])
 
     async def keep(self, text: str) -> str:
         """One at a time, so that an order with many long texts leaves threads to its neighbours."""

@@ -1,12 +1,13 @@
 """Carrying out one order: claim it, run its agents from where its journal stands, end or park it."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from drone.agent.agent_control import Block
-from drone.agent.journal import Fenced
+from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.crew import Crew
@@ -88,6 +89,9 @@ class Runner:
             outcome = self._finisher.known(execution) or await self._turn(execution, claim, journal, tree)
         # Sealed first: what a task that is left behind says would else be written after the order has gone.
         journal.seal()
+        if execution.stop is not Stop.FENCED:
+            with suppress(JournalError):
+                await journal.settle()
         await journal.quiet()
         if outcome is None and execution.stop is Stop.PARK:
             await refusals.stored()

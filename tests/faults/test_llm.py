@@ -18,6 +18,7 @@ from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.shape import to_json
+from mcc.contracts.usage import Usage
 from tests.faults.jsonlines import read
 from tests.faults.llm import Log, Server
 from tests.faults.llm_faults import KINDS, Armed, ControlFile, Fault, Orders
@@ -46,6 +47,9 @@ class Silent:
         pass
 
     async def not_sent(self, what: str) -> None:
+        pass
+
+    def billed(self, usage: Usage) -> None:
         pass
 
     async def go_ahead(self) -> None:

@@ -16,6 +16,7 @@ from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings, load
 from mcc.configuration.providers import HOSTS, PROVIDERS, refusal
+from mcc.contracts.usage import Usage
 from mcc.doctor.examination import CHECKS
 from mcc.doctor.installation import Installation
 from mcc.local.programs import ChildCommands
@@ -39,6 +40,9 @@ class Quiet:
         pass
 
     async def not_sent(self, what: str) -> None:
+        pass
+
+    def billed(self, usage: Usage) -> None:
         pass
 
     async def go_ahead(self) -> None:

@@ -201,6 +201,9 @@ class Silent:
     async def not_sent(self, what: str) -> None:
         pass
 
+    def billed(self, usage: Usage) -> None:
+        pass
+
     async def go_ahead(self) -> None:
         pass
 

@@ -247,7 +247,7 @@ async def test_a_child_is_asked_for_no_more_output_than_its_share() -> None:
 
 
 async def test_what_failed_tries_cost_counts_for_the_tree() -> None:
-    failing = ModelError("It is broken.", usage=CALL)
+    failing = Line(error=ModelError("It is broken."), billed=CALL)
     tree = Tree(with_child(lambda _: failing), Limits(total_tokens=200))
     report = await tree.run()
     assert (report.limit, tree.asked(0), tree.asked(1)) == ("total_tokens", 1, 1)

@@ -132,7 +132,8 @@ class Slow:
             self.now += 100.0
             return Reply((WantedCall("look", {"at": len(self.given)}),), "tool_calls")
         self.now += ask.seconds
-        raise AskLater("It did not finish.", 60.0, usage=Usage(input_tokens=7, model_calls=1))
+        listener.billed(Usage(input_tokens=7, model_calls=1))
+        raise AskLater("It did not finish.", 60.0)
 
 
 async def test_a_call_ends_in_time_for_the_last_reply() -> None:

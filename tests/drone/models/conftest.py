@@ -9,13 +9,14 @@ import httpx
 import pytest
 
 from drone.agent.messages import Message, ToolSpec, UserMessage
-from drone.agent.model import Ask, Model, ModelError, Reply
+from drone.agent.model import Ask, Bill, Model, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.gemini import gemini_model
 from drone.models.dialects.responses import responses_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
+from mcc.contracts.usage import Usage
 
 KEY = "sk-very-secret-key-0123456789"
 
@@ -29,6 +30,7 @@ class Ear:
     retries: list[tuple[str, float]] = field(default_factory=list)
     fallbacks: list[tuple[str, str, str]] = field(default_factory=list)
     not_told: list[str] = field(default_factory=list)
+    bill: Bill = field(default_factory=Bill)
 
     def delta(self, kind: str, text: str, call: object = None) -> None:
         if kind == "tool_call.delta":
@@ -44,6 +46,9 @@ class Ear:
 
     async def not_sent(self, what: str) -> None:
         self.not_told.append(what)
+
+    def billed(self, usage: Usage) -> None:
+        self.bill.add(usage)
 
     async def go_ahead(self) -> None:
         pass

@@ -190,10 +190,10 @@ async def test_it_is_charged_over_a_fallback_too(bench: Any, clock: Clock) -> No
     assert (report.usage.input_tokens, report.usage.output_tokens, report.usage.model_calls) == (180, 11, 2)
 
 
-async def test_the_error_of_the_last_try_knows_what_all_of_them_cost(bench: Any, clock: Clock) -> None:
+async def test_who_listens_knows_in_the_end_what_all_tries_cost(bench: Any, clock: Clock) -> None:
     answers = [half_a_message(bench) for _ in range(4)]
-    error = await bench.refused(patient(bench.anthropic(bench.Provider(*answers)), clock, 5.0))
-    assert (error.usage.input_tokens, error.usage.model_calls) == (320, 4)
+    await bench.refused(patient(bench.anthropic(bench.Provider(*answers)), clock, 5.0))
+    assert (bench.ear.bill.usage.input_tokens, bench.ear.bill.usage.model_calls) == (320, 4)
 
 
 async def test_a_try_of_which_nothing_came_costs_nothing(bench: Any, clock: Clock) -> None:
@@ -213,5 +213,6 @@ async def test_the_few_tokens_told_at_the_beginning_of_a_stream_are_not_taken_fo
     start = {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 50, "output_tokens": 1}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "word " * 800}}
     broken = bench.streamed(bench.named_sse(start, block), error=httpx.ReadError("gone"))
-    error = await bench.refused(bench.anthropic(bench.Provider(broken)))
-    assert (error.usage.input_tokens, error.usage.output_tokens) == (50, 1_000)
+    await bench.refused(bench.anthropic(bench.Provider(broken)))
+    usage = bench.ear.bill.usage
+    assert (usage.input_tokens, usage.output_tokens) == (50, 1_000)

@@ -197,7 +197,8 @@ async def test_a_reply_that_ran_out_before_its_first_word_is_asked_for_with_twic
     model = scripted(cut_off(), Line("Hi", usage=Usage(input_tokens=10, output_tokens=5, model_calls=1)))
     reply = await retrying(model, clock).ask(bench.asking(max_output_tokens=3000), bench.ear)
     assert (reply.text, model.asks[1].max_output_tokens) == ("Hi", 6000)
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.model_calls) == (20, 105, 2)
+    usage = bench.ear.bill.with_reply(reply.usage)
+    assert (usage.input_tokens, usage.output_tokens, usage.model_calls) == (20, 105, 2)
     assert len(bench.ear.retries) == 1
 
 

@@ -12,6 +12,7 @@ from drone.agent.messages import UserMessage
 from drone.agent.model import Ask, Model
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
+from mcc.contracts.usage import Usage
 from tests.faults.assembly import MODEL, MODEL_OF_MESSAGES
 from tests.faults.bad_calls import BAD, bad_prompt
 from tests.faults.campaigns.stage import Stage, pause
@@ -128,6 +129,8 @@ class Ear:
     async def fell_back(self, source: str, target: str, error: str) -> None: ...
 
     async def not_sent(self, what: str) -> None: ...
+
+    def billed(self, usage: Usage) -> None: ...
 
     async def go_ahead(self) -> None: ...
 

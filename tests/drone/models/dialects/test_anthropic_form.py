@@ -168,7 +168,8 @@ async def test_a_paused_reply_goes_back_as_it_is_and_the_turn_goes_on(bench: Any
     }
     assert (reply.text, reply.finish_reason) == ("Done.", "stop")
     assert [type(block) for block in reply.blocks] == [ThinkingBlock, OpaqueBlock, TextBlock]
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.model_calls) == (12, 5, 2)
+    usage = bench.ear.bill.with_reply(reply.usage)
+    assert (usage.input_tokens, usage.output_tokens, usage.model_calls) == (12, 5, 2)
 
 
 async def test_a_reply_that_is_paused_without_end_counts_as_cut_off(bench: Any) -> None:
@@ -312,7 +313,7 @@ async def test_the_cost_of_a_stream_that_broke_off_is_what_was_said_until_then(b
     provider = bench.Provider(bench.streamed(begun, bench.named_sse(start(type="text", text="half"), overloaded)))
     error = await bench.refused(bench.anthropic(provider, price=Price(3.0, 15.0, cached=0.3, cache_write=3.75)))
     assert (error.status, error.retryable) == (529, True)
-    assert error.usage.cost_usd == pytest.approx((400 * 3 + 6_400 * 3.75 + 1_000 * 0.3 + 1 * 15) / 1e6)
+    assert bench.ear.bill.usage.cost_usd == pytest.approx((400 * 3 + 6_400 * 3.75 + 1_000 * 0.3 + 1 * 15) / 1e6)
 
 
 async def test_googles_cloud_has_the_model_in_the_address_and_the_version_in_the_body(bench: Any) -> None:

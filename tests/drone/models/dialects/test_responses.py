@@ -213,7 +213,7 @@ async def test_a_failed_reply_is_an_error_in_the_providers_words(bench: Any, cod
     error = await bench.refused(model(bench.Provider(bench.streamed(data))))
     assert "Something broke." in str(error)
     assert error.retryable is retryable
-    assert error.usage is not None and error.usage.output_tokens == 30
+    assert bench.ear.bill.usage is not None and bench.ear.bill.usage.output_tokens == 30
 
 
 @pytest.mark.parametrize("nested", [False, True])

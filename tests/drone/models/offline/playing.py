@@ -10,6 +10,7 @@ from drone.agent.model import Ask, Reply, WantedCall
 from drone.agent.transcript import WOULD_BE
 from drone.models.offline import OfflineModel
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.usage import Usage
 
 Answerer = Callable[[str, Mapping[str, object]], Awaitable[str] | str]
 
@@ -78,6 +79,9 @@ class Recorded:
 
     async def not_sent(self, what: str) -> None:
         raise AssertionError("the offline model takes every question as it is")
+
+    def billed(self, usage: Usage) -> None:
+        pass
 
     async def go_ahead(self) -> None:
         pass
