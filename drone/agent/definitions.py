@@ -1,5 +1,6 @@
 """The agents of an installation: their files found and read once, the shipped ones, the operator's, the user's."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +140,7 @@ def _files(directory: Path, *, whole: bool = False) -> Iterator[AgentFile]:
 
 def _own_files(directory: Path | None) -> tuple[AgentFile, ...]:
     """The agent files of the user's own directory, which nobody else may write."""
-    if directory is None or not directory.is_dir():
+    if directory is None or not os.path.isdir(directory):
         return ()
     try:
         refuse_others(directory.stat(), directory)

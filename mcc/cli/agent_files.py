@@ -166,7 +166,7 @@ def workspace_files(root: Path) -> tuple[AgentFile, ...]:
 def user_files() -> tuple[AgentFile, ...]:
     """The agent files of the user's own directory, which nobody else may write."""
     directory = user_directory()
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         return ()
     try:
         refuse_others(directory.stat(), directory)

@@ -1,5 +1,6 @@
 """The commands `mcc agents`, `mcc drones`, `mcc models` and `mcc tools`: what live drones have; agent files checked."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -233,7 +234,7 @@ def _here(prompts_dir: Path | None) -> list[Path]:
     from mcc.cli.agent_files import shipped_prompts, user_directory
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
-    own = [user_directory()] if user_directory().is_dir() else []
+    own = [user_directory()] if os.path.isdir(user_directory()) else []
     workspace = [Path()] if Path(WORKSPACE_DIRECTORY).is_dir() else []
     return [prompts_dir or shipped_prompts(), *own, *workspace]
 

@@ -162,3 +162,15 @@ async def test_a_crew_has_the_agents_of_its_user(tmp_path: Path, monkeypatch: py
     crew = Crew.from_settings(Settings())
     assert "scribe" in {one.name for one in crew.agents()}
     await crew.close()
+
+
+def test_a_directory_of_one_s_own_that_cannot_be_looked_at_keeps_no_agent_away(tmp_path: Path) -> None:
+    """To root nothing is closed: below a file there is nothing to look at either, for anybody."""
+    assert Definitions.load(own_dir=Path("/dev/null/agents")).names() == Definitions.load().names()
+    closed = tmp_path / "closed"
+    (closed / "agents").mkdir(parents=True)
+    closed.chmod(0)
+    try:
+        assert Definitions.load(own_dir=closed / "agents").names() == Definitions.load().names()
+    finally:
+        closed.chmod(0o700)
