@@ -11,6 +11,7 @@ FIGURES = {
     "delegation": "a subagent more; work not carried; 200 turns with gates and budgets; long conversations",
     "journal": "journal entries per second on SQLite and PostgreSQL",
     "channels": "what committed entries on Redis's channels cost an order of two calls",
+    "storage": "bytes per order: new, packed, pruned",
     "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
     "memory": "of a drone over 10,000 short orders, and under large transcripts; of a service with many readers",
     "redaction": "secrets kept out: per result of 190 KB, per piece of a stream, per order",

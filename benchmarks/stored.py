@@ -17,7 +17,7 @@ from drone.worker.loop import AsyncStore
 from mcc.contracts.drones import Registration
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.order import NewOrder, Outcome
+from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.publisher import Message
 from mcc.store.migrate import upgrade
@@ -37,6 +37,9 @@ class Silent:
 
     async def publish(self, messages: Iterable[Message]) -> bool:
         return True
+
+    def tell(self, order: WorkOrder, why: str = "") -> None:
+        pass
 
 
 Play: TypeAlias = Callable[[Model, Journal, str], Awaitable[str]]

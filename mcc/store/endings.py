@@ -1,6 +1,6 @@
-"""The end of an order inside a transaction: outcome, record tree and last entries."""
+"""The end of an order inside a transaction: outcome and last entries; and the record that it leaves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -11,12 +11,13 @@ from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
-from mcc.contracts.status import OrderStatus
+from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
 from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
-from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, spent_so_far, write
+from mcc.store.packs import record_in_pack
+from mcc.store.rows import State, folded, kept_blobs, reason_of, seen, spent_so_far, write
 from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
-from mcc.store.texts import cut, digests, whole
+from mcc.store.texts import digests, parsed, whole
 from mcc.store.transitions import ENDED, Verdict, ended_by_store, ended_unread
 
 _OUTCOME = (
@@ -32,7 +33,6 @@ IS_ENDABLE = sa.or_(
 
 _MAY_END = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"), IS_ENDABLE)
 _STORED = sa.select(RECORDS).where(RECORDS.c.order_id == sa.bindparam("wanted")).order_by(RECORDS.c.position)
-_ADD_RECORD = sa.insert(RECORDS)
 
 
 def may_end(connection: Connection, state: State) -> bool:
@@ -43,13 +43,13 @@ def may_end(connection: Connection, state: State) -> bool:
 
 
 def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
-    """End an order that no drone runs: close what is open, raise the epoch, keep what there is of its record."""
+    """End an order that no drone runs: close what is open, raise the epoch."""
     fold = folded(connection, state)
     if fold is None:
         drafts, outcome = ended_unread(verdict, spent_so_far(connection, state.order_id), at)
-        return end(connection, state, drafts, outcome, None, epoch=state.epoch + 1)
+        return end(connection, state, drafts, outcome, epoch=state.epoch + 1)
     drafts, outcome = ended_by_store(fold, state.last_seq, verdict, at)
-    return end(connection, state, drafts, outcome, fold.record(), epoch=state.epoch + 1)
+    return end(connection, state, drafts, outcome, epoch=state.epoch + 1)
 
 
 def end(
@@ -57,7 +57,6 @@ def end(
     state: State,
     drafts: Sequence[Draft],
     outcome: Outcome,
-    record: ChatRecord | None,
     *,
     epoch: int,
 ) -> State:
@@ -76,8 +75,6 @@ def end(
     )
     finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
     connection.execute(_OUTCOME, finished)
-    if record is not None:
-        keep_record(connection, record, micros(at))
     if state.control_seq:
         settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
         if outcome.status is OrderStatus.CANCELLED:
@@ -86,34 +83,27 @@ def end(
     return ended
 
 
-def keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
-    """One row per record of the tree."""
-    blobs: dict[str, str] = {}
-    rows = []
-    for position, node in enumerate(_tree(record)):
-        document, large = cut(to_json(node.model_copy(update={"subagent_history": ()})), blobs)
-        rows.append(
-            {
-                "order_id": record.order_id,
-                "position": position,
-                "record_id": node.id,
-                "parent_id": node.parent_id,
-                "record_json": document,
-                "large_json": large,
-            }
-        )
-    keep_blobs(connection, blobs, at, ((digest, record.order_id) for digest in blobs))
-    connection.execute(_ADD_RECORD, rows)
-
-
-def _tree(record: ChatRecord) -> Iterator[ChatRecord]:
-    yield record
-    for child in record.subagent_history:
-        yield from _tree(child)
+def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
+    """The record of an order that has ended: what is stored, else what its journal makes; None where that makes no
+    sense, or no agent began.
+    """
+    kept = stored_record(connection, order_id)
+    state = None if kept else seen(connection, order_id)
+    if state is None or state.status not in FINAL:
+        return kept
+    fold = folded(connection, state)
+    return fold.record() if fold else None
 
 
 def stored_record(connection: Connection, order_id: str) -> ChatRecord | None:
-    """The tree again, from one row per record: children stand after their parent, in their order."""
+    """What was kept when the journal was pruned; of older orders, when they ended."""
+    if (kept := record_in_pack(connection, order_id)) is not None:
+        return ChatRecord.model_validate(parsed(kept))
+    return _in_rows(connection, order_id)
+
+
+def _in_rows(connection: Connection, order_id: str) -> ChatRecord | None:
+    """The tree again, from one row per record, as older versions kept it: children stand after their parent."""
     rows = connection.execute(_STORED, {"wanted": order_id}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     children: dict[str, list[ChatRecord]] = {}

@@ -13,7 +13,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
-from mcc.store.endings import stored_record
+from mcc.store.endings import record_of
 from mcc.store.engine import Database
 from mcc.store.errors import BadCursor, BadEntry, ForkOfPruned, OrderIsUnfinished, Pruned, UnknownOrder
 from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
@@ -211,11 +211,11 @@ class Orders:
         return {OrderStatus(row.status): row.orders for row in rows}
 
     def record(self, order_id: str) -> ChatRecord | None:
-        """The record stored when the order ended; None while it has not."""
+        """The record of an order that has ended; None while it has not."""
 
         def stored(connection: Connection) -> ChatRecord | None:
             is_pruned(connection, order_id)
-            return stored_record(connection, order_id)
+            return record_of(connection, order_id)
 
         return self._database.read(stored)
 

@@ -19,11 +19,13 @@ from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL
 from mcc.store.clock import micros
-from mcc.store.endings import keep_record, stored_record
+from mcc.store.endings import record_of, stored_record
 from mcc.store.engine import Database
 from mcc.store.forking import SAID_AT_ONCE
 from mcc.store.leases import LIVE
-from mcc.store.rows import entries_after, folded, lock
+from mcc.store.packing import each_order
+from mcc.store.packs import PackedRow, keep_record, pack_sizes, replace_pack, rows_in_pack
+from mcc.store.rows import entries_after, lock
 from mcc.store.tables import (
     BLOBS,
     DRONES,
@@ -172,7 +174,7 @@ class Retention:
         over; what each small step removed. Raises `StoreUnavailable`.
         """
         adopt(self._database)
-        for order_id in self._due(before):
+        for order_id in each_order(self._database, _DUE, before):
             if order_id not in besides:
                 yield from self._prune(order_id, before)
         yield from self._forget()
@@ -181,7 +183,7 @@ class Retention:
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
         """What `clear` would remove of journals (of `most` orders), and of texts that nobody needs already."""
         found = Cleared()
-        for order_id in islice(self._due(before), most):
+        for order_id in islice(each_order(self._database, _DUE, before), most):
             found += self._database.read(partial(_would_go, order_id=order_id))
         for some in self._orphans():
             found += self._database.read(partial(_orphaned, asked={"digests": some, "before": self._left()}))
@@ -195,19 +197,6 @@ class Retention:
         """Write the file of an SQLite database anew, without what is free in it; nobody may write meanwhile."""
         self._database.read(lambda connection: connection.exec_driver_sql("VACUUM"))
 
-    def _due(self, before: datetime) -> Iterator[str]:
-        """Each order once: one that cannot be emptied now is not asked for again in this run."""
-        since, seen = -(2**62), set[str]()
-        while True:
-            asked = {"before": micros(before), "since": since}
-            rows = self._database.read(lambda connection: connection.execute(_DUE, asked).all())  # noqa: B023
-            fresh = [row.id for row in rows if row.id not in seen]
-            if not fresh:
-                return
-            since = rows[-1].finished_at
-            seen.update(fresh)
-            yield from fresh
-
     def _prune(self, order_id: str, before: datetime) -> Iterator[Cleared]:
         """Mark it first: from then on nobody reads its journal, however far the rest gets."""
         at = micros(self._database.clock.now())
@@ -217,11 +206,9 @@ class Retention:
             state = lock(connection, order_id, skip=True)
             if state is None or state.status not in FINAL:
                 return None
-            if connection.execute(_MARK, asked).rowcount and stored_record(connection, order_id) is None:
-                fold = folded(connection, state)
-                record = fold.record() if fold else None
-                if record is not None:
-                    keep_record(connection, record, at)
+            record = None if stored_record(connection, order_id) else record_of(connection, order_id)
+            if connection.execute(_MARK, asked).rowcount and record is not None:
+                keep_record(connection, order_id, to_json(record))
             return _kept_entries(connection, order_id)
 
         kept = self._database.write(mark, repeatable=True)
@@ -290,14 +277,36 @@ def _orphaned(connection: Connection, asked: Mapping[str, object]) -> Cleared:
 
 
 def _would_go(connection: Connection, order_id: str) -> Cleared:
-    asked = {"of": order_id, "kept": _kept_entries(connection, order_id)}
+    kept = _kept_entries(connection, order_id)
+    asked = {"of": order_id, "kept": kept}
+    if pack := rows_in_pack(connection, order_id):
+        entries = sum(_goes(row, kept) for row in pack)
+        return Cleared(orders=1, entries=entries, bytes=_pack_size(connection, order_id))
     goes = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_BYTES), 0)).where(*_GOES)
     entries, size = connection.execute(goes, asked).one()
     return Cleared(orders=1, entries=entries, bytes=size)
 
 
+def _pack_size(connection: Connection, order_id: str) -> int:
+    return pack_sizes(connection, [order_id]).get(order_id, 0)
+
+
+def _goes(row: PackedRow, kept: int) -> bool:
+    """As `_GOES`, of a row in a pack."""
+    return row.seq > kept and row.kind != ControlApplied.kind
+
+
 def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleared:
-    """The next entries of a journal that is marked, oldest first, so that a gap shows to whoever still reads it."""
+    """The next entries of a journal that is marked, oldest first, so that a gap shows to whoever still reads it.
+
+    Those of a pack all at once.
+    """
+    if pack := rows_in_pack(connection, order_id):
+        left = [row for row in pack if not _goes(row, kept)]
+        before = _pack_size(connection, order_id)
+        if len(left) == len(pack) or not replace_pack(connection, order_id, left):
+            return Cleared()
+        return Cleared(entries=len(pack) - len(left), bytes=before - _pack_size(connection, order_id))
     asked = {"of": order_id, "kept": kept}
     rows = connection.execute(_SOME.limit(most), asked).all()
     if not rows:
@@ -308,7 +317,7 @@ def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleare
 
 def _settle(connection: Connection, order_id: str, kept: int, at: int) -> None:
     """The order uses no more than its record, and what is left of its journal, name."""
-    left = connection.execute(_LEFT, {"of": order_id}).all()
+    left = connection.execute(_LEFT, {"of": order_id}).all() or rows_in_pack(connection, order_id)
     needed = digests(row.large_json for row in left)
     needed |= digests(connection.execute(_OF_RECORD, {"of": order_id}).scalars())
     if kept > 1:
@@ -330,7 +339,8 @@ def _forget_drone(connection: Connection, incarnation: str, before: int, bare: s
 
 def _size(connection: Connection) -> Size:
     ids = connection.execute(_NEWEST).scalars().all()
-    each = [int(size) for size in connection.execute(_PER_ORDER, {"ids": ids}).scalars()]
+    found = [*connection.execute(_PER_ORDER, {"ids": ids}).scalars(), *pack_sizes(connection, ids).values()]
+    each = [int(size) for size in found]
     if connection.dialect.name == "postgresql":
         whole = connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one()
         return Size(whole, 0, median_high(each) if each else None)

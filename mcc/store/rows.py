@@ -15,6 +15,7 @@ from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros, moment
 from mcc.store.errors import BadEntry
+from mcc.store.packs import rows_in_pack
 from mcc.store.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
 from mcc.store.texts import Outline, TextPlace, cut, cut_in, digests, parsed, text_at, whole
 from mcc.store.transitions import fold_or_none
@@ -147,6 +148,12 @@ def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State 
     return State.of(row) if row else None
 
 
+def seen(connection: Connection, order_id: str) -> State | None:
+    """The order's row as it is now; nothing is locked."""
+    row = connection.execute(_LOCKED, {"wanted": order_id}).mappings().first()
+    return State.of(row) if row else None
+
+
 def is_held(state: State, epoch: int) -> bool:
     return state.status is OrderStatus.RUNNING and state.epoch == epoch
 
@@ -246,9 +253,14 @@ def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft]
 
 
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
-    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    rows = _rows_after(connection, order_id, after, limit)
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def _rows_after(connection: Connection, order_id: str, after: int, limit: int) -> Sequence[Any]:
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    return rows or rows_in_pack(connection, order_id, after, limit)
 
 
 def _entry(row: Any, fact: Fact) -> Entry:
@@ -267,7 +279,7 @@ def _entry(row: Any, fact: Fact) -> Entry:
 
 def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
     """As `entries_after`, with marks for long texts; only data that is stored apart as a whole is read from there."""
-    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    rows = _rows_after(connection, order_id, after, limit)
     wanted = sorted(digests(row.large_json for row in rows))
     sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
     entries = []
@@ -285,7 +297,11 @@ def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace])
     blobs = {place.digest for place in places if place.digest is not None}
     found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
     wanted = sorted({place.seq for place in places if place.digest is None})
-    rows = connection.execute(_SOME, {"wanted": order_id, "numbers": wanted}).all() if wanted else []
+    rows: Sequence[Any] = []
+    if wanted:
+        rows = connection.execute(_SOME, {"wanted": order_id, "numbers": wanted}).all()
+    if wanted and not rows:
+        rows = [row for row in rows_in_pack(connection, order_id, wanted[0] - 1) if row.seq in wanted]
     data = {row.seq: _whole_data(connection, row) for row in rows}
     return [text_at(data[one.seq], one.path) if one.digest is None else found[one.digest] for one in places]
 

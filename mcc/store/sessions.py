@@ -1,9 +1,10 @@
 """Sessions: conversations whose turns are orders, and what a turn goes on from."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -15,6 +16,7 @@ from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
 from mcc.store.errors import BadCursor, UnknownSession
+from mcc.store.packs import packs_of
 from mcc.store.rows import kept_blobs, text_json, text_of
 from mcc.store.tables import JOURNAL, ORDERS, SESSIONS, STATE, among
 from mcc.store.texts import digests, parsed, whole
@@ -43,7 +45,14 @@ _PLACES = sa.select(ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_j
 _WANTED = _PLACES.where(ORDERS.c.id == sa.bindparam("wanted"))
 _FIRST = _PLACES.where(ORDERS.c.session_id == sa.bindparam("of")).order_by(ORDERS.c.session_seq).limit(1)
 _TURNS = (
-    sa.select(ORDERS.c.id, ORDERS.c.session_seq, ORDERS.c.spec_json, ORDERS.c.outcome_json, STATE.c.status)
+    sa.select(
+        ORDERS.c.id,
+        ORDERS.c.session_seq,
+        ORDERS.c.spec_json,
+        ORDERS.c.outcome_json,
+        STATE.c.status,
+        sa.or_(STATE.c.control_seq > 0, ORDERS.c.origin_json.is_not(None)).label("steered"),
+    )
     .join(STATE, STATE.c.order_id == ORDERS.c.id)
     .where(
         ORDERS.c.session_id == sa.bindparam("of"),
@@ -82,13 +91,19 @@ class History:
         """Turns of the same session, newest first: those that have ended and were not rolled back."""
         before = place.session_seq
         while rows := self._connection.execute(_TURNS, {"of": place.session_id, "before": before}).mappings().all():
-            steers = self._steers([row["id"] for row in rows])
+            steers = self._steers({row["id"]: row["steered"] for row in rows})
             yield from (_turn(row, steers[row["id"]]) for row in rows)
             before = rows[-1]["session_seq"]
 
-    def _steers(self, ids: Sequence[str]) -> defaultdict[str, list[str]]:
-        """The messages of people to the masters of these orders while they ran, by order."""
-        rows = self._connection.execute(_STEERS, {"ids": ids}).all()
+    def _steers(self, steered: Mapping[str, bool]) -> defaultdict[str, list[str]]:
+        """The messages of people to the masters of these orders while they ran, by order.
+
+        `steered`: whether there may be any, so that a pack is worth opening.
+        """
+        rows: list[Any] = list(self._connection.execute(_STEERS, {"ids": list(steered)}))
+        others = sorted({one for one, may in steered.items() if may} - {row.order_id for row in rows})
+        packed = packs_of(self._connection, others) if others else []
+        rows += [row for row in packed if row.kind == ControlApplied.kind and row.record_id and not row.parent_id]
         blobs = kept_blobs(self._connection, digests(row.large_json for row in rows))
         found: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:

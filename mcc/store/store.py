@@ -18,6 +18,7 @@ from mcc.store.journal import Journal, Texts
 from mcc.store.leases import Leases
 from mcc.store.migrate import problem_of
 from mcc.store.orders import Orders
+from mcc.store.packing import Packing
 from mcc.store.placing import QueueBound
 from mcc.store.retention import Retention
 from mcc.store.sessions import Sessions
@@ -114,6 +115,7 @@ class Store:
     examiner: Examiner
     mender: Mender
     retention: Retention
+    packing: Packing
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -167,4 +169,5 @@ def open_store(
         examiner=Examiner(database),
         mender=Mender(database),
         retention=Retention(database),
+        packing=Packing(database),
     )

@@ -115,6 +115,11 @@ class OrderRow(Row, table=True):
     __table_args__ = (
         sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
         _partial("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
+        _partial(
+            "orders_to_pack",
+            "finished_at",
+            where="finished_at IS NOT NULL AND packed_at IS NULL AND pruned_at IS NULL",
+        ),
     )
 
     id: str = Field(primary_key=True)
@@ -129,6 +134,7 @@ class OrderRow(Row, table=True):
     origin_json: str | None = None
     pruned_at: int | None = Field(default=None, sa_type=sa.BigInteger)
     emptied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    packed_at: int | None = Field(default=None, sa_type=sa.BigInteger)
 
 
 class OrderLabelRow(Row, table=True):
@@ -221,6 +227,18 @@ class JournalRow(Row, table=True):
     call_id: str | None = None
     data_json: str
     large_json: str | None = None
+
+
+class PackRow(Row, table=True):
+    """The whole journal of an order that has ended, in the place of its rows, or what is left of it, and its record
+    once it was pruned (`mcc.store.packs`).
+    """
+
+    __tablename__ = "journal_packs"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    packed: bytes
+    record: bytes | None = None
 
 
 class BlobRow(Row, table=True):
@@ -336,6 +354,7 @@ LABELS = METADATA.tables["order_labels"]
 KEYS = METADATA.tables["idempotency_keys"]
 STATE = METADATA.tables["order_state"]
 JOURNAL = METADATA.tables["journal"]
+PACKS = METADATA.tables["journal_packs"]
 BLOBS = METADATA.tables["blobs"]
 TEXT_USES = METADATA.tables["text_uses"]
 DRONES = METADATA.tables["drones"]

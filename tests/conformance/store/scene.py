@@ -76,8 +76,7 @@ class Held:
         outcome = Outcome.model_validate(
             {"status": status, "reason": reason, "answer": "the answer", "usage": fold.spent}
         )
-        record = fold.record()
-        return Ending(self.order_id, self.epoch, self.last_seq, self.control_seq, drafts, outcome, record)
+        return Ending(self.order_id, self.epoch, self.last_seq, self.control_seq, drafts, outcome)
 
     def finish(self, status: OrderStatus = OrderStatus.SUCCEEDED, *before: Fact) -> int:
         return self.scene.store.claims.finish(self.ending(status, *before))

@@ -164,7 +164,7 @@ def test_a_schema_of_a_newer_version_is_told(empty_url: str) -> None:
     database = Database(empty_url)
     database.write(lambda one: one.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'"))
     assert "newer" in (schema_problem(empty_url) or "")
-    database.write(lambda one: one.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'"))
+    database.write(lambda one: one.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revisions()[-1]}'"))
     database.close()
 
 

@@ -1,0 +1,96 @@
+"""Packing: the rows of a journal give way to its pack, some time after the order has ended."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.status import FINAL
+from mcc.store.clock import micros
+from mcc.store.engine import Database
+from mcc.store.packs import make_pack
+from mcc.store.rows import lock
+from mcc.store.tables import JOURNAL, ORDERS, PACKS, STATE
+from mcc.store.text_uses import adopt
+from mcc.store.views import has_status
+
+ORDERS_AT_ONCE = 200
+
+_ENDED = sa.select(STATE.c.order_id).where(STATE.c.order_id == ORDERS.c.id, has_status(STATE.c.status, FINAL))
+_WANTED = (
+    sa.select(ORDERS.c.id, ORDERS.c.finished_at)
+    .where(
+        ORDERS.c.finished_at.is_not(None),
+        ORDERS.c.packed_at.is_(None),
+        ORDERS.c.pruned_at.is_(None),
+        ORDERS.c.finished_at >= sa.bindparam("since", type_=sa.BigInteger),
+        ORDERS.c.finished_at <= sa.bindparam("before", type_=sa.BigInteger),
+    )
+    .order_by(ORDERS.c.finished_at, ORDERS.c.id)
+    .limit(ORDERS_AT_ONCE)
+)
+_MARK = (
+    sa.update(ORDERS)
+    .where(
+        ORDERS.c.id == sa.bindparam("wanted"),
+        ORDERS.c.packed_at.is_(None),
+        ORDERS.c.pruned_at.is_(None),
+        _ENDED.exists(),
+    )
+    .values(packed_at=sa.bindparam("at"))
+)
+_REPLACED = sa.delete(JOURNAL).where(
+    JOURNAL.c.order_id == sa.bindparam("of"),
+    sa.select(PACKS.c.order_id).where(PACKS.c.order_id == JOURNAL.c.order_id).exists(),
+    sa.select(STATE.c.order_id)
+    .where(STATE.c.order_id == JOURNAL.c.order_id, has_status(STATE.c.status, FINAL))
+    .exists(),
+)
+
+
+def each_order(database: Database, wanted: sa.Select[Any], before: datetime) -> Iterator[str]:
+    """The orders that `wanted` names, a select with the parameters `since` and `before`, each once.
+
+    One with which nothing can be done now is not asked for again.
+    """
+    since, seen = -(2**62), set[str]()
+    while True:
+        asked = {"before": micros(before), "since": since}
+        rows = database.read(lambda connection: connection.execute(wanted, asked).all())  # noqa: B023
+        fresh = [row.id for row in rows if row.id not in seen]
+        if not fresh:
+            return
+        since = rows[-1].finished_at
+        seen.update(fresh)
+        yield from fresh
+
+
+class Packing:
+    """Makes journals small that are seldom read. Nothing that reads them sees a difference."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def pack(self, before: datetime) -> Iterator[str]:
+        """Pack the journals of orders that ended at `before` or earlier; the id of each, as soon as it is packed.
+
+        A journal of many megabytes is left as it is. Raises `StoreUnavailable`.
+        """
+        adopt(self._database)
+        at = micros(self._database.clock.now())
+        for order_id in each_order(self._database, _WANTED, before):
+            if self._database.write(partial(_pack, order_id=order_id, at=at)):
+                yield order_id
+
+
+def _pack(connection: Connection, order_id: str, at: int) -> bool:
+    state = lock(connection, order_id, skip=True)
+    if state is None or not connection.execute(_MARK, {"wanted": order_id, "at": at}).rowcount:
+        return False
+    if not make_pack(connection, order_id):
+        return False
+    connection.execute(_REPLACED, {"of": order_id})
+    return True
