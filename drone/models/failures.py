@@ -231,7 +231,9 @@ _ADVICE = {
     402: "Check the account's balance",
     403: "The key may not be allowed to use this model",
     404: "Check the model's name and the base_url",
+    405: "Check the base_url",
     413: "The conversation is too large for this server",
+    501: "Check the base_url",
 }
 _PAGE = "That is a page and no reply of a model: check base_url, which often ends with /v1"
 _NO_STREAM = Pattern(r"(?i)stream[^.]{0,60}(?:not |un)support|(?:not |un)support[^.]{0,60}stream")

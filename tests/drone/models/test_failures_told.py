@@ -333,3 +333,8 @@ async def test_what_a_server_cannot_do_at_all_is_not_asked_for_again(bench: Any,
 async def test_a_server_that_does_not_stream_is_told_with_what_to_set(bench: Any, words: str, advised: bool) -> None:
     error = await failure(bench, 400, json={"error": {"message": words}})
     assert ("Set stream = false" in str(error)) is advised
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_a_server_that_has_no_such_place_is_told_with_the_base_url(bench: Any, status: int) -> None:
+    assert "base_url" in str(await failure(bench, status, html="<title>Error response</title>"))
