@@ -202,6 +202,8 @@ class Loop:
     async def _wait_out(self, refusal: AskLater, call: ModelCall) -> None:
         """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""
         idle, seconds = self._turn.idle, refusal.seconds
+        if not self._task.waits:
+            raise refusal.given_up("")
         if not idle.may_wait(seconds):
             raise refusal.given_up("longer than its order may wait" if idle.parks else "")
         await self._write(call.put_off(str(refusal), seconds))

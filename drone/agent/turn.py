@@ -185,6 +185,7 @@ class Task:
     `earlier` is the conversation that goes before the prompt, of the record that `continues` names; `tools_removed` is
     what people took away from the agent in it. `agent` is the name that it works under, empty = its definition's.
     `seconds` are the wall clock that its caller gives it, None = what its own limits say; they never lengthen those.
+    `waits`: it may wait for a provider that wants to be asked later than within a call.
     """
 
     prompt: str
@@ -199,6 +200,7 @@ class Task:
     tools_removed: tuple[str, ...] = ()
     agent: str = ""
     seconds: float | None = None
+    waits: bool = True
 
 
 def title_of(prompt: str, characters: int = 60) -> str:

@@ -174,6 +174,7 @@ class Verifying:
             title=TITLE,
             parent_id=origin.record_id,
             depth=origin.depth + 1,
+            waits=False,  # a finished answer is worth more now than judged in a day
         )
         try:
             async with asyncio.timeout(self._seconds()) as scope:

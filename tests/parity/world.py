@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drone.agent.agent_control import IdleWatch
+from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
@@ -78,8 +80,11 @@ class World:
         return self.play(next(prompts, ""), replies, ask)
 
     async def run(self, prompt: str = "go", *limits: str, agent: str = "master", **more: Any) -> Outcome:
-        """The order's outcome; `more` are further fields of the order, `watch` sees each entry."""
-        watch = more.pop("watch", lambda entry: None)
+        """The order's outcome; `more` are further fields of the order, `watch` sees each entry.
+
+        `parks`: the order may be laid aside, as in a service.
+        """
+        watch, parks = more.pop("watch", lambda entry: None), more.pop("parks", False)
         order = order_from(prompt, self.workspace, agent, None, list(limits)).model_copy(update=more)
         settings = Settings(workspace_roots=(str(self.workspace),), keys=self.keys)
         crew = Crew(
@@ -91,7 +96,8 @@ class World:
             watch=lambda entry: (self.entries.append(entry), watch(entry))[-1],
             hear=lambda origin, kind, text: self.deltas.append((origin.record_id, kind, text)),
         )
-        return await crew.run(order, journal=self.journal)
+        router = ControlRouter(self.journal, idle=IdleWatch(parks=parks))
+        return await crew.run(order, journal=self.journal, router=router)
 
     @property
     def record(self) -> ChatRecord:

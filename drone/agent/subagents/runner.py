@@ -91,7 +91,8 @@ class _Elsewhere:
         brought = await self._runner.run_isolated(wanted.agent_type, task, None, wanted.model, tools, None, depth)
         if brought.error is not None:
             so_far = f" What it had so far:\n{brought.text}" if brought.text else ""
-            raise ModelError(f"{brought.error}{so_far}", usage=brought.usage)
+            listener.billed(brought.usage)
+            raise ModelError(f"{brought.error}{so_far}")
         text = brought.text if brought.result is None else to_json(brought.result).decode()
         return Reply((TextBlock(text=text),), usage=brought.usage, model=brought.model)
 

@@ -10,7 +10,7 @@ from drone.agent.messages import AssistantMessage, Message, Picture, ToolResult,
 from drone.agent.model import Ask, ModelError
 from drone.models.body import encoded
 from drone.models.dialects.anthropic_reply import MessageReply
-from drone.models.dialects.differences import cap_refused, within_cap
+from drone.models.dialects.differences import cap_not_sent, cap_refused, within_cap
 from drone.models.json_text import write
 from drone.models.prices import UNKNOWN, KnownModel, known_model
 from drone.models.remote import Endpoint, Remote
@@ -186,6 +186,7 @@ class Messages:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.temperature is not None and "temperature" not in self._options(ask, without):
             yield f"{self._endpoint.name} does not take temperature {ask.temperature}; it is not sent."
+        yield from cap_not_sent(self._endpoint.name, ask.max_output_tokens, without, ("max_tokens",))
         if _OWN_THINKING + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         yield from Thinking.asked(self._known, ask.thinking).not_sent(self._endpoint.name)

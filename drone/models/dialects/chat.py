@@ -8,7 +8,16 @@ from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.deepseek import DEEPSEEK
-from drone.models.dialects.differences import LEVELS, NOTHING, Differences, address, cap_refused, within_cap
+from drone.models.dialects.differences import (
+    LEVELS,
+    NOTHING,
+    THINKING_LEVELS,
+    Differences,
+    address,
+    cap_not_sent,
+    cap_refused,
+    within_cap,
+)
 from drone.models.dialects.gemini import GOOGLE, VERTEX
 from drone.models.dialects.groq import GROQ
 from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
@@ -274,10 +283,11 @@ class ChatCompletions:
             yield f"{self._endpoint.name} is not told the service tier {ask.service_tier}."
         if ask.temperature is not None and "temperature" in without:
             yield f"{self._endpoint.name} does not take temperature {ask.temperature}; it is not sent."
+        yield from cap_not_sent(self._endpoint.name, ask.max_output_tokens, without, _CAPS)
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
-        elif not self._differences.no_effort and (word := self._nearest(ask.thinking)):
-            yield f"{self._endpoint.name} is told thinking {word}, its nearest to {ask.thinking}."
+        elif not self._differences.no_effort and (near := self._nearest(ask.thinking)):
+            yield f"{self._endpoint.name} {near}."
         if _OWN_DETAILS + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
         if _BESIDE_TOOLS in without and ask.tools and ask.thinking != "off":
@@ -289,11 +299,13 @@ class ChatCompletions:
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
     def _nearest(self, level: str) -> str | None:
-        """The level in whose words the server is asked for this one; None where it has words of its own."""
+        """What the server is told instead of this level; None where it has words for it."""
         asked = self._levels.get(level, NOTHING)
         same = [one for one in LEVELS if self._levels.get(one, NOTHING) == asked]
         words = [one for one in same if f'"{one}"'.encode() in write(asked)]
-        return words[0] if words and level not in words else None
+        if asked and not words and level in THINKING_LEVELS and len(same) == len(THINKING_LEVELS):
+            return f"knows thinking only as on or off: it is told to think, but not that it is to be {level}"
+        return f"is told thinking {words[0]}, its nearest to {level}" if words and level not in words else None
 
     def incoming(self, ask: Ask) -> ChatReply:
         return ChatReply(self._endpoint.name, ask.tools, leaks=self._differences.leaks)

@@ -1,6 +1,6 @@
 """What differs between servers that speak chat completions, and what is the same for most of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -23,6 +23,7 @@ _MOST = (
     Pattern(r"max_(?:completion_)?tokens`? must be less than or equal to `?(\d{1,9})"),
     Pattern(r"valid range of max_tokens is \[1, ?(\d{1,9})\]"),
 )
+_BELOW = Pattern(r"(?i)max_?output_?tokens[^.]{0,100} to (\d{1,9}) \(exclusive\)")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_LEVELS = LEVELS[1:]
 
@@ -51,7 +52,20 @@ def within_cap(most: int | None, without: frozenset[str]) -> int | None:
 def cap_refused(most: int | None, words: str) -> str | None:
     """What requests leave out from now on where a server refuses an output of `most` tokens in these words."""
     found = next(filter(None, (told.search(words) for told in _MOST)), None)
-    return f"{ABOVE}{found[1]}" if found and most and 0 < int(found[1]) < most else None
+    below = _BELOW.search(words)
+    told = int(found[1]) if found else int(below[1]) - 1 if below else 0
+    return f"{ABOVE}{told}" if most and 0 < told < most else None
+
+
+def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Collection[str]) -> Iterator[str]:
+    """Sentences for people whose cap of `most` tokens is more than the server gives, or is told under none of `caps`,
+    the names that its form has for it."""
+    if most is None:
+        return
+    if without.issuperset(caps):
+        yield f"{name} does not take a cap on its output; it is not sent."
+    elif (given := within_cap(most, without)) is not None and given < most:
+        yield f"{name} gives at most {given:,} tokens of output, and more was asked for."
 
 
 def as_it_is(call_id: str) -> str:

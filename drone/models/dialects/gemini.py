@@ -10,7 +10,16 @@ from urllib.parse import quote, urlsplit
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
 from drone.models.body import encoded
-from drone.models.dialects.differences import NOTHING, Differences, Parameters, efforts, for_all
+from drone.models.dialects.differences import (
+    NOTHING,
+    Differences,
+    Parameters,
+    cap_not_sent,
+    cap_refused,
+    efforts,
+    for_all,
+    within_cap,
+)
 from drone.models.dialects.gemini_reply import SIGNATURE, GeminiReply, callable_name
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
@@ -31,6 +40,7 @@ _LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "m
 _NEWEST = (99, 0)
 _UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
+_AMOUNTS = ("thinkingConfig", "thinkingLevel", "thinkingBudget")
 _SAMPLING = ("maxOutputTokens", "temperature")
 
 
@@ -74,14 +84,24 @@ class Gemini:
         if ask.service_tier is not None and "servicetier" in said and "serviceTier" not in without:
             return "serviceTier"
         options = self._options(ask, without)
+        if (cap := cap_refused(self._most(ask, without), words)) is not None:
+            return cap
         for name in (*_SAMPLING, "thinkingLevel", "thinkingBudget", "includeThoughts"):
             if name.lower() in said and (name in options or name in _thinking_of(options)):
                 return name
         return "thinkingConfig" if "thinking" in said and "thinkingConfig" in options else None
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterator[str]:
-        """Sentences for people: which knobs of this ask the request says as something near."""
+        """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
         name, wanted = self._endpoint.name, ask.thinking
+        yield from cap_not_sent(name, ask.max_output_tokens, without, ("maxOutputTokens",))
+        if ask.temperature is not None and "temperature" in without:
+            yield f"{name} does not take temperature {ask.temperature}; it is not sent."
+        if ask.service_tier is not None and "serviceTier" in without:
+            yield f"{name} is not told the service tier {ask.service_tier}."
+        if wanted != "inherit" and not without.isdisjoint(_AMOUNTS):
+            yield f"{name} does not take thinking {wanted}; it is asked without."
+            return
         if wanted == "inherit" or (wanted == "off" and self._generation < (2, 5)):
             return
         if self._generation < (2, 5):
@@ -104,13 +124,16 @@ class Gemini:
 
     def _options(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
         """Parameters that some models refuse, by name; those in `without` were refused already."""
-        most = ask.max_output_tokens or self._endpoint.max_output_tokens
+        most = self._most(ask, without)
         options: dict[str, object] = {} if most is None else {"maxOutputTokens": most}
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
         if thinking := {name: value for name, value in self._thinking(ask.thinking).items() if name not in without}:
             options["thinkingConfig"] = thinking
         return {name: value for name, value in options.items() if name not in without}
+
+    def _most(self, ask: Ask, without: frozenset[str]) -> int | None:
+        return within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
 
     def _thinking(self, wanted: str) -> dict[str, object]:
         """Generation 2.5 thinks within a budget, later ones at a level; earlier ones do not think."""

@@ -8,7 +8,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpe
 from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat import differences
-from drone.models.dialects.differences import address, cap_refused, within_cap
+from drone.models.dialects.differences import address, cap_not_sent, cap_refused, within_cap
 from drone.models.dialects.openai import effort, effort_refused, not_taken, replaced
 from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
 from drone.models.json_text import write
@@ -93,6 +93,7 @@ class Responses:
         if _SEALED_ELSEWHERE + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier reasoning: it can no longer open it."
         yield from self._levels_not_sent(ask, without)
+        yield from cap_not_sent(self._endpoint.name, ask.max_output_tokens, without, ("max_output_tokens",))
         for name, value in (("temperature", ask.temperature), ("service_tier", ask.service_tier)):
             if name in without and value is not None:
                 yield f"{self._endpoint.name} does not take {name} {value}; it is not sent."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, ModelError
+from drone.agent.model import Ask, AskLater, ModelError
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.journal import AgentFinished, AgentStarted, VerifyChecked
 from mcc.contracts.order import Verification
@@ -150,6 +150,14 @@ async def test_a_verdict_that_is_none_is_asked_for_again_and_then_given_up(tmp_p
     outcome = await desk.run(verify=RUBRIC)
     assert (outcome.status, outcome.accepted, desk.verdicts) == (OrderStatus.SUCCEEDED, None, [])
     assert desk.checks[0].passed is None and "no result was accepted" in str(desk.checks[0].error)
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_finished_answer_does_not_wait_for_the_provider_of_its_verifier(tmp_path: Path, named: bool) -> None:
+    desk = Desk.at(tmp_path, ["It is green."], [AskLater("It is busy.", 600.0, named=named, when="In ten minutes.")])
+    outcome = await desk.run(verify=RUBRIC, parks=True)
+    assert (outcome.status, outcome.answer, outcome.accepted) == (OrderStatus.SUCCEEDED, "It is green.", None)
+    assert (outcome.detail or "").startswith("Not verified: It is busy.")
 
 
 async def test_an_answer_that_speaks_to_its_verifier_stands_within_a_fence(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.model import ModelError
 from mcc.contracts.blocks import ThinkingBlock, ToolCall, blocks_of
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -251,6 +252,12 @@ async def test_a_cap_on_output_takes_the_name_that_the_provider_asks_for(bench: 
             "max_output_tokens",
             "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= 4096, but got more.",
         ),
+        (
+            "gemini",
+            "maxOutputTokens",
+            "Unable to submit request because it has a maxOutputTokens value of 90000 but the supported range is from "
+            "1 (inclusive) to 4097 (exclusive). Update the value and try again.",
+        ),
     ],
 )
 async def test_a_cap_above_what_the_model_gives_becomes_that_and_smaller_ones_stay(
@@ -261,7 +268,26 @@ async def test_a_cap_above_what_the_model_gives_becomes_that_and_smaller_ones_st
     model = getattr(bench, form)(provider)
     for cap in (90_000, 70):
         await bench.refused(model, bench.asking(max_output_tokens=cap))
-    assert [json.loads(request.content).get(name) for request in provider.requests] == [90_000, 4_096, 70]
+    bodies = [json.loads(request.content) for request in provider.requests]
+    assert [body.get("generationConfig", body).get(name) for body in bodies] == [90_000, 4_096, 70]
+    assert bench.ear.not_told == [f"{model.name} gives at most 4,096 tokens of output, and more was asked for."]
+
+
+async def test_each_order_that_asks_for_what_gemini_refused_once_is_told(bench: Any) -> None:
+    refusal = httpx.Response(400, json={"error": {"message": "temperature is not supported by this model."}})
+    model = bench.gemini(bench.Provider(refusal, httpx.Response(404, json={})))
+    for ear in (bench.ear, another := bench.Ear()):
+        with pytest.raises(ModelError):
+            await model.ask(bench.asking(temperature=0.2), ear)
+    assert bench.ear.not_told == another.not_told == ["gemini/m does not take temperature 0.2; it is not sent."]
+
+
+@pytest.mark.parametrize(("provider", "model"), [("vllm", "qwen3"), ("groq", "qwen/qwen3-32b")])
+async def test_a_server_that_only_knows_on_and_off_says_so_of_a_level(bench: Any, provider: str, model: str) -> None:
+    asked = bench.openai(bench.Provider(httpx.Response(404, json={})), provider=provider, model=model)
+    for thinking in ("low", "off", "inherit"):
+        await bench.refused(asked, bench.asking(thinking=thinking))
+    assert len(bench.ear.not_told) == 1 and "only as on or off" in bench.ear.not_told[0]
 
 
 async def test_a_complaint_about_a_parameter_that_was_not_sent_is_the_answer(bench: Any) -> None:
