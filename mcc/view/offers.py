@@ -26,7 +26,7 @@ def print_offers(
 
 _WINDOW_FROM = {"configuration": "mcc.toml", "table": "the table of models", "server": "its server"}
 
-CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAM", "THINK", "CACHE", "TIME", "MODEL", "DRONE")
+CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAM", "THINK", "CACHE", "TIME", "MODEL")
 
 
 def print_checks(checks: Sequence["ModelCheck"]) -> None:
@@ -53,7 +53,7 @@ def _cells(one: "ModelCheck") -> Sequence[str]:
     seconds = "" if one.seconds is None else figures.seconds(one.seconds)
     found = map(_word, (one.tools, one.streaming, one.thinking))
     state = "ok" if one.problem is None else "problem"
-    return (one.name, state, one.key, window, *found, one.caching or "?", seconds, one.model, one.drone)
+    return (one.name, state, one.key, window, *found, one.caching or "?", seconds, one.model)
 
 
 def _word(found: bool | None) -> str:

@@ -56,9 +56,9 @@ def test_a_table_tells_of_each_model_and_below_it_what_to_do_and_what_it_cost(tm
     assert done.code == 1
     head, good, wrong = done.stdout.splitlines()[:3]
     assert tuple(head.split()) == CHECKED
-    told = "good ok accepted 32,000 yes yes no priced 1.2 s openai/m d1"
+    told = "good ok accepted 32,000 yes yes no priced 1.2 s openai/m"
     assert good.split() == told.split()
-    assert wrong.split() == ["wrong", "problem", "refused", "?", "?", "?", "?", "?", "openai/m", "d1"]
+    assert wrong.split() == ["wrong", "problem", "refused", "?", "?", "?", "?", "?", "openai/m"]
     assert "good: the window is what mcc.toml says" in done.stdout
     assert "wrong: Check the key in WRONG" in done.stdout and "\x1b" not in done.stdout
     assert "110 tokens · $0.0020" in done.stdout
