@@ -1,12 +1,14 @@
 """The service clears by itself: it says first what would go, and removes from the next day on."""
 
 import pytest
+import sqlalchemy as sa
 
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.dispatch.housekeeping import ANNOUNCED, Housekeeping
 from mcc.store.errors import Pruned
 from mcc.store.store import Store
+from mcc.store.tables import JOURNAL
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone
 
@@ -46,21 +48,39 @@ def test_what_somebody_watches_waits() -> None:
     assert keeper.once().orders == 1
 
 
-def test_a_retention_of_0_removes_nothing() -> None:
-    store, _, order_id = an_old_order()
-    keeper = Housekeeping(store, 0)
-    keeper.start()
-    keeper.stop()
+def test_a_retention_of_0_packs_and_removes_nothing() -> None:
+    store, clock, order_id = an_old_order()
+    before = store.journal.read(order_id)
+    keeper = Housekeeping(store, 0, pause_seconds=0)
+    for _ in range(2):
+        assert keeper.once().orders == 0
+        clock.advance(2 * DAY)
     assert store.audit.first(ANNOUNCED) is None
-    assert store.journal.read(order_id)
+    assert store.journal.read(order_id) == before
+    assert rows(store) == 0
 
 
-def an_old_order() -> tuple[Store, FakeClock, str]:
-    """A store with an order that ended 60 days ago."""
+def test_an_order_that_ended_within_the_hour_keeps_its_rows() -> None:
+    store, clock, _ = an_old_order(days=0)
+    keeper = Housekeeping(store, 30, pause_seconds=0)
+    keeper.once()
+    assert rows(store) > 0
+    clock.advance(3_601)
+    keeper.once()
+    assert rows(store) == 0
+
+
+def rows(store: Store) -> int:
+    statement = sa.select(sa.func.count()).select_from(JOURNAL)
+    return int(store.database.read(lambda connection: connection.scalar(statement)) or 0)
+
+
+def an_old_order(days: int = 60) -> tuple[Store, FakeClock, str]:
+    """A store with an order that ended so long ago."""
     clock = FakeClock(now())
     store = temporary_store(clock)
     held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), principal="t").order.id)
     held.start()
     held.finish()
-    clock.advance(60 * DAY)
+    clock.advance(days * DAY)
     return store, clock, held.id
