@@ -13,6 +13,7 @@ REASON = "It is wanted to answer this:"
 """What stands between a subagent's task and the request behind it; the words after it are not the task."""
 
 _POLITE = r"(?:please\s+|can you\s+|could you\s+|would you\s+|i want you to\s+|just\s+|now\s+|then\s+)*"
+_COURTESY = Pattern(r"\b(?:could|would) you\b", ignore_case=True)
 _MAKING = (
     "write|create|implement|fix|add|translate|refactor|rename|delete|remove|port|convert|change|replace|commit|push|"
     "install|deploy|migrate|upgrade|edit|modify|generate|rewrite|move|insert|append|save|send|download|merge|repair|"
@@ -44,6 +45,13 @@ _PARTS = Pattern(
     r"depend(?:s|encies)? on|dependencies|organi[sz]ed|structured|built|tests?|start(?:s|ed)?|begin(?:s|ning)?)\b",
     ignore_case=True,
 )
+_JUDGES = Pattern(
+    r"\b(?:no|not|without|why|should|shall|better|best|worse|wrong|correct|missing|lacks?|compare[ds]?|differ\w*|"
+    r"improve\w*|instead|if|would|could|faster|slow\w*)\b",
+    ignore_case=True,
+)
+"""What asks for more than to be told what is there."""
+
 _GREETING = Pattern(
     r"\W*(?:hi|hello|hey|hallo|good (?:morning|day|evening)|thanks?|thank you|ping|help|who are you|"
     r"what (?:can|do) you do)(?:\s+\w+)?\W*$",
@@ -67,7 +75,7 @@ about above after again against also always another answer anything because been
 call called calls code codebase could defined definition describe directory does doing down during each every
 everything example explain explore file files find first folder from function functions give have help here
 implementation implemented inside into itself know language lines list locate logic look made make many mention
-mentioned mentions module modules more most much must name need only other over package part please program
+mentioned mentions module modules more most much must name need only other over package part parts please program
 project quote repo report repository request same search section should show side since some source sources such
 take tell than that their them then there these they thing things this those through under understand until upon
 used uses using very want were what when where which while will with within without work works workspace would
@@ -163,7 +171,7 @@ def focus_of(request: str, system: str = "") -> Focus | None:
 
 def _is_overview(task: str) -> bool:
     """It asks to be told of the workspace as a whole; what quotes something, or names a file, is after that alone."""
-    if named_path(task) or _QUOTED.search(task):
+    if named_path(task) or _QUOTED.search(task) or _JUDGES.search(_COURTESY.sub("", task)):
         return False
     if not (_LOOKS.search(task) or _PARTS.search(task)) or not _ABOUT.search(task):
         return False

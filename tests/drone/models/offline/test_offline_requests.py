@@ -36,6 +36,9 @@ WHOLE = Focus(structure=True, content=True)
         "How does the parser cope?",
         "Look at src/main.rs and tell me whether it is correct",
         "Make the program faster",
+        "Which parts have no tests?",
+        "Should this project be written in Rust?",
+        "Compare this library with others",
     ],
 )
 async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str) -> None:
@@ -61,6 +64,7 @@ async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str
         "Walk me through the source code",
         "Explore this workspace",
         "What are the entry points?",
+        "Could you explain this repository?",
         "How many files are there in this repository?",
         "Which languages is this written in?",
     ],
