@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -9,7 +10,7 @@ from starlette.responses import Response
 from mcc.api.problems import Unacceptable
 from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import Listing
-from mcc.contracts.control import Control, ControlKind, NewControl, Receipt, SteerMode
+from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt, SteerMode
 from mcc.contracts.drones import DroneStatus, Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
@@ -22,6 +23,8 @@ router = APIRouter(prefix=API, tags=["controls"])
 
 WAKING = frozenset({ControlKind.RESUME, ControlKind.CANCEL})
 """Controls that may let a waiting order go on."""
+
+Asked = TypeVar("Asked", bound=NewControl)
 
 RECEIPT = answers(Receipt, 202)
 
@@ -67,6 +70,18 @@ async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> R
     return await _request(service, order_id, ControlKind.STEER, asked)
 
 
+@router.post("/orders/{order_id}/controls:batch", status_code=202, responses=answers(Listing[Receipt], 202))
+async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> Response:
+    """Several controls at once, kept in their order: all of them or, when one is not acceptable, none. They reach the
+    drone together. A cancel of the whole order wins: the others are refused. One receipt for each."""
+    redacted = service.redactor().model(asked)
+    made = await service.write(_keep_all, service.store, order_id, redacted.controls)
+    for requested in made:
+        announce(service, requested)
+    receipts = (Receipt(id=one.control.id, requested_at=one.control.requested_at, order_id=order_id) for one in made)
+    return answer(Listing(items=tuple(receipts)), 202)
+
+
 @router.get("/orders/{order_id}/controls", responses=answers(Listing[Control]))
 async def controls(order_id: OrderId, service: ServiceHere) -> Response:
     """What was requested of this order and what became of it."""
@@ -98,6 +113,17 @@ def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> 
     return traced(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
 
 
+def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> Sequence[Requested]:
+    drones = store.leases.registrations() if any(one.remove_tools for one in asked) else ()
+    checked: list[ControlOfBatch] = []
+    for place, one in enumerate(asked):
+        try:
+            checked.append(_checked(one.kind, one, drones))
+        except Unacceptable as error:
+            raise Unacceptable(f"controls.{place}.{error.field}", str(error)) from error
+    return [traced(store, one) for one in store.controls.request_all(order_id, checked, principal=PRINCIPAL)]
+
+
 def traced(store: Store, control: Control) -> Requested:
     """The control with its order and the drone processes to wake; both empty when the database cannot say it now."""
     try:
@@ -109,7 +135,7 @@ def traced(store: Store, control: Control) -> Requested:
     return Requested(control, order, [drone.incarnation for drone in live if drone.name == order.drone])
 
 
-def _checked(kind: ControlKind, asked: NewControl, drones: Sequence[Registration]) -> NewControl:
+def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) -> Asked:
     """`asked` without a blank message. Raises `Unacceptable`.
 
     Names of tools must be those of groups, of this version's tools or of tools of `drones`; without drones any will do.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import httpx
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
-    from mcc.contracts.control import Control, Receipt
+    from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
@@ -238,6 +238,11 @@ class Orders:
                 order_id, message, record_id=record_id, redirect=redirect, remove_tools=remove_tools, reason=reason
             )
         )
+
+    async def control(self, order_id: str, asked: "Sequence[ControlOfBatch]") -> "Sequence[Receipt]":
+        """Several controls at once, all or none, one receipt for each; never sent twice. A cancel of the whole order
+        wins: the others are refused."""
+        return await self._connection.send(calls.control_batch(order_id, asked))
 
     async def controls(self, order_id: str) -> "Sequence[Control]":
         """What was asked of the order, and what became of it."""

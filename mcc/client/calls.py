@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
-    from mcc.contracts.control import Control, Receipt
+    from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
@@ -209,6 +209,19 @@ def steer(
         mode="redirect" if redirect else None,
         remove_tools=list(remove_tools) or None,
         reason=reason,
+    )
+
+
+def control_batch(order_id: str, asked: "Sequence[ControlOfBatch]") -> "Call[tuple[Receipt, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.control import NewControls, Receipt
+
+    return Call(
+        "POST",
+        f"{_order_path(order_id)}/controls:batch",
+        lambda body: Listing[Receipt].model_validate(body).items,
+        body=NewControls(controls=tuple(asked)).model_dump_json(exclude_defaults=True).encode(),
+        repeatable=False,
     )
 
 

@@ -37,6 +37,18 @@ class NewControl(Closed):
     remove_tools: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
 
 
+class ControlOfBatch(NewControl):
+    """One of several controls that are requested together."""
+
+    kind: ControlKind
+
+
+class NewControls(Closed):
+    """Controls that are kept in this order, all or none. A cancel of the whole order wins: the others are refused."""
+
+    controls: Annotated[tuple[ControlOfBatch, ...], Field(min_length=1, max_length=20)]
+
+
 class Receipt(Closed):
     """What is promised when a control was accepted: it is a row, and a drone will find it."""
 

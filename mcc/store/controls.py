@@ -7,7 +7,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, NewControl
+from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.claims import resume
@@ -44,6 +44,10 @@ _ONE = sa.select(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"))
 _NOT_RUN = sources_of("cancel_queued", "cancel_waiting")
 
 
+CANCEL_WINS = "The whole order was cancelled by the same request."
+"""Why a control is refused that was requested together with a cancel of the whole order."""
+
+
 class Controls:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,6 +63,15 @@ class Controls:
             raise unknown_order(order_id)
         at = self._database.clock.now()
         return self._database.write(lambda connection: _request(connection, order_id, kind, asked, principal, at))
+
+    def request_all(self, order_id: str, asked: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
+        """The same for several, in one transaction; answers them in their order. Of several with a cancel of the whole
+        order only that is done, and the others are refused. Raises `UnknownOrder`, `OrderIsFinal`, and keeps none then.
+        """
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+        return self._database.write(lambda connection: _request_all(connection, order_id, asked, principal, at))
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
         """Open controls of these orders (id -> highest control number seen); marks them delivered."""
@@ -94,20 +107,46 @@ class Controls:
 
 
 def _request(
-    connection: Connection, order_id: str, kind: ControlKind, asked: NewControl, principal: str, at: datetime
+    connection: Connection,
+    order_id: str,
+    kind: ControlKind,
+    asked: NewControl,
+    principal: str,
+    at: datetime,
+    *,
+    refused: str | None = None,
 ) -> Control:
+    """`refused`: it is kept with that as its answer, and does nothing."""
     state = lock(connection, order_id)
     if state is None:
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
     control = new_control(order_id, state.control_seq + 1, kind, asked, at)
-    effect = _effect(connection, state, control)
-    add_control(connection, state, control.model_copy(update={"refused": why_refused(effect)}), principal)
+    effect = Effect.STAYS if refused else _effect(connection, state, control)
+    add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
     if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)
+
+
+def _request_all(
+    connection: Connection, order_id: str, asked: Sequence[ControlOfBatch], principal: str, at: datetime
+) -> Sequence[Control]:
+    cancel = next((place for place, one in enumerate(asked) if _cancels_all(one)), None)
+    made: dict[int, Control] = {}
+    for place, one in enumerate(asked):
+        if cancel is not None and place != cancel:
+            made[place] = _request(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
+    # Last, because nothing is asked of an order that it has ended.
+    for place, one in enumerate(asked) if cancel is None else [(cancel, asked[cancel])]:
+        made[place] = _request(connection, order_id, one.kind, one, principal, at)
+    return [made[place] for place in range(len(asked))]
+
+
+def _cancels_all(asked: ControlOfBatch) -> bool:
+    return asked.kind is ControlKind.CANCEL and asked.record_id is None
 
 
 def _effect(connection: Connection, state: State, control: Control) -> Effect:

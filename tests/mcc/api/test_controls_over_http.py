@@ -191,3 +191,61 @@ async def test_an_interrupting_order_wakes_the_drone_of_the_interrupted_one(tmp_
         (drone.incarnation, first["id"]),
         (drone.incarnation, first["id"]),
     ]
+
+
+async def test_several_controls_are_kept_in_their_order_with_a_receipt_for_each(
+    api: httpx.AsyncClient, store: Store
+) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    asked = [{"kind": "steer", "message": "look there", "remove_tools": ["git_read"]}, {"kind": "pause"}]
+    answer = await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": asked})
+    assert answer.status_code == 202, answer.text
+    kept = store.controls.of_order(order_id)
+    assert [receipt["id"] for receipt in answer.json()["items"]] == [control.id for control in kept]
+    assert [(control.number, control.kind, control.refused) for control in kept] == [
+        (1, "steer", None),
+        (2, "pause", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"kind": "steer"}, "controls.1.message"),
+        ({"kind": "pause", "mode": "redirect"}, "controls.1.mode"),
+        ({"kind": "steer", "remove_tools": ["read_fiel"]}, "controls.1.remove_tools"),
+        ({"kind": "stop"}, "controls.1.kind"),
+    ],
+)
+async def test_of_controls_that_are_not_all_acceptable_none_is_kept(
+    api: httpx.AsyncClient, store: Store, wrong: dict[str, object], field: str
+) -> None:
+    order_id = await placed(api)
+    HandDrone(store).claim(order_id)
+    asked = [{"kind": "pause"}, wrong]
+    answer = await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": asked})
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert store.controls.of_order(order_id) == []
+    assert (await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": []})).status_code == 422
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_cancel_of_the_whole_order_wins_over_what_is_asked_with_it(
+    api: httpx.AsyncClient, store: Store, is_running: bool
+) -> None:
+    order_id = await placed(api)
+    if is_running:
+        HandDrone(store).claim(order_id)
+    asked = [{"kind": "steer", "message": "x"}, {"kind": "cancel", "reason": "enough"}, {"kind": "resume"}]
+    answer = await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": asked})
+    assert answer.status_code == 202
+    kept = {control.id: control for control in store.controls.of_order(order_id)}
+    steer, cancel, resume = (kept[receipt["id"]] for receipt in answer.json()["items"])
+    assert (steer.kind, cancel.kind, resume.kind) == ("steer", "cancel", "resume")
+    assert steer.refused == resume.refused == "The whole order was cancelled by the same request."
+    assert cancel.refused is None and (cancel.applied_seq is not None) is not is_running
+    assert store.orders.get(order_id).status == ("running" if is_running else "cancelled")
+    again = await api.post(f"{ORDERS}/{order_id}/controls:batch", json={"controls": [{"kind": "pause"}]})
+    assert again.status_code == (202 if is_running else 409)

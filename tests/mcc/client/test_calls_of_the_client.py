@@ -11,6 +11,7 @@ import pytest
 
 from mcc.client import MCC, AsyncMCC, Conflict, Invalid, NotFound, NoToken, Refused, Unauthorized, Unreachable
 from mcc.client.address import find
+from mcc.contracts.control import ControlKind, ControlOfBatch
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import to_json
 from mcc.local.presence import Hold, Presence
@@ -39,6 +40,13 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Store
         last = mcc.orders.controls(order.id)[-1]
         assert (last.record_id, last.message, last.mode, last.reason) == (NOBODY, "south", "redirect", "why")
         assert last.remove_tools == ("read_file",)
+        together = [ControlOfBatch(kind=ControlKind.PAUSE), ControlOfBatch(kind=ControlKind.STEER, message="north")]
+        receipts = mcc.orders.control(order.id, together)
+        kept = mcc.orders.controls(order.id)[-2:]
+        assert [(one.id, one.kind, one.message) for one in kept] == [
+            (receipts[0].id, "pause", None),
+            (receipts[1].id, "steer", "north"),
+        ]
         mcc.orders.cancel(order.id, reason="enough")
         other = mcc.orders.submit("second", session_id=order.session_id)
         assert [one.id for one in mcc.sessions.get(order.session_id).orders] == [order.id, other.id]

@@ -17,7 +17,7 @@ from mcc.contracts.blocks import (
     ToolCall,
     call_block,
 )
-from mcc.contracts.control import Control, ControlKind, NewControl, Receipt
+from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
@@ -477,6 +477,12 @@ OTHERS: Mapping[str, BaseModel] = {
     "limits-of-defaults": Limits(),
     "usage": USAGE,
     "chat-record": record((record(),)),
+    "new-controls": NewControls(
+        controls=(
+            ControlOfBatch(kind=ControlKind.STEER, message="Hurry.", remove_tools=("git_read",)),
+            ControlOfBatch(kind=ControlKind.RESUME, record_id=ORDER_ID),
+        )
+    ),
     "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late."),
     "control": CONTROL,
     "new-fork": NewFork(after=9, prompt="Look at the tests."),
