@@ -119,6 +119,7 @@ def body_of(pieces: Pieces) -> bytes | LongBody:
 Event: TypeAlias = tuple[bytes, bytes]
 """Name and data; the name is empty for most providers. Lines of data are joined by a line feed."""
 
+_BLANKS = 1_024
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 _MARK = b"\xef\xbb\xbf"
 
@@ -204,3 +205,8 @@ class EventStream:
         if piece:
             self._ended_by_cr = piece.endswith(b"\r")
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def is_page(body: bytes) -> bool:
+    """Whether this begins as a page does, whatever its headers say: neither JSON nor a stream of events does."""
+    return body[:_BLANKS].lstrip()[:1] == b"<"

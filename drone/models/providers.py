@@ -119,6 +119,11 @@ _LEFT_SECONDS = 0.5
 """For what stands in the pipes when the command has ended."""
 
 
+def _looks_like_a_key(said: str) -> bool:
+    """Neither words of a person nor a page: keys and tokens have no blanks and no angle brackets."""
+    return said.isascii() and said.isprintable() and not any(mark in said for mark in " <>")
+
+
 class KeyCommand:
     """The key that `argv` prints on one line, kept for `key_seconds` (None: until it is refused).
 
@@ -189,7 +194,7 @@ class KeyCommand:
     def _one_line(self, out: bytes) -> str:
         """What was printed is never told: it may be a key all the same."""
         key = out.decode("ascii", "replace").strip()
-        if not key or len(out) > MOST_BYTES or not (key.isascii() and key.isprintable()):
+        if not key or len(out) > MOST_BYTES or not _looks_like_a_key(key):
             raise ModelError(f"{self._name} did not print a key and nothing else, on one line.")
         return key
 

@@ -224,7 +224,9 @@ class Models:
 
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
-        near = alike(name, names, n=1)
+        prefix, slash, model = name.partition("/")
+        owners = alike(prefix, [one.name for one in PROVIDERS], n=1) if slash and model else []
+        near = [f"{owner}/{model}" for owner in owners] or alike(name, names, n=1)
         forms = ", ".join(f"{one.name}/…" for one in PROVIDERS)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
         return f"There is no model {name!r}. {hint}"

@@ -19,6 +19,7 @@ from drone.models.body import (
     TooLarge,
     as_seen,
     body_of,
+    is_page,
     left_behind,
     refused_pictures,
 )
@@ -47,10 +48,6 @@ TOO_LARGE = (400, 413, 422)
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 8 * 1024
 """How much is read of an answer that tells of an error; the rest is not waited for."""
-
-REQUEST_ID_HEADERS = ("x-request-id", "request-id")
-MAX_REQUEST_ID = 200
-"""Characters that are kept of what a provider calls a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +294,7 @@ class Remote:
                 try:
                     if answer.status != 200:
                         raise await self._refusal(answer)
-                    incoming.collected.request_id = _request_id(answer)
+                    incoming.collected.request_id = answer.request_id
                     begun()
                     first_at = await self._read(answer, incoming, listener, silence)
                 finally:
@@ -323,11 +320,13 @@ class Remote:
         """Take the whole answer in; when its first token came, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
-            page = (await answer.at_most(MAX_ERROR_BYTES))[:MAX_ERROR_BYTES]
-            raise refused(self._target.name, answer.status, answer.headers, page, now=self._wall())
+            raise self._page(answer, await answer.at_most(MAX_ERROR_BYTES))
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
             return await self._events(answer, incoming, listener, silence)
-        incoming.body(parsed(self.name, await self._whole(answer, MAX_BODY_BYTES)))
+        body = await self._whole(answer, MAX_BODY_BYTES)
+        if is_page(body):
+            raise self._page(answer, body)
+        incoming.body(parsed(self.name, body))
         incoming.collected.tell(listener)
         return self._clock()
 
@@ -337,6 +336,8 @@ class Remote:
         first_token_at: float | None = None
         try:
             async for piece in answer:
+                if first_token_at is None and is_page(piece):
+                    raise self._page(answer, piece)
                 self._take(stream.feed(piece), incoming)
                 collected.tell(listener)
                 if collected.begun:
@@ -350,6 +351,9 @@ class Remote:
             limit = MAX_EVENT_BYTES >> 20
             raise ModelError(f"{self.name} sent a single event of more than {limit} MB; it was cut off.") from error
         return first_token_at
+
+    def _page(self, answer: Answer, page: bytes) -> ModelError:
+        return refused(self._target.name, answer.status, answer.headers, page[:MAX_ERROR_BYTES], now=self._wall())
 
     def _take(self, events: list[Event], incoming: Incoming) -> None:
         for name, data in events:
@@ -391,8 +395,3 @@ def _questions(endpoint: Endpoint) -> tuple[Question, ...]:
         return own
     elsewhere = endpoint.provider == OPENAI.name and not OPENAI.is_at(endpoint.base_url)
     return ELSEWHERE if elsewhere and endpoint.known.context_tokens is None else ()
-
-
-def _request_id(answer: Answer) -> str:
-    said = (answer.headers.get(name, "") for name in REQUEST_ID_HEADERS)
-    return next(filter(None, said), "")[:MAX_REQUEST_ID]

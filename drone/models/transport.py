@@ -69,6 +69,11 @@ class Target:
         return replace(self, proxy=proxy)
 
 
+REQUEST_ID_HEADERS = ("x-request-id", "request-id")
+MAX_REQUEST_ID = 200
+"""Characters that are kept of what a provider calls a request."""
+
+
 class Answer:
     """A provider's answer whose body is still on its way. Close it in every case."""
 
@@ -80,6 +85,12 @@ class Answer:
         self._pieces = aiter(self._stream)
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpack = None if encoding in ("", "identity") else _Unpack(name, encoding)
+
+    @property
+    def request_id(self) -> str:
+        """What the provider calls the request; empty where it does not say."""
+        said = (self.headers.get(name, "") for name in REQUEST_ID_HEADERS)
+        return next(filter(None, said), "")[:MAX_REQUEST_ID]
 
     def __aiter__(self) -> "Answer":
         return self

@@ -8,13 +8,13 @@ from pathlib import Path, PurePosixPath
 
 from mcc.api.problems import Unacceptable
 from mcc.configuration.added_roots import AddedRoots
-from mcc.configuration.providers import provider
+from mcc.configuration.providers import PROVIDERS, provider
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
-from mcc.rules.errors import RuleError, SchemaError, nearest
+from mcc.rules.errors import RuleError, SchemaError, alike, nearest
 from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
@@ -131,6 +131,9 @@ def _check_result(new: NewOrder) -> None:
             raise Unacceptable(place, _ended(error.sentence)) from error
 
 
+_HELD_TO_THE_REPORT = " Without result_schema the result is a report; say result_schema for another shape."
+
+
 def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
     """Rules over a result without a schema are over what the agent's file asks for, as far as drones tell it."""
     if sum(len(rule.cel) for rule in new.rules) > RULE_CHARACTERS:
@@ -141,7 +144,8 @@ def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
         try:
             check_declared(rule, owed, tools)
         except RuleError as error:
-            raise Unacceptable(f"rules[{index}].cel", _ended(str(error))) from error
+            about = _HELD_TO_THE_REPORT if owed == REPORT_NAME and new.result_schema is None else ""
+            raise Unacceptable(f"rules[{index}].cel", f"{_ended(str(error))}{about}") from error
 
 
 def _owed(new: NewOrder, drones: Iterable[Registration]) -> object:
@@ -171,7 +175,9 @@ def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     if model is None or model == INHERIT:
         return
     known = [one for drone in drones for one in drone.models]
-    owner, slash, _ = model.partition("/")
+    owner, slash, rest = model.partition("/")
     if slash and (provider(owner) or any(one.name.partition("/")[0] == owner for one in known)):
         return
+    if slash and (meant := alike(owner, [one.name for one in PROVIDERS], n=1)):
+        raise Unacceptable("model", f"there is no provider {owner!r}: did you mean {meant[0]}/{rest}?")
     _check_known("model", model, known, "model")

@@ -56,6 +56,13 @@ async def test_a_page_of_html_is_told_by_its_title(bench: Any) -> None:
     assert str(error) == "openai/m answered 502: 502 Bad Gateway."
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/json", "text/event-stream"])
+async def test_a_page_is_told_at_once_whatever_its_headers_call_it(bench: Any, kind: str) -> None:
+    error = await failure(bench, 200, content=f"\n {PAGE}", headers={"content-type": kind})
+    assert "Bad Gateway" in str(error) and "base_url" in str(error)
+    assert not error.retryable
+
+
 async def test_a_page_of_html_in_place_of_a_reply_is_an_error(bench: Any) -> None:
     error = await failure(bench, 200, html=PAGE)
     assert "check base_url, which often ends with /v1" in str(error)

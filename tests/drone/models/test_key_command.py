@@ -68,6 +68,8 @@ async def test_a_helper_that_a_command_leaves_running_is_not_waited_for() -> Non
         (python("import sys; sys.exit('first\\nlog in again')"), BadReply, "ended with status 1: log in again."),
         (python("print()"), ModelError, "did not print a key and nothing else"),
         (python("print('one key'); print('another key')"), ModelError, "did not print a key and nothing else"),
+        (python("print('one key of two words')"), ModelError, "did not print a key and nothing else"),
+        (python("print('<html>one-key</html>')"), ModelError, "did not print a key and nothing else"),
         (python(f"print('k' * {MOST_BYTES * 40})"), ModelError, "did not print a key and nothing else"),
         (python("import signal; signal.pause()"), BadReply, "no key within"),
     ],

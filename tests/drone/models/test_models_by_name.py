@@ -117,7 +117,8 @@ async def test_configured_prices_make_the_cost(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("fst", "Did you mean fast?"), ("ofline", "Did you mean offline?"), ("openal/x", "openai/…")]
+    ("name", "near"),
+    [("fst", "Did you mean fast?"), ("ofline", "Did you mean offline?"), ("openal/x", "Did you mean openai/x?")],
 )
 def test_an_unknown_name_is_told_the_nearest_one(name: str, near: str) -> None:
     with pytest.raises(UnknownModel, match=f"There is no model '{name}'") as caught:

@@ -87,6 +87,7 @@ async def test_rules_are_checked_against_what_the_file_of_the_agent_asks_for(
     refused = await api.post(ORDERS, json=order)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "rules[0].cel")
     assert "no key 'length'" in refused.json()["detail"]
+    assert "Without result_schema the result is a report" in refused.json()["detail"]
     assert (await api.post(ORDERS, json={**order, "rules": [{"cel": "result.summary != ''"}]})).status_code == 201
     register(store, "b", Capability(name="review"))
     assert (await api.post(ORDERS, json=order)).status_code == 201

@@ -157,6 +157,7 @@ async def test_an_unknown_agent_or_model_is_refused_with_the_nearest_once_a_dron
     assert '"fast"' in is_problem(await api.post(ORDERS, json={"prompt": "x", "model": "fasst"}), 422)
     assert (await api.post(ORDERS, json={"prompt": "x", "model": "anthropic/claude-x"})).status_code == 201
     is_problem(await api.post(ORDERS, json={"prompt": "x", "model": "nobody/model"}), 422)
+    assert "openai/gpt-5?" in is_problem(await api.post(ORDERS, json={"prompt": "x", "model": "opneai/gpt-5"}), 422)
 
 
 async def test_orders_are_listed_newest_first_by_filter_and_page(api: httpx.AsyncClient) -> None:
