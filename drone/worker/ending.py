@@ -187,7 +187,7 @@ class Finisher:
 
 
 def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) -> Ending:
-    """The last entries, with the usage as it stands after them; `fold` gets all but `order.finished`."""
+    """The last entries, with record and usage as they stand after them; `fold` gets all but `order.finished`."""
     outcome = execution.redactor.model(outcome)
     at, last_seq = now(), fold.last_seq
     drafts = [applied_draft(execution.cancel, at)] if execution.cancel else []
@@ -203,6 +203,7 @@ def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) 
         control_seq=execution.seen,
         drafts=[*drafts, order_draft(at, finished)],
         outcome=outcome.model_copy(update={"usage": fold.spent}),
+        record=fold.record(),
     )
 
 

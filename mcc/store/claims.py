@@ -196,7 +196,7 @@ class Claims:
             controls = controls_of(connection, state.order_id) if state.control_seq else []
             if any(must_be_read(control, ending) for control in controls):
                 raise _controls_pending(state)
-            return end(connection, state, ending.drafts, ending.outcome, epoch=state.epoch).last_seq
+            return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch).last_seq
 
         return self._database.write(work, repeatable=True)
 

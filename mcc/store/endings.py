@@ -1,6 +1,6 @@
-"""The end of an order inside a transaction: outcome and last entries; and the record that it leaves."""
+"""The end of an order inside a transaction: outcome, record tree and last entries; and the record afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -14,10 +14,10 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
 from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
-from mcc.store.packs import record_in_pack
-from mcc.store.rows import State, folded, kept_blobs, reason_of, seen, spent_so_far, write
+from mcc.store.packs import pack_record, record_in_pack
+from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, seen, spent_so_far, write
 from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
-from mcc.store.texts import digests, parsed, whole
+from mcc.store.texts import cut, digests, parsed, whole
 from mcc.store.transitions import ENDED, Verdict, ended_by_store, ended_unread
 
 _OUTCOME = (
@@ -33,6 +33,8 @@ IS_ENDABLE = sa.or_(
 
 _MAY_END = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"), IS_ENDABLE)
 _STORED = sa.select(RECORDS).where(RECORDS.c.order_id == sa.bindparam("wanted")).order_by(RECORDS.c.position)
+_ADD_RECORD = sa.insert(RECORDS)
+_PACKED_ROWS = sa.delete(RECORDS).where(RECORDS.c.order_id == sa.bindparam("of"))
 
 
 def may_end(connection: Connection, state: State) -> bool:
@@ -43,13 +45,13 @@ def may_end(connection: Connection, state: State) -> bool:
 
 
 def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
-    """End an order that no drone runs: close what is open, raise the epoch."""
+    """End an order that no drone runs: close what is open, raise the epoch, keep what there is of its record."""
     fold = folded(connection, state)
     if fold is None:
         drafts, outcome = ended_unread(verdict, spent_so_far(connection, state.order_id), at)
-        return end(connection, state, drafts, outcome, epoch=state.epoch + 1)
+        return end(connection, state, drafts, outcome, None, epoch=state.epoch + 1)
     drafts, outcome = ended_by_store(fold, state.last_seq, verdict, at)
-    return end(connection, state, drafts, outcome, epoch=state.epoch + 1)
+    return end(connection, state, drafts, outcome, fold.record(), epoch=state.epoch + 1)
 
 
 def end(
@@ -57,6 +59,7 @@ def end(
     state: State,
     drafts: Sequence[Draft],
     outcome: Outcome,
+    record: ChatRecord | None,
     *,
     epoch: int,
 ) -> State:
@@ -75,12 +78,47 @@ def end(
     )
     finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
     connection.execute(_OUTCOME, finished)
+    if record is not None:
+        keep_record(connection, record, micros(at))
     if state.control_seq:
         settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
         if outcome.status is OrderStatus.CANCELLED:
             settle_cancels(connection, state.order_id, micros(at), ended.last_seq)
         settle_all(connection, state.order_id, ENDED)
     return ended
+
+
+def keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
+    """One row per record of the tree."""
+    blobs: dict[str, str] = {}
+    rows = []
+    for position, node in enumerate(_tree(record)):
+        document, large = cut(to_json(node.model_copy(update={"subagent_history": ()})), blobs)
+        rows.append(
+            {
+                "order_id": record.order_id,
+                "position": position,
+                "record_id": node.id,
+                "parent_id": node.parent_id,
+                "record_json": document,
+                "large_json": large,
+            }
+        )
+    keep_blobs(connection, blobs, at, ((digest, record.order_id) for digest in blobs))
+    connection.execute(_ADD_RECORD, rows)
+
+
+def _tree(record: ChatRecord) -> Iterator[ChatRecord]:
+    yield record
+    for child in record.subagent_history:
+        yield from _tree(child)
+
+
+def pack_stored_record(connection: Connection, order_id: str) -> None:
+    """Put the stored record beside the pack of its journal, in the place of its rows."""
+    if (record := _in_rows(connection, order_id)) is not None:
+        pack_record(connection, order_id, to_json(record))
+        connection.execute(_PACKED_ROWS, {"of": order_id})
 
 
 def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
@@ -96,14 +134,14 @@ def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
 
 
 def stored_record(connection: Connection, order_id: str) -> ChatRecord | None:
-    """What was kept when the journal was pruned; of older orders, when they ended."""
+    """What was stored when the order ended, wherever it stands now."""
     if (kept := record_in_pack(connection, order_id)) is not None:
         return ChatRecord.model_validate(parsed(kept))
     return _in_rows(connection, order_id)
 
 
 def _in_rows(connection: Connection, order_id: str) -> ChatRecord | None:
-    """The tree again, from one row per record, as older versions kept it: children stand after their parent."""
+    """The tree again, from one row per record: children stand after their parent, in their order."""
     rows = connection.execute(_STORED, {"wanted": order_id}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     children: dict[str, list[ChatRecord]] = {}

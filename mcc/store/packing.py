@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.status import FINAL
 from mcc.store.clock import micros
+from mcc.store.endings import pack_stored_record
 from mcc.store.engine import Database
 from mcc.store.packs import make_pack
 from mcc.store.rows import lock
@@ -93,4 +94,5 @@ def _pack(connection: Connection, order_id: str, at: int) -> bool:
     if not make_pack(connection, order_id):
         return False
     connection.execute(_REPLACED, {"of": order_id})
+    pack_stored_record(connection, order_id)
     return True

@@ -55,7 +55,7 @@ _REPLACE = (
 )
 _ADD = sa.insert(PACKS)
 _RECORD = sa.select(PACKS.c.record).where(PACKS.c.order_id == sa.bindparam("of"))
-_KEEP_RECORD = sa.text(
+_PACK_RECORD = sa.text(
     "INSERT INTO journal_packs (order_id, packed, record) VALUES (:order_id, '', :record)"
     " ON CONFLICT (order_id) DO UPDATE SET record = excluded.record"
 ).bindparams(sa.bindparam("record", type_=sa.LargeBinary))
@@ -113,13 +113,13 @@ def replace_pack(connection: Connection, order_id: str, rows: Sequence[PackedRow
     return connection.execute(_REPLACE, {"of": order_id, "made": packed(rows) if rows else b""}).rowcount == 1
 
 
-def keep_record(connection: Connection, order_id: str, record: bytes) -> None:
-    """Keep the record (JSON) of an order whose journal is pruned."""
-    connection.execute(_KEEP_RECORD, {"order_id": order_id, "record": zlib.compress(record, LEVEL)})
+def pack_record(connection: Connection, order_id: str, record: bytes) -> None:
+    """Keep the record (JSON) of an order beside the pack of its journal, or what is left of that."""
+    connection.execute(_PACK_RECORD, {"order_id": order_id, "record": zlib.compress(record, LEVEL)})
 
 
 def record_in_pack(connection: Connection, order_id: str) -> bytes | None:
-    """What `keep_record` was given."""
+    """What `pack_record` was given."""
     kept = connection.execute(_RECORD, {"of": order_id}).scalar()
     return None if kept is None else zlib.decompress(kept)
 

@@ -24,7 +24,7 @@ from mcc.store.engine import Database
 from mcc.store.forking import SAID_AT_ONCE
 from mcc.store.leases import LIVE
 from mcc.store.packing import each_order
-from mcc.store.packs import PackedRow, keep_record, pack_sizes, replace_pack, rows_in_pack
+from mcc.store.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
 from mcc.store.rows import entries_after, lock
 from mcc.store.tables import (
     BLOBS,
@@ -208,7 +208,7 @@ class Retention:
                 return None
             record = None if stored_record(connection, order_id) else record_of(connection, order_id)
             if connection.execute(_MARK, asked).rowcount and record is not None:
-                keep_record(connection, order_id, to_json(record))
+                pack_record(connection, order_id, to_json(record))
             return _kept_entries(connection, order_id)
 
         kept = self._database.write(mark, repeatable=True)

@@ -10,6 +10,7 @@ from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a drone ends an order: its last entries (closings, then `order.finished`) with the outcome."""
+    """How a drone ends an order: its last entries (closings, then `order.finished`) with outcome and record tree."""
 
     order_id: str
     epoch: int
@@ -106,6 +107,7 @@ class Ending:
     control_seq: int
     drafts: Sequence[Draft]
     outcome: Outcome
+    record: ChatRecord | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ class HeldOrder:
                 control_seq=self.claim.control_seq,
                 drafts=[Draft(at=now(), origin=Origin(), data=last)],
                 outcome=Outcome(status=OrderStatus.SUCCEEDED, answer=answer, usage=fold.spent),
+                record=fold.record(),
             )
         )
         return self.seq

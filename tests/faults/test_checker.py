@@ -186,6 +186,10 @@ def _error_of_a_tool(run: Run) -> None:
     )
 
 
+def _lost_record(run: Run) -> None:
+    run.sql("DELETE FROM chat_records WHERE order_id = :order AND position = 1", order=run.plain)
+
+
 def _no_such_parent(run: Run) -> None:
     run.sql(
         "UPDATE journal SET parent_id = 'nobody' WHERE order_id = :order AND parent_id IS NOT NULL"
@@ -337,6 +341,7 @@ DAMAGES: list[tuple[str, Damage]] = [
     ("I7", _other_words),
     ("I7", _other_result),
     ("I7", _error_of_a_tool),
+    ("I7", _lost_record),
     ("I7", _no_such_parent),
     ("I8", _stale_row),
     ("I8", _nobody_was_told_off),

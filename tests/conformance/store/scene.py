@@ -76,7 +76,8 @@ class Held:
         outcome = Outcome.model_validate(
             {"status": status, "reason": reason, "answer": "the answer", "usage": fold.spent}
         )
-        return Ending(self.order_id, self.epoch, self.last_seq, self.control_seq, drafts, outcome)
+        record = fold.record()
+        return Ending(self.order_id, self.epoch, self.last_seq, self.control_seq, drafts, outcome, record)
 
     def finish(self, status: OrderStatus = OrderStatus.SUCCEEDED, *before: Fact) -> int:
         return self.scene.store.claims.finish(self.ending(status, *before))

@@ -202,7 +202,7 @@ def test_a_record_tree_comes_back_as_it_was(scene: Scene) -> None:
     ending = held.ending(OrderStatus.SUCCEEDED, ended())
     scene.store.claims.finish(ending)
     found = scene.store.orders.record(held.order_id)
-    assert found == scene.fold(held.order_id).record()
+    assert found == ending.record == scene.fold(held.order_id).record()
     assert found and [child.prompt for child in found.subagent_history] == ["child 0", "child 1", "child 2"]
 
 

@@ -10,11 +10,12 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork
 from mcc.contracts.shape import to_json
+from mcc.store.endings import stored_record
 from mcc.store.errors import ForkOfPruned, Pruned
 from mcc.store.packs import LARGEST_BYTES, PackedRow, packed, unpacked
 from mcc.store.retention import Cleared
 from mcc.store.store import Offload
-from mcc.store.tables import JOURNAL, PACKS
+from mcc.store.tables import JOURNAL, PACKS, RECORDS
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 DAY = 86_400
@@ -50,8 +51,11 @@ async def test_what_is_read_of_a_pack_is_what_was_read_of_its_rows(scene: Scene)
     pages = [scene.store.journal.read(held.order_id, after=after, limit=3) for after in range(held.last_seq + 2)]
     record = scene.store.orders.record(held.order_id)
     sent = await Records(scene.store, Offload(2), Offload(2)).of(held.order_id)
+    assert record == scene.fold(held.order_id).record() and count(scene, RECORDS) == 1
     assert pack(scene) == [held.order_id]
-    assert (count(scene, JOURNAL), count(scene, PACKS)) == (0, 1)
+    assert (count(scene, JOURNAL), count(scene, RECORDS), count(scene, PACKS)) == (0, 0, 1)
+    stored = scene.store.database.read(lambda connection: stored_record(connection, held.order_id))
+    assert stored == record
     assert to_json(scene.store.journal.read(held.order_id)) == whole
     assert [scene.store.journal.read(held.order_id, after=after, limit=3) for after in range(len(pages))] == pages
     assert scene.store.orders.record(held.order_id) == record

@@ -256,7 +256,7 @@ def test_an_ended_order_shows_what_it_brought(scene: Scene) -> None:
     assert (order.status, order.last_seq, order.drone) == (OrderStatus.SUCCEEDED, last, "drone-1")
     assert (order.answer, order.result, order.detail) == ("an answer\x00\ud800", {"a\x00": ["\ud800", 1.5]}, "d\x00")
     assert order.usage == ending.outcome.usage and order.finished_at == scene.clock.now()
-    assert scene.store.orders.record(held.order_id) == scene.fold(held.order_id).record() is not None
+    assert scene.store.orders.record(held.order_id) == scene.fold(held.order_id).record() == ending.record
 
 
 def test_orders_are_found_by_either_end_of_their_ids(scene: Scene) -> None:

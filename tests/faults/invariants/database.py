@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from tests.faults.invariants.evidence import Entry, Evidence, Lock, Order, Receipt
 
 MICRO = 1_000_000
-TABLES = ("orders", "order_state", "journal", "controls", "sessions", "blobs", "drones", "audit")
+TABLES = ("orders", "order_state", "journal", "controls", "chat_records", "sessions", "blobs", "drones", "audit")
 
 
 def with_database(evidence: Evidence, url: str) -> Evidence:
@@ -55,8 +55,16 @@ def _orders(connection: Connection) -> dict[str, Order]:
     receipts: dict[str, list[Receipt]] = defaultdict(list)
     for row in _rows(connection, "SELECT * FROM controls ORDER BY order_id, number"):
         receipts[row["order_id"]].append(_receipt(row))
+    records: dict[str, list[tuple[str, str | None]]] = defaultdict(list)
+    for row in _rows(connection, "SELECT order_id, record_id, parent_id FROM chat_records ORDER BY order_id, position"):
+        records[row["order_id"]].append((row["record_id"], row["parent_id"]))
     rows = _rows(connection, "SELECT o.*, s.* FROM orders o JOIN order_state s ON s.order_id = o.id ORDER BY o.id")
-    return {row["id"]: replace(_order(row), entries=entries[row["id"]], receipts=receipts[row["id"]]) for row in rows}
+    return {
+        row["id"]: replace(
+            _order(row), entries=entries[row["id"]], receipts=receipts[row["id"]], records=records[row["id"]]
+        )
+        for row in rows
+    }
 
 
 def _order(row: Mapping[str, Any]) -> Order:

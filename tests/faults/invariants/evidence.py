@@ -182,6 +182,7 @@ class Order:
     input_tokens: int
     output_tokens: int
     entries: Sequence[Entry] = ()
+    records: Sequence[tuple[str, str | None]] = ()
     receipts: Sequence[Receipt] = ()
     copied: int = 0
     derived: bool = False

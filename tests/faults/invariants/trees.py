@@ -37,7 +37,7 @@ class Said:
 
 
 def complete(evidence: Evidence) -> Iterator[Violation]:
-    """I7, in itself: parents exist, and whatever began has ended."""
+    """I7, in itself: parents exist, whatever began has ended, and the stored records are those of the journal."""
     for order in evidence.orders.values():
         if not order.final:
             continue
@@ -46,6 +46,10 @@ def complete(evidence: Evidence) -> Iterator[Violation]:
         yield from _ends(order, set(started))
         yield from _calls_have_results(order)
         yield from _asked_and_answered(order)
+        stored = {record for record, _ in order.records}
+        if stored != set(started):
+            missing, foreign = len(set(started) - stored), len(stored - set(started))
+            yield Violation("I7", order.id, f"of its {len(started)} records {missing} are not stored, {foreign} beside")
 
 
 def _parents(order: Order, started: Mapping[str | None, Entry]) -> Iterator[Violation]:

@@ -298,7 +298,9 @@ class Worker:
         outcome = self.outcome
         fact = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail)
         drafts = [Draft(at=now(), origin=ORDER, data=fact)]
-        self.store.claims.finish(Ending(held.order.id, held.epoch, held.last_seq, held.control_seq, drafts, outcome))
+        self.store.claims.finish(
+            Ending(held.order.id, held.epoch, held.last_seq, held.control_seq, drafts, outcome, None)
+        )
 
 
 @dataclass(frozen=True)
