@@ -130,7 +130,7 @@ def _tools() -> FunctionTools:
         await witness.pause()
         return wrote(name, mark)
 
-    @tool(name=ONCE, effects="irreversible")
+    @tool(name=ONCE)
     async def ledger_once(path: str, mark: str, context: ToolContext) -> str:
         """Have an effect that must not happen twice."""
         return await happen(ONCE, path, mark, context)
