@@ -1,5 +1,7 @@
 """The command `mcc agents import`: agent files of Claude Code, OpenCode, Gemini CLI and Copilot made ours."""
 
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +59,10 @@ def import_agents(
     found = read_foreign(path, aliases_of(settings), _named(of))
     if not found:
         fail(f"{path}: {NOT_KNOWN}", USAGE)
-    brought = [_written(one, format_, to or _beside(path), force) for one, format_ in _each_once(found)]
+    target = to or _beside(path)
+    if to is None and any(part.is_symlink() for part in (target, target.parent)):
+        fail(f"{target} leads elsewhere by a symbolic link; name the directory with --to", FAILED)
+    brought = [_written(one, format_, target, force) for one, format_ in _each_once(found)]
     _print(brought, as_json)
     if any(one.agent.errors for one in brought):
         raise typer.Exit(FAILED)
@@ -126,7 +131,11 @@ def _text(file: Path) -> tuple[str, "Imported | None"]:
     try:
         if file.is_symlink():
             raise ValueError("a symbolic link is not followed here; name the file itself")
-        with file.open("rb") as opened:
+        with open(
+            file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+        ) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise ValueError("this is no ordinary file")
             content = opened.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ValueError(f"a file of more than {_MOST_BYTES // 1024} KB is not read")
@@ -138,6 +147,10 @@ def _text(file: Path) -> tuple[str, "Imported | None"]:
     except ValueError as error:
         sentence = str(error)
     return "", Imported(str(file), _stem(file), (Line("error", sentence),))
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _stem(file: Path) -> str:

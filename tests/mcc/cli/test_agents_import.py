@@ -1,6 +1,7 @@
 """`mcc agents import` writes what was carried over, and nothing over what is there; check says the same beforehand."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,22 @@ def test_two_files_with_one_name_are_told_apart(here: Path) -> None:
 def test_a_link_is_not_followed(here: Path) -> None:
     (here / ".claude/agents/linked.md").symlink_to(here / ".claude/agents/reviewer.md")
     assert "symbolic link" in mcc("import", str(here)).stdout
+
+
+def test_a_pipe_is_not_waited_for_and_the_other_files_are_read(here: Path) -> None:
+    os.mkfifo(here / ".claude/agents/pipe.md")
+    done = mcc("import", str(here))
+    assert done.exit_code == 1 and "no ordinary file" in done.stdout
+    assert (here / ".mcc/agents/reviewer.md").is_file()
+
+
+@pytest.mark.parametrize("linked", [".mcc", ".mcc/agents"])
+def test_a_link_in_the_workspace_does_not_lead_what_is_written_elsewhere(here: Path, linked: str) -> None:
+    elsewhere = here.parent / "config/mcc/agents"
+    elsewhere.mkdir()
+    (here / linked).parent.mkdir(exist_ok=True)
+    (here / linked).symlink_to(elsewhere)
+    done = mcc("import", str(here))
+    assert done.exit_code == 1 and "--to" in done.output
+    assert list(elsewhere.rglob("*")) == []
+    assert mcc("import", str(here), "--to", str(elsewhere)).exit_code == 0
