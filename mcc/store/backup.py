@@ -197,7 +197,10 @@ class _Lines:
         """Each table with its columns and rows, which are to be read before the next one."""
         line = self._next()
         while isinstance(line, dict) and "table" in line:
-            name, columns = str(line["table"]), [str(column) for column in line["columns"]]
+            name, named = str(line["table"]), line.get("columns")
+            if not isinstance(named, list):
+                raise BadBackup(f"the backup is damaged: the table {name!r} has no list of columns")
+            columns = [str(column) for column in named]
             if name not in METADATA.tables or name in self._rows:
                 raise BadBackup(f"the backup has a table {name!r} that does not belong there")
             self._rows[name] = 0

@@ -148,6 +148,12 @@ def test_a_damaged_file_changes_nothing(source: Scene, target: Database, share: 
     assert rows(target) == before
 
 
+@pytest.mark.parametrize("table", ['{"table": "orders"}\n', '{"table": "orders", "columns": 7}\n'])
+def test_a_table_without_a_list_of_columns_is_a_sentence(source: Scene, target: Database, table: str) -> None:
+    with pytest.raises(BadBackup, match="no list of columns"):
+        restore(target, BytesIO(rewritten(backup(source), lambda lines: [lines[0], table])))
+
+
 def test_a_row_that_is_left_out_is_found(source: Scene, target: Database) -> None:
     worked_on(source)
     less = rewritten(backup(source), lambda lines: [*lines[:-3], *lines[-2:]])
