@@ -9,6 +9,7 @@ import structlog
 FIGURES = {
     "runtime": "CPU per model call; 50 and 200 turns at once",
     "delegation": "a subagent more; work not carried; 200 turns with gates and budgets; long conversations",
+    "generation": "1,000 nodes beside the ideal; 100 kills; one input of 10,000 nodes changed; a node judged",
     "journal": "journal entries per second on SQLite and PostgreSQL",
     "channels": "what committed entries on Redis's channels cost an order of two calls",
     "storage": "bytes per order: new, packed, pruned",

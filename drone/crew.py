@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, RedactedJournal
-from drone.agent.report import Cause, Report
+from drone.agent.parts import AgentParts
+from drone.agent.report import Cause, Report, failure_reason
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
@@ -18,7 +19,11 @@ from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
-from drone.hiring import Hiring, ModelNames, Place, Terms
+from drone.generation.chat import GROUPS, opened
+from drone.generation.node_agents import Wanted
+from drone.generation.orchestrator import Orchestrator, Request
+from drone.generation.port import DocumentLost, Documents
+from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
@@ -34,19 +39,19 @@ from drone.tools.wrappers import Redacted
 from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
+from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.limits import TOKENS, Limits
-from mcc.contracts.order import EarlierTurn, ModelSettings, Outcome, WorkOrder
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import EarlierTurn, ModelSettings, OrderKind, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.scopes import place_of
+from mcc.documents.functions import Functions
+from mcc.documents.own_functions import own_functions
 from mcc.redaction import Redactor
 
 if TYPE_CHECKING:
     from drone.models.checks import Tell
-
-BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
-"""Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
 
 
 class Crew:
@@ -59,8 +64,11 @@ class Crew:
         models: Models,
         toolbox: Toolbox | None = None,
         trust: TrustStore | None = None,
+        functions: Functions | None = None,
     ) -> None:
+        """`functions`: those that rules of documents may name."""
         self._settings = settings
+        self.functions: Functions = functions or {}
         self._definitions = definitions
         self._models = models
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
@@ -74,7 +82,9 @@ class Crew:
         own = settings.configuration.own
         tools = own_tools(settings.tools.modules, own.parent if own else None)
         definitions = Definitions.load(settings.prompts_dir, tools.groups, own_dir=settings.own_agents())
-        return cls(settings, definitions, Models(settings), Toolbox.found(settings.prompts_dir, tools))
+        functions = own_functions(settings.documents.functions, own.parent if own else None).functions
+        toolbox = Toolbox.found(settings.prompts_dir, tools)
+        return cls(settings, definitions, Models(settings), toolbox, functions=functions)
 
     async def run(
         self,
@@ -85,34 +95,60 @@ class Crew:
         tree: Tree | None = None,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
+        documents: Documents | None = None,
     ) -> Outcome:
-        """One turn of the Master Agent; `router` carries controls to its agents.
+        """One turn of the Master Agent, or one generation; `router` carries controls to its agents.
 
         `tree`: what the journal says of a turn that another drone began, without a router that knows it. `session`: the
         session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
-        order's workspace, if the caller has opened it; None = it is opened here. Raises `JournalError`, `Exhausted` and
-        CancelledError; everything else is in the outcome.
+        order's workspace, if the caller has opened it; None = it is opened here. `documents`: the document that the
+        order generates or talks about. Raises `JournalError`, `Exhausted` and CancelledError; everything else is in the
+        outcome.
         """
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads)
         try:
-            workspace = workspace or await threads.claim(self._workspace, order)
-            known = await threads.claim(self._agents_in, workspace)
-            models = RedactedModels(self._models, redactor)
-            look = Look() if workspace is None else await self._toolbox.look(workspace, threads)
-            place, names = _place(workspace, look, redactor), names_in(self._settings)
-            terms = Terms(order.result_schema, order.rules, order.verify)
-            hiring = Hiring(known, models, turn, terms, place, names)
+            hiring, tools = await self._hiring(order, turn, workspace)
+            if order.kind is OrderKind.GENERATE:
+                return redactor.model(await self._generate(order, hiring, tools, documents))
             await threads.gate(hiring.make_gates, order.agent)
+            if documents is not None:
+                own, told = await opened(documents, order.id)
+                tools = Joined(tools, Redacted(own, redactor))
+                hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
             earlier = tuple(map(redactor.model, session))
-            tools, asked = self._tools(workspace, turn.tree, look), ModelSettings.of(order)
-            master = hiring.master(order.agent, order.model, tools, earlier, asked)
-        except CannotHire as error:
+            master = hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
+        except (CannotHire, DocumentLost) as error:
             return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
         prompt = redactor.text(order.prompt)
         task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
         return redactor.model(outcome_of(await master.run(task, turn)))
+
+    async def _hiring(self, order: WorkOrder, turn: Turn, workspace: Workspace | None) -> tuple[Hiring, ToolSet]:
+        """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
+        redactor = self._settings.redactor
+        workspace = workspace or await turn.threads.claim(self._workspace, order)
+        known = await turn.threads.claim(self._agents_in, workspace)
+        models = RedactedModels(self._models, redactor)
+        look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
+        place, names = _place(workspace, look, redactor), names_in(self._settings)
+        terms = Terms(order.result_schema, order.rules, order.verify)
+        return Hiring(known, models, turn, terms, place, names), self._tools(workspace, turn.tree, look)
+
+    async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
+        """Raises `CannotHire`, `JournalError`, `Exhausted`."""
+        if documents is None:
+            raise CannotHire("This drone keeps no documents: a generation is an order of a service.")
+        redactor = self._settings.redactor
+        parent = Parent(hiring.model(order.model), tools, model_settings=ModelSettings.of(order))
+
+        def hire(wanted: Wanted) -> AgentParts:
+            clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})
+            return hiring.of_node(clean, parent, Redacted(wanted.own, redactor), wanted.gate, wanted.owed)
+
+        request = Request(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
+        return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])
@@ -214,27 +250,11 @@ def roots_of(settings: Settings) -> Roots:
 
 def outcome_of(report: Report) -> Outcome:
     """What the master's report means for its order."""
-    match report.cause:
-        case None:
-            return _succeeded(report)
-        case Cause.CANCELLED:
-            return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
-        case Cause.LIMIT if report.limit in BUDGET_LIMITS:
-            reason = FailureReason.BUDGET_EXHAUSTED
-        case Cause.LIMIT | Cause.NO_PROGRESS:
-            reason = FailureReason.LIMIT_REACHED
-        case Cause.GATE | Cause.VERIFIER:
-            reason = FailureReason.GATE_FAILED
-        case Cause.MODEL:
-            reason = FailureReason.MODEL_ERROR
-        case Cause.REFUSED:
-            reason = FailureReason.REFUSED
-        case Cause.NOT_DONE:
-            reason = FailureReason.NOT_DONE
-        case Cause.BROKE:
-            reason = FailureReason.INTERNAL
-        case _:
-            assert_never(report.cause)
+    if report.cause is None:
+        return _succeeded(report)
+    reason = failure_reason(report.cause, report.limit)
+    if reason is None:
+        return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
     # The best that was handed in: nothing accepted it, and a person may still want to read it.
     if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:

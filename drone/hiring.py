@@ -11,7 +11,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
-from drone.agent.parts import Hired
+from drone.agent.parts import Hired, NoTools
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
@@ -25,7 +25,7 @@ from drone.models.registry import UnknownModel
 from drone.tools.catalog import provision
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, Timed
-from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
@@ -99,6 +99,21 @@ class Hiring:
     def limits(self) -> Limits:
         return self.turn.budget.limits
 
+    def beside(self, told: str) -> "Hiring":
+        """The same, its agents told this as well of where they work."""
+        environment = "\n\n".join(filter(None, (self.place.environment, told)))
+        return replace(self, place=replace(self.place, environment=environment))
+
+    def giving(self, agent: str, groups: Sequence[str]) -> "Hiring":
+        """The same, with these groups among the tools of that agent, whatever its file names. Raises `CannotHire`."""
+        definition = self._definition(agent)
+        if definition.tools is None:
+            return self
+        known = self.definitions.known
+        wider = definition.model_copy(update={"tools": (*definition.tools, *groups)})
+        usable = {**known.usable, agent: wider}
+        return replace(self, definitions=replace(self.definitions, known=replace(known, usable=usable)))
+
     def make_gates(self, master: str | None = None) -> None:
         """Make the gate of every agent, so that hiring finds them compiled and does not hold the event loop up. Blocks.
 
@@ -129,7 +144,7 @@ class Hiring:
         notes = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
         if session:
             notes.append(note_of(session))
-        parent = Parent(self._model(asked), tools, model_settings=wanted.over(ModelSettings.of(definition)))
+        parent = Parent(self.model(asked), tools, model_settings=wanted.over(ModelSettings.of(definition)))
         if problem := not_thought(parent.model.name, wanted.thinking):
             raise CannotHire(f"{parent.model.name} {problem}.")
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
@@ -138,11 +153,43 @@ class Hiring:
         """An agent below `parent`, as it was asked for. Raises `CannotHire`."""
         return self._child(self._definition(wanted.agent_type), wanted, parent)
 
+    def of_node(
+        self, definition: AgentDefinition, parent: Parent, own: ToolSet, gate: Gate, owed: Mapping[str, object]
+    ) -> Agent:
+        """The agent of a document's node, which hires nobody: `own` are its commands, and of the parent's tools it may
+        have those that only read, as far as its definition names them. Raises `CannotHire`."""
+        model = parent.model if definition.model == INHERIT else self.model(definition.model)
+        asked = parent.model_settings.over(ModelSettings.of(definition))
+        if problem := not_thought(model.name, asked.thinking):
+            raise CannotHire(f"{model.name} {problem}.")
+        given = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
+        reads = (*given.names, *(_for_reports(definition) if given.names else ()))
+        share = Share.of(self.limits, definition.limits, 1)
+        tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
+        return Agent(
+            definition,
+            model=model,
+            tools=Joined(own, tools) if reads else own,
+            limits=self.limits,
+            gate=gate,
+            hired=Hired(
+                requested_model=definition.model,
+                owed={**owed, "roots": self.place.roots},
+                model_settings=asked,
+                tools_requested=definition.tools,
+                notes=given.steps(reads) if given.missing else (),
+                missing=given.missing,
+                origin=DefinitionOrigin(scope="order"),
+                environment=self._environment(share) if reads else "",
+                roots=self.place.roots,
+            ),
+        )
+
     def _child(self, definition: AgentDefinition, wanted: Wanted, parent: Parent) -> Agent:
         own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
         nearer = () if own is None else self.names.own_settings.get(own, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
-        model = parent.model if own is None else self._model(own)
+        model = parent.model if own is None else self.model(own)
         given = replace(parent, model=model, model_settings=asked)
         return self._agent(definition, given, replace(wanted, model=own or INHERIT))
 
@@ -156,7 +203,8 @@ class Hiring:
         except LookupError as error:
             raise CannotHire(str(error.args[0])) from error
 
-    def _model(self, name: str | None) -> Model:
+    def model(self, name: str | None) -> Model:
+        """Raises `CannotHire`."""
         try:
             return self.models.default if name is None else self.models.get(name)
         except UnknownModel as error:

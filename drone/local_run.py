@@ -17,13 +17,13 @@ from drone.settings import Settings
 from mcc.contracts.answers import ModelCheck
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
+from mcc.rules.mistakes import mistakes
 from mcc.view.offers import print_checks, print_offers
 from mcc.view.output import clean, clean_json, print_json
 
@@ -139,7 +139,7 @@ def order_from(
     try:
         new = NewOrder.model_validate({**order, "limits": limits_of(limits)})
     except ValidationError as error:
-        raise ValueError(mistakes(error.errors())[0].sentence) from error
+        raise ValueError(mistakes(error.errors(), NewOrder)[0].sentence) from error
     return WorkOrder.model_validate(
         {
             **new.model_dump(exclude={"session_id"}),

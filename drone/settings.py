@@ -23,7 +23,7 @@ from pydantic import (
 from mcc.configuration.file import Configuration
 from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
-from mcc.configuration.settings import PREFIX, BadSettings, SharedSettings, absolute
+from mcc.configuration.settings import PREFIX, BadSettings, ModuleName, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.order import ModelName, Name, Temperature, Thinking
 from mcc.contracts.shape import Closed
@@ -31,7 +31,7 @@ from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "tools", "keys", "base_urls"})
+NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "tools", "documents", "keys", "base_urls"})
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
 
 ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
@@ -179,7 +179,7 @@ class Defaults(Closed):
 class ToolModules(Closed):
     """The table [tools]: `modules` are files beside the operator's own mcc.toml, or names that can be imported."""
 
-    modules: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")], ...] = ()
+    modules: tuple[ModuleName, ...] = ()
 
 
 class Settings(SharedSettings):
@@ -190,6 +190,7 @@ class Settings(SharedSettings):
 
     prefixes: ClassVar[tuple[str, ...]] = ("DRONE_", PREFIX)
     without_variable: ClassVar[frozenset[str]] = NOT_IN_THE_ENVIRONMENT
+    own_tables: ClassVar[frozenset[str]] = frozenset({"models", "defaults", "roles", "tools", "documents"})
 
     redis_url: str = "redis://127.0.0.1:6379/0"
     slots: Annotated[int, Field(ge=1, le=10_000)] = 200
@@ -219,9 +220,9 @@ class Settings(SharedSettings):
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
-    def __init__(self, **given: Any) -> None:
-        values, files = self.found(os.environ, Path(), given)
-        with self.plain_errors(given, os.environ, files):
+    def __init__(self, environ: Mapping[str, str] = os.environ, /, **given: Any) -> None:
+        values, files = self.found(environ, Path(), given)
+        with self.plain_errors(given, environ, files):
             super().__init__(**values)
         self._configuration = files
 
@@ -259,8 +260,7 @@ class Settings(SharedSettings):
                 "own, and keys stay out of files: name an environment variable with api_key_env"
             )
         shared = {name: value for name, value in files.table("mcc").items() if name in SharedSettings.model_fields}
-        whole = {name: files.tables[name] for name in ("models", "defaults", "roles", "tools") if name in files.tables}
-        return {**shared, **own, **whole}
+        return {**shared, **own, **cls.whole_tables(files)}
 
     def key(self, name: str) -> str | None:
         """The secret that is called `name` (given to this object, else in the environment); None when there is none."""
@@ -335,5 +335,7 @@ def load(*, beside: bool = False, **given: Any) -> Settings:
     `beside`: before mcc.toml counts what the family says that runs on the data directory.
     """
     named = {name: value for name, value in given.items() if value is not None}
-    there = Settings.beside(os.environ, Path(), named) if beside else {}
-    return Settings(**named, **there)
+    if not beside:
+        return Settings(**named)
+    environ = Settings.with_files_beside(os.environ, Path(), named)
+    return Settings(environ, **named, **Settings.beside(environ, Path(), named))

@@ -82,14 +82,15 @@ def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
     except NotFound:
         print(f"order   {order_id}\nNo agent started, so there is no record.")
         return
-    offline = record.model.effective.startswith(OFFLINE)
+    model = record.model.effective if record.model else ""
+    offline = model.startswith(OFFLINE)
     savings = figures.saved_by_delegation(record)
     delegated = f"{savings.tokens:,} tokens ({savings.share:.0%}) of the subagents' work never reached the master"
     print_pairs(
         (
             ("order", order.id),
             ("record", f"{record.id} (the master's, with {len(record.subagent_history)} subagents under it)"),
-            ("model", record.model.effective),
+            ("model", model),
             ("spent", f"{figures.spent(usage)}, {usage.model_calls} model calls, {usage.tool_calls} tool calls"),
             ("delegated", None if offline else delegated),
             ("kept in", place),

@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.settings import BadSettings as BadSettings
-from mcc.configuration.settings import Names, SharedSettings, own_database
+from mcc.configuration.settings import DocumentFunctions, Names, SharedSettings, own_database
 from mcc.configuration.trust import TrustStore
 from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
 from mcc.rules.patterns import Pattern
@@ -87,6 +87,7 @@ def load(
     environ = os.environ if environ is None else environ
     given = {name: value for name, value in arguments.items() if value is not None}
     if beside:
+        environ = Settings.with_files_beside(environ, directory or Path(), given)
         given |= Settings.beside(environ, directory or Path(), given)
     values, files = Settings.found(environ, directory or Path(), given)
     with Settings.plain_errors(given, environ, files):
@@ -118,6 +119,8 @@ def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
 
 
 def _masked(value: object) -> str:
+    if isinstance(value, DocumentFunctions):
+        return _masked(value.functions)
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
     return _PASSWORD.sub(lambda found: f"{found[1]}:***@", "" if value is None else str(value))

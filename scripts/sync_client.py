@@ -6,11 +6,20 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[1] / "mcc" / "client"
-AWAITED, BLOCKING = CLIENT / "asynchronous.py", CLIENT / "synchronous.py"
+FILES = {
+    CLIENT / "asynchronous.py": CLIENT / "synchronous.py",
+    CLIENT / "async_connection.py": CLIENT / "sync_connection.py",
+    CLIENT / "async_documents.py": CLIENT / "sync_documents.py",
+}
+"""From the awaited one to the blocking one."""
 
 # Patterns of our own instead of `unasync`: that leaves alone what stands in annotations in quotes.
 SUBSTITUTIONS = (
-    (r'""".*\n', '"""Client for ordinary code: every call blocks. Written by `python -m scripts.sync_client`."""\n'),
+    (
+        r" for an event loop: every call is awaited\.",
+        " for ordinary code: every call blocks. Written by `python -m scripts.sync_client`.",
+    ),
+    (r"\basync_(connection|documents)\b", r"sync_\1"),
     (r"\bimport asyncio\n", "import time\n"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basync (def|with|for)\b", r"\1"),
@@ -22,25 +31,28 @@ SUBSTITUTIONS = (
 )
 
 
-def blocking(awaited: str) -> str:
-    """The source of the blocking client for that of the awaited one."""
-    for position, (pattern, replacement) in enumerate(SUBSTITUTIONS):
-        awaited = re.sub(pattern, replacement, awaited, count=1 if position == 0 else 0)
+def blocking(awaited: str, file: Path) -> str:
+    """The source of the blocking client for that of the awaited one; `file` is where it belongs."""
+    for pattern, replacement in SUBSTITUTIONS:
+        awaited = re.sub(pattern, replacement, awaited)
     for rules in (("check", "--quiet", "--fix-only", "--unsafe-fixes", "--select", "I,UP028"), ("format", "--quiet")):
-        command = [Path(sys.executable).with_name("ruff"), *rules, "--stdin-filename", BLOCKING, "-"]
+        command = [Path(sys.executable).with_name("ruff"), *rules, "--stdin-filename", file, "-"]
         awaited = subprocess.run(command, input=awaited, capture_output=True, text=True, check=True).stdout
     return awaited
 
 
 def main(arguments: list[str]) -> int:
-    written = blocking(AWAITED.read_text("utf-8"))
-    if BLOCKING.exists() and BLOCKING.read_text("utf-8") == written:
-        return 0
-    if "--check" in arguments:
-        print(f"{BLOCKING.name} is not what {AWAITED.name} makes: python -m scripts.sync_client", file=sys.stderr)
-        return 1
-    BLOCKING.write_text(written, "utf-8")
-    return 0
+    differing = 0
+    for awaited, file in FILES.items():
+        written = blocking(awaited.read_text("utf-8"), file)
+        if file.exists() and file.read_text("utf-8") == written:
+            continue
+        if "--check" in arguments:
+            differing += 1
+            print(f"{file.name} is not what {awaited.name} makes: python -m scripts.sync_client", file=sys.stderr)
+        else:
+            file.write_text(written, "utf-8")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ settings.load_profile("mcc")
 
 # Below a file: nobody can make it, root neither, and so no test finds there what another one left.
 os.environ["XDG_CONFIG_HOME"] = "/dev/null/config"
+for name in [name for name in os.environ if name.startswith(("MCC_", "DRONE_"))]:
+    del os.environ[name]
 
 # Under nohup, or behind an & in a script, it is ignored; programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

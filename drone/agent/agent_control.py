@@ -1,12 +1,12 @@
 """What people asked of a running agent and all below it, its unread mail; whether a whole tree waits for somebody."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from drone.agent.journal import JournalError
 from drone.agent.record import Restraints
@@ -27,6 +27,7 @@ TOLD = 3
 _FIRST = (
     WaitingReason.RATE_LIMIT,
     WaitingReason.PROVIDER,
+    WaitingReason.FUNCTION,
     WaitingReason.PAUSED,
     WaitingReason.APPROVAL,
     WaitingReason.QUESTION,
@@ -299,6 +300,11 @@ class AgentControl:
         finally:
             for agent_control in self._upwards():
                 agent_control._put_off.discard(again)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What was set of this very agent."""
+        return self._restraints.metadata
 
     def remove(self, tools: tuple[str, ...]) -> None:
         """Take tools (names, and groups with all that is in them) away; they never come back."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from drone.agent.agent_control import AgentControl, IdleWatch, Mail
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
-from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.control import Control, ControlKind, merged, too_much
 from mcc.contracts.entry import ORDER, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import ControlApplied
@@ -20,7 +20,9 @@ ENDING = "The agent is being cancelled already, or one above it is."
 PAUSED = "It is paused already."
 NOT_PAUSED = "It is not paused, and waits for no provider."
 PAUSED_ABOVE = "It is not paused itself: an agent above it is, or the whole order. Resume that."
+ASKS_NO_MODEL = "The generator of a document asks no model and reads nothing: name the record of one of its agents."
 NOTHING_ASKED = "A steer needs a message, or tools to remove."
+NOTHING_SET = "A set_metadata needs metadata."
 
 _TAKING = "a control"
 """The activity that does what is asked: nothing stands still while a pause is being lifted."""
@@ -125,6 +127,11 @@ class ControlRouter:
         if agent_control := self._agent_controls.get(record_id):
             agent_control.end(why)
 
+    @property
+    def root(self) -> str | None:
+        """The record of the agent that stands for the whole turn; None before it has begun."""
+        return self._root.origin.record_id if self._root is not None else None
+
     async def take(self, control: Control) -> str | None:
         """Do what is asked; why not, in a sentence, when it cannot be. Raises `JournalError`.
 
@@ -160,9 +167,9 @@ class ControlRouter:
 
     def _addressed(self, record_id: str | None) -> AgentControl | str:
         """Whose agent_control it is; the root's record stands for the whole turn."""
-        if record_id is None or (self._root is not None and record_id == self._root.origin.record_id):
+        if record_id in (None, self.root):
             return OVER if self._over else self._top
-        agent_control = self._agent_controls.get(record_id)
+        agent_control = self._agent_controls.get(record_id or "")
         return NOBODY if agent_control is None or not agent_control.at_work else agent_control
 
     def _refusal(self, control: Control, agent_control: AgentControl) -> str | None:
@@ -172,6 +179,13 @@ class ControlRouter:
         match control.kind:
             case ControlKind.STEER if control.message is None and not control.remove_tools:
                 return NOTHING_ASKED
+            case ControlKind.STEER if control.message is not None and self._is_modelless(agent_control):
+                return ASKS_NO_MODEL
+            case ControlKind.SET_METADATA if control.metadata is None:
+                return NOTHING_SET
+            case ControlKind.SET_METADATA:
+                why = too_much(merged(agent_control.metadata, control.metadata or {}))
+                return f"What it would have then {why}." if why else None
             case ControlKind.PAUSE if agent_control.held:
                 return PAUSED
             case ControlKind.RESUME if agent_control.paused and not agent_control.held:
@@ -180,6 +194,11 @@ class ControlRouter:
                 return NOT_PAUSED
             case _:
                 return None
+
+    def _is_modelless(self, agent_control: AgentControl) -> bool:
+        """Whether this is the whole turn, and its root only lets others work."""
+        root = self.tree.begun(self.tree.root)
+        return agent_control is self._top and root is not None and root.started is not None and not root.started.model
 
     def _is_put_off(self, agent_control: AgentControl) -> bool:
         """Whether somebody there waits for a provider, or did under an earlier drone and this agent is not back yet."""
@@ -193,7 +212,7 @@ class ControlRouter:
                     agent_control.mail.put(Mail.of(control))
                     return
                 await self._applied(agent_control, control)
-            case ControlKind.PAUSE:
+            case ControlKind.PAUSE | ControlKind.SET_METADATA:
                 await self._applied(agent_control, control)
             case ControlKind.RESUME:
                 await self._applied(agent_control, control)
@@ -212,6 +231,7 @@ class ControlRouter:
             message=control.message,
             reason=control.reason,
             tools_removed=control.remove_tools,
+            metadata=control.metadata,
         )
         await self._write(agent_control.origin, fact)
 

@@ -12,6 +12,7 @@ from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
 from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.documents import RuleError
 from mcc.contracts.journal import GateChecked, Outcome
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
@@ -75,7 +76,8 @@ class Verdict:
     """No errors = accepted: `result` (JSON) is then the run's, `text` what a person reads of it.
 
     `errors` are sentences that the model can act on; `faults` are those of them that say that a rule has no value.
-    `warnings` say what was changed of what was handed in.
+    `warnings` say what was changed of what was handed in. `listed` are the errors as a gate lists them that answers in
+    a form of its own.
     """
 
     errors: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ class Verdict:
     text: str = ""
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    listed: tuple[RuleError, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -109,6 +112,9 @@ class Gate(Protocol):
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
         """Judge what was handed in. Never raises for what is in it; never blocks the loop."""
+
+    def answer(self, verdict: Verdict, said: str) -> str:
+        """What the model is told of a check: `said` are the runtime's own words, which have every error in them."""
 
 
 class Finish:
@@ -139,23 +145,26 @@ class Finish:
     async def call(self, call: ToolCall, evidence: Evidence) -> tuple[GateChecked | None, Output]:
         """The check as an entry, and what the model is told; no entry when nothing was checked."""
         if self._state.gate.accepted is not None:
-            return None, _told("The result is accepted already; nothing more is needed.", error=True)
+            return None, self._told(Verdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
-            return None, _told(
-                f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}", error=True
-            )
+            said = f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}"
+            return None, self._told(Verdict(self._state.gate.errors), said)
         verdict = _tried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
             good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
-            said = good if verdict.ok else _complaint(verdict)
             checked = _checked(call.name, self.tried, verdict, check_only=True)
-            return checked, _told(said, error=not verdict.ok)
+            return checked, self._told(verdict, good if verdict.ok else _complaint(verdict))
         attempt = self.tried + 1
+        checked = _checked(call.name, attempt, verdict)
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
-            return _checked(call.name, attempt, verdict), _told("Accepted.")
+            return checked, self._told(verdict, "Accepted.")
         chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
-        return _checked(call.name, attempt, verdict), _told(_complaint(verdict) + chances, error=True)
+        return checked, self._told(verdict, _complaint(verdict) + chances)
+
+    def _told(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
+        wrong = error or not verdict.ok
+        return Output(self._gate.answer(verdict, said), is_error=wrong, outcome=Outcome.ERROR if wrong else Outcome.OK)
 
     def only_checks(self, call: ToolCall) -> bool:
         """Whether the call asks what the gate would say and ends nothing; the last reply of all hands in."""
@@ -185,7 +194,8 @@ class Finish:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
         told = [few(sentences, TOLD, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
-        return Verdict(told[0], verdict.result, verdict.text, told[1], few(verdict.warnings, TOLD, ERROR_CHARACTERS))
+        warnings = few(verdict.warnings, TOLD, ERROR_CHARACTERS)
+        return replace(verdict, errors=told[0], faults=told[1], warnings=warnings)
 
     async def best(self, evidence: Evidence) -> Verdict | None:
         """What was handed in with the fewest errors, though it was not accepted; None when nothing was."""
@@ -216,6 +226,7 @@ class Finish:
         return f" ({left} attempt{'' if left == 1 else 's'} left.)" if left > 0 else " (No attempt is left.)"
 
 
+_ACCEPTED_ALREADY = "The result is accepted already; nothing more is needed."
 _BROKEN = " (The rule itself breaks, as it did before: nothing that you hand in can mend it, and your work ends here.)"
 
 
@@ -244,10 +255,6 @@ def _complaint(verdict: Verdict) -> str:
     if len(verdict.errors) == 1:
         return f"Not accepted: {verdict.errors[0]}"
     return "Not accepted:" + "".join(f"\n- {error}" for error in verdict.errors)
-
-
-def _told(text: str, *, error: bool = False) -> Output:
-    return Output(text, is_error=error, outcome=Outcome.ERROR if error else Outcome.OK)
 
 
 DONE = "done"
@@ -281,6 +288,9 @@ class StateGate:
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
         wrong = await self._check()
         return Verdict((wrong,) if isinstance(wrong, str) else tuple(wrong))
+
+    def answer(self, verdict: Verdict, said: str) -> str:
+        return said
 
 
 def _spec(name: str, description: str) -> ToolSpec:

@@ -11,6 +11,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
+from mcc.contracts.wire import GenerationProgress
 from mcc.redaction import Redactor
 
 DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.progress"]
@@ -66,6 +67,9 @@ class Journal(Protocol):
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         """Tell viewers of text on its way; may be lost."""
 
+    def progress(self, progress: GenerationProgress) -> None:
+        """Tell viewers how far a generation is; may be lost."""
+
     async def cleared(self) -> None:
         """Return when effects may be caused on the strength of what is written here; asked right before each one.
 
@@ -95,7 +99,8 @@ LONG = 500_000
 
 
 class MemoryJournal:
-    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas.
+    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas, `see`
+    the progress of a generation.
 
     `entries` are those that it begins with: 1..N of the same order.
     """
@@ -107,6 +112,7 @@ class MemoryJournal:
         entries: Iterable[Entry] = (),
         watch: Callable[[Entry], None] | None = None,
         hear: Callable[[Origin, DeltaKind, str], None] | None = None,
+        see: Callable[[GenerationProgress], None] | None = None,
     ) -> None:
         self.order_id = order_id
         self.entries: list[Entry] = []
@@ -116,6 +122,7 @@ class MemoryJournal:
         """Whether a session writes a tree in it just now."""
         self._watch = watch
         self._hear = hear
+        self._see = see
         for entry in entries:
             self.entries.append(entry)
             self.fold.add(entry)
@@ -151,6 +158,10 @@ class MemoryJournal:
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self._hear is not None:
             self._hear(origin, delta.kind, delta.text)
+
+    def progress(self, progress: GenerationProgress) -> None:
+        if self._see is not None:
+            self._see(progress)
 
     def tell(self, fact: Fact) -> None:
         """An entry of the order itself."""
@@ -199,6 +210,9 @@ class RedactedJournal:
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         self.journal.delta(origin, delta)
+
+    def progress(self, progress: GenerationProgress) -> None:
+        self.journal.progress(progress)
 
     async def cleared(self) -> None:
         await self.journal.cleared()

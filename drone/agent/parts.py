@@ -220,6 +220,7 @@ class AgentParts:
         own = self.definition.limits
         return AgentStarted(
             title=task.title or title_of(task.prompt),
+            node=task.node,
             call_id=task.call_id,
             continues=task.continues,
             prompt=task.prompt,

@@ -1,8 +1,8 @@
 """The state of one agent's run: what its journal entries say, one applied after the other."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never, cast
+from typing import Any, assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
@@ -18,7 +18,7 @@ from drone.agent.transcript import (
     spoken,
 )
 from mcc.contracts.blocks import ToolCall
-from mcc.contracts.control import SteerMode
+from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import (
@@ -122,12 +122,15 @@ class GateState:
 
 @dataclass(slots=True)
 class Restraints:
-    """What people asked that holds on: a pause, and tools (names and groups) that were taken away."""
+    """What people asked that holds on: a pause, tools (names and groups) that were taken away, metadata."""
 
     paused: bool = False
     tools_removed: frozenset[str] = frozenset()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, asked: ControlApplied) -> None:
+        if asked.metadata is not None:
+            self.metadata = merged(self.metadata, asked.metadata)
         self.paused = asked.paused(self.paused)
         if asked.tools_removed:
             self.tools_removed |= {*asked.tools_removed}
@@ -146,7 +149,8 @@ class RecordState:
     it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
     `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
     is left; `landed`: that has come. `judged` is what its verifier says, `told` what people said to it beside its
-    task. `denied`: a call of the last reply was not let through. `window`: the tokens that its model takes in, as far
+    task. `denied`: a call of the last reply was not let through. `approvals` are those that were asked for, each with
+    the decision of a person, "" while there is none. `window`: the tokens that its model takes in, as far
     as that was learnt.
     """
 
@@ -185,6 +189,7 @@ class RecordState:
     denied: bool = False
     window: int | None = None
     finish_tools: frozenset[str] = frozenset()
+    approvals: dict[str, str] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
     _characters_asked: int = 0
@@ -220,7 +225,7 @@ class RecordState:
             agent=self.origin.agent or "",
             title=started.title,
             rounds=self.rounds,
-            model=started.model.effective,
+            model=started.model.effective if started.model else "",
             checked=self.judged.checked,
             revisions=self.judged.revisions,
         )
@@ -276,21 +281,15 @@ class RecordState:
             case TranscriptCompacted():
                 self.asked, self.window = None, known.window_tokens or self.window
                 self.transcript.clip(known.clipped)
-            case (
-                AgentReused()
-                | ApprovalDecided()
-                | ApprovalRequested()
-                | DocumentChanged()
-                | OrderClaimed()
-                | OrderFinished()
-                | OrderHandedBack()
-                | OrderQueued()
-                | OrderRequeued()
-                | OrderResumed()
-                | OrderWaiting()
-                | QuestionAnswered()
-                | QuestionAsked()
-            ):
+            case ApprovalRequested():
+                self.approvals.setdefault(known.approval_id, "")
+            case ApprovalDecided():
+                self.approvals[known.approval_id] = known.decision
+            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked():
+                pass
+            case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
+                pass
+            case OrderResumed() | OrderWaiting():
                 pass
             case _:
                 assert_never(known)

@@ -3,11 +3,14 @@
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from drone.agent.journal import JournalError
 from mcc.contracts.journal import VerifyChecked
+from mcc.contracts.limits import TOKENS
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import repeated_key
+from mcc.contracts.status import FailureReason
 from mcc.contracts.usage import Usage
 from mcc.rules.report import cut
 
@@ -55,6 +58,33 @@ class Report:
     @property
     def completed(self) -> bool:
         return self.status is RecordStatus.COMPLETED
+
+
+BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
+"""Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
+
+
+def failure_reason(cause: Cause, limit: str | None) -> FailureReason | None:
+    """What it means for an order that the agent which answers for it stopped short so; None: it was cancelled."""
+    match cause:
+        case Cause.CANCELLED:
+            return None
+        case Cause.LIMIT if limit in BUDGET_LIMITS:
+            return FailureReason.BUDGET_EXHAUSTED
+        case Cause.LIMIT | Cause.NO_PROGRESS:
+            return FailureReason.LIMIT_REACHED
+        case Cause.GATE | Cause.VERIFIER:
+            return FailureReason.GATE_FAILED
+        case Cause.MODEL:
+            return FailureReason.MODEL_ERROR
+        case Cause.REFUSED:
+            return FailureReason.REFUSED
+        case Cause.NOT_DONE:
+            return FailureReason.NOT_DONE
+        case Cause.BROKE:
+            return FailureReason.INTERNAL
+        case _:
+            assert_never(cause)
 
 
 class Stopped(Exception):

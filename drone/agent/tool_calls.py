@@ -187,7 +187,7 @@ class ToolCalls:
         if call.call_id in begun and self._is_resumable(call.name):
             return
         while (block := self._agent_control.block()) is not None:
-            with self._turn.idle.blocked(call.call_id, block):
+            async with self._turn.blocked(call.call_id, self._state.origin.record_id, block):
                 await self._agent_control.passes()
         self._agent_control.check()
 

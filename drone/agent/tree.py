@@ -1,8 +1,9 @@
 """The state of a tree of agents: what the journal of its turn says, one entry applied after the other."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.messages import Message, UserMessage
@@ -10,6 +11,7 @@ from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
 from drone.agent.transcript import opened
+from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import (
@@ -25,6 +27,7 @@ from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderQueued, OrderRequeued, OrderWaiting
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.usage import Usage
+from mcc.contracts.wire import GenerationProgress
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class Tree:
         self._last_at = entry.at
         if isinstance(fact, OrderQueued):
             self._copied_until = fact.forked.until if fact.forked else 0
+            self.restraints.metadata = merged({}, fact.metadata)
         self._apply(entry.origin, fact, copied=entry.seq <= self._copied_until)
         if isinstance(fact, AgentStarted):
             self.record(entry.origin).began_after = self._worked_until(entry.at)
@@ -101,7 +105,8 @@ class Tree:
 
     def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
         if isinstance(fact, ControlApplied) and self._is_whole(origin):
-            self.restraints.apply(fact)
+            # A fork begins with all the metadata that its source had in the end.
+            self.restraints.apply(fact.model_copy(update={"metadata": None}) if copied else fact)
         if origin.record_id is None:
             return
         record = self.record(origin)
@@ -123,8 +128,8 @@ class Tree:
     def _count(self, record: RecordState, fact: Fact) -> None:
         match fact:
             case AgentStarted():
-                # A verifier is below the agent that it judges, and no tool call has hired it.
-                self.spawned += fact.call_id is not None and fact.continues is None
+                # A verifier is below the agent that it judges, and neither a tool call nor a node has hired it.
+                self.spawned += (fact.call_id or fact.node) is not None and fact.continues is None
             case ModelStarted() if record.asked is not None:
                 self._charge_lost(record.asked)
             case ModelReplied(usage=usage):
@@ -224,6 +229,14 @@ class Tree:
         """Whether this record is `above`, or hangs below it. Everything hangs below None."""
         return above in self._upwards(record_id)
 
+    def metadata(self, record_id: str | None) -> Mapping[str, Any]:
+        """What people set of the order and of every agent above this one, and of itself: the nearest counts."""
+        found = dict(self.restraints.metadata)
+        for above in reversed([*self._upwards(record_id)]):
+            if record := self.records.get(above or ""):
+                found |= record.restraints.metadata
+        return found
+
     def _begun(self) -> Iterator[tuple[str, RecordState]]:
         return ((record_id, record) for record_id, record in self.records.items() if record.started is not None)
 
@@ -296,3 +309,6 @@ class TreeJournal:
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         self.journal.delta(origin, delta)
+
+    def progress(self, progress: GenerationProgress) -> None:
+        self.journal.progress(progress)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from drone.agent.agent_control import AgentControl, Block, IdleWatch
 from drone.agent.artifacts import Artifacts
@@ -17,7 +18,7 @@ from drone.agent.messages import Message
 from drone.agent.model import AskLater
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
-from mcc.contracts.control import Control, ControlKind, SteerMode
+from mcc.contracts.control import Control, ControlKind, SteerMode, not_taken
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
@@ -184,6 +185,7 @@ class Task:
 
     `earlier` is the conversation that goes before the prompt, of the record that `continues` names; `tools_removed` is
     what people took away from the agent in it. `agent` is the name that it works under, empty = its definition's.
+    `node` is the path of the document's node that it works on.
     `seconds` are the wall clock that its caller gives it, None = what its own limits say; they never lengthen those.
     `waits`: it may wait for a provider that wants to be asked later than within a call.
     """
@@ -201,6 +203,7 @@ class Task:
     agent: str = ""
     seconds: float | None = None
     waits: bool = True
+    node: str | None = None
 
 
 def title_of(prompt: str, characters: int = 60) -> str:
@@ -242,9 +245,13 @@ class Steering:
     Every call answers what was asked, as it stands then: applied at entry `applied_seq`, refused with why, or open: a
     message is open until its agent reads it. `asked` says what became of each. Use it on the loop that runs the turn.
     Raises `JournalError`.
+
+    `takes`: the only kinds of controls that are done, besides the cancel of the whole turn; None = all.
     """
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, takes: Collection[ControlKind | str] | None = None) -> None:
+        """Raises ValueError for a kind that is none."""
+        self._takes = None if takes is None else [ControlKind(kind) for kind in takes]
         self._router = turn.router
         self._router.receipts = self
         self._asked: dict[str, Control] = {}
@@ -273,6 +280,12 @@ class Steering:
         """Take tools (by their names, or those of groups) away, for good."""
         return await self._ask(ControlKind.STEER, record_id, reason, remove_tools=names)
 
+    async def set_metadata(
+        self, metadata: Mapping[str, Any], *, record_id: str | None = None, reason: str | None = None
+    ) -> Control:
+        """Merge these into what tools see as `ToolContext.metadata`; None takes a key away."""
+        return await self._ask(ControlKind.SET_METADATA, record_id, reason, metadata=metadata)
+
     async def pause(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
         """Begin no further model or tool call."""
         return await self._ask(ControlKind.PAUSE, record_id, reason)
@@ -294,6 +307,7 @@ class Steering:
         message: str | None = None,
         mode: SteerMode = SteerMode.INJECT,
         remove_tools: tuple[str, ...] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> Control:
         control = Control(
             id=fresh_id(),
@@ -305,12 +319,17 @@ class Steering:
             reason=reason,
             mode=mode,
             remove_tools=remove_tools,
+            metadata=metadata,
             requested_at=now(),
         )
         self._asked[control.id] = control
-        if why := await self._router.take(control):
+        if why := not_taken(kind, self._whole(record_id), self._takes) or await self._router.take(control):
             self._settle(control.id, refused=why)
         return self._asked[control.id]
+
+    def _whole(self, record_id: str | None) -> str | None:
+        """The root's record stands for the whole turn."""
+        return None if record_id == self._router.root else record_id
 
     def applied(self, control_id: str, seq: int) -> None:
         """For the router."""

@@ -6,6 +6,7 @@ import http.client
 import ipaddress
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -174,7 +175,7 @@ class KeyCommand:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ModelError(f"{self._name} cannot be run: {error.strerror}.") from error
+            raise ModelError(f"{self._name} cannot be run: {why_not_run(self._argv[0], error)}.") from error
         try:
             async with asyncio.timeout(self._seconds):
                 out, complaint = await _read(process)
@@ -231,3 +232,10 @@ async def _keep(stream: asyncio.StreamReader, kept: bytearray) -> None:
     while piece := await stream.read(MOST_BYTES):
         kept += piece
         del kept[MOST_BYTES + 1 :]
+
+
+def why_not_run(program: str, error: OSError) -> str:
+    """A directory of PATH that may not be looked into hides that the program is in none of them."""
+    if os.sep not in program and shutil.which(program) is None:
+        return "No such file on the PATH"
+    return str(error.strerror)

@@ -306,7 +306,7 @@ class Roots:
             allowed = ", ".join(str(real or root) for root, real in self._real.items()) or "none"
             raise PathDenied(
                 f"The workspace {shown(asked)} lies outside this drone's allowed roots ({allowed}); "
-                "add its parent to DRONE_WORKSPACE_ROOTS or choose another."
+                "add it with mcc up --workspace, or its parent to DRONE_WORKSPACE_ROOTS, or choose another."
             )
         try:
             fd = _descended(root, real)

@@ -3,20 +3,16 @@
 What cannot be used is left out and said, and the drone starts: a broken tool must not take the others away.
 """
 
-import importlib.util
 import inspect
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTool, declared
-from mcc.configuration.places import refuse_others
+from mcc.configuration.own_code import own_code
 from mcc.contracts.drones import Capability
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 
@@ -52,9 +48,10 @@ def own_tools(modules: Iterable[str], directory: Path | None) -> OwnTools:
     or else names that can be imported. Each problem is logged as well."""
     tools: dict[str, tuple[FunctionTool, str]] = {}
     problems: list[Capability] = []
-    for name, origin, load in (*_installed(), *_configured(modules, directory)):
+    for code in own_code(modules, directory, ENTRY_POINTS):
+        name, origin = code.name, code.origin
         try:
-            functions = list(_functions(load()))
+            functions = list(_functions(code.load()))
         except (Exception, SystemExit) as error:
             problems.append(_problem(name, origin, f"cannot be loaded: {type(error).__name__}: {error}"))
             continue
@@ -69,37 +66,6 @@ def own_tools(modules: Iterable[str], directory: Path | None) -> OwnTools:
     for one in problems:
         log.warning("the tool %s (%s) is left out: %s", one.name, one.origin, one.problem)
     return OwnTools(tuple(tools.values()), tuple(problems))
-
-
-Source = tuple[str, str, Callable[[], object]]
-"""The name to show, where it comes from, and how it is loaded."""
-
-
-def _installed() -> Iterator[Source]:
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
-        package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
-        yield point.value, package, point.load
-
-
-def _configured(modules: Iterable[str], directory: Path | None) -> Iterator[Source]:
-    for name in modules:
-        file = None if directory is None else directory / f"{name.removesuffix('.py')}.py"
-        if file is not None and file.name in (name, f"{name}.py") and file.is_file():
-            yield name, str(file), lambda file=file: _of_file(file)  # type: ignore[misc]
-        else:
-            yield name, "mcc.toml", lambda name=name: import_module(name)  # type: ignore[misc]
-
-
-def _of_file(file: Path) -> ModuleType:
-    """Under a name of its own, so that it replaces no other module. Raises `NotPrivate` when others can write it."""
-    refuse_others(file.stat(), file)
-    refuse_others(file.parent.stat(), file.parent)
-    name = f"mcc_own_tools.{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _functions(found: object) -> Iterator[Callable[..., object]]:

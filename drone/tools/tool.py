@@ -52,6 +52,11 @@ class ToolContext:
     stop: Event = field(default_factory=Event)
     turn: Turn | None = None
 
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What people set of the order, laid over by what they set of this agent and of those above it; as of now."""
+        return {} if self.turn is None else self.turn.tree.metadata(self.origin.record_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Declaration:

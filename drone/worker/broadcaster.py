@@ -8,7 +8,7 @@ import structlog
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.wire import Delta, Hint
+from mcc.contracts.wire import Delta, Hint, Progress
 from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, moved, packed
 
 log = structlog.get_logger("drone.broadcaster")
@@ -31,6 +31,7 @@ class Broadcaster:
         self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
         self._deltas: dict[tuple[str, str, str, int, int, int | None], list[Delta]] = {}
+        self._progress: dict[str, Progress] = {}
         self._characters = 0
         self._urgent = asyncio.Event()
         self._gathering: asyncio.TimerHandle | None = None
@@ -64,6 +65,11 @@ class Broadcaster:
         if self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)
 
+    def progress(self, progress: Progress) -> None:
+        """Publish soon; newer progress of an order replaces what still waits."""
+        self._progress[progress.order_id] = progress
+        self._urgent.set()
+
     async def run(self) -> None:
         """Publish until cancelled."""
         while True:
@@ -82,8 +88,9 @@ class Broadcaster:
         messages: list[Message] = [joined for pieces in self._deltas.values() for joined in joined_up(pieces)]
         messages.extend(self._entries)
         self._entries.clear()
+        messages.extend(self._progress.values())
         messages.extend(self._hints.values())
-        self._deltas, self._hints, self._characters = {}, {}, 0
+        self._deltas, self._hints, self._progress, self._characters = {}, {}, {}, 0
         if messages:
             await self._publisher.publish(messages)
 

@@ -1,8 +1,9 @@
 """The journals of the orders that a drone holds, and the writer that commits their entries in groups."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -10,14 +11,15 @@ from drone.agent.journal import Fenced, TextDelta, Unwritable
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
-from mcc.contracts.wire import Delta, Hint
+from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
+from mcc.store.agent_changes import Answer, Asked, Committed, Group, Held, Part
+from mcc.store.document_changes import Done
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch
 
 log = structlog.get_logger("drone.journal")
 
@@ -74,6 +76,15 @@ class OrderJournal:
         owed, self._owed = self._owed, []
         return await self._writer.append(self, [*owed, *drafts])
 
+    async def change(self, asked: Asked) -> Done:
+        """Do these commands in a document and commit the entries that tell of it, both or neither, after what is owed.
+
+        Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was done.
+        """
+        self.check_open()
+        owed, self._owed = self._owed, []
+        return await self._writer.change(self, owed, asked)
+
     async def keep(self, text: str) -> str:
         """One at a time, so that an order with many long texts leaves threads to its neighbours."""
         async with self._keeping:
@@ -118,6 +129,10 @@ class OrderJournal:
             )
         )
 
+    def progress(self, progress: GenerationProgress) -> None:
+        if not self.sealed:
+            self._writer.progress(Progress(order_id=self.order_id, epoch=self.epoch, data=progress))
+
     def check_open(self) -> None:
         """Raises `Fenced` once the journal is sealed."""
         if self.sealed:
@@ -134,12 +149,13 @@ class OrderJournal:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The drafts of one `append`, and who waits for their number."""
+    """The drafts of one `append`, and who waits for their number; or of one `change`, which is `asked` after them."""
 
     journal: OrderJournal
     drafts: Sequence[Draft]
+    asked: Asked | None
     weight: int
-    done: "asyncio.Future[int]" = field(repr=False)
+    done: "asyncio.Future[Any]" = field(repr=False)
 
 
 class Writer:
@@ -195,7 +211,16 @@ class Writer:
         return bool(journal.incarnation) and journal.incarnation != self._lease.incarnation
 
     async def append(self, journal: OrderJournal, drafts: Sequence[Draft]) -> int:
+        number: int = await self._committed(journal, drafts, None)
+        return number
+
+    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked) -> Done:
+        done: Done = await self._committed(journal, drafts, asked)
+        return done
+
+    async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked | None) -> Any:
         weight = sum(weight_of(draft.data) for draft in drafts)
+        weight += sum(200 + _weight(command.__dict__) for command in asked.commands) if asked else 0
         journal.weight += weight
         self._grew(weight)
         if self._bytes and self._bytes + weight > self._most_bytes:
@@ -203,7 +228,7 @@ class Writer:
                 # What is larger than the bound by itself goes alone; it would wait for ever otherwise.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
             journal.check_open()
-        waiting = _Waiting(journal, drafts, weight, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(journal, drafts, asked, weight, asyncio.get_running_loop().create_future())
         self._bytes += weight
         self._queue.append(waiting)
         self._arrived.set()
@@ -220,6 +245,9 @@ class Writer:
 
     def delta(self, delta: Delta) -> None:
         self._broadcaster.delta(delta)
+
+    def progress(self, progress: Progress) -> None:
+        self._broadcaster.progress(progress)
 
     async def quiet(self, journal: OrderJournal) -> None:
         async with self._moved:
@@ -253,66 +281,71 @@ class Writer:
         return self._flying
 
     async def _commit(self, group: list[_Waiting]) -> None:
-        batches = batches_of(group)
-        try:
-            appended = await self._groups.patiently(lambda store: store.journal.append(list(batches.values())))
-        except Exception as problem:
-            # This task commits for all orders: a group of entries may fail, the task may not.
-            log.exception("the store refused a group of entries", orders=list(batches))
-            appended = Appended(culprits=dict.fromkeys(batches, repr(problem)))
+        committed = await self._kept(group)
         # Once more: effects wait for this answer, and the commit may have taken longer than the lease lasts.
         await self._trust()
+        places = {order_id: iter(answers) for order_id, answers in committed.answers.items()}
         for waiting in group:
-            self._answer(waiting, appended)
-        self._publish(batches, appended)
+            self._answer(waiting, committed, places)
+        self._publish(committed)
         self._flying = []
         self._bytes -= sum(waiting.weight for waiting in group)
         async with self._moved:
             self._moved.notify_all()
 
-    def _answer(self, waiting: _Waiting, appended: Appended) -> None:
+    async def _kept(self, some: list[_Waiting]) -> Committed:
+        """What became of the group. This task commits for all orders: a group of entries may fail, the task may not."""
+        group = group_of(some)
+        try:
+            if group.asks:
+                return await self._groups.patiently(lambda store: store.agent_changes.commit(group))
+            batches = group.batches()
+            return group.answered(await self._groups.patiently(lambda store: store.journal.append(batches)))
+        except Exception as problem:
+            orders = [held.order_id for held in group.orders]
+            log.exception("the store refused a group of entries", orders=orders)
+            return Committed(culprits=dict.fromkeys(orders, repr(problem)))
+
+    def _answer(self, waiting: _Waiting, committed: Committed, places: Mapping[str, Iterator[Answer]]) -> None:
         journal = waiting.journal
-        if journal.order_id in appended.fenced:
+        if journal.order_id in committed.fenced:
             journal.seal()
             fail(waiting.done, Fenced(f"another drone holds order {journal.order_id} now"))
-        elif why := appended.culprits.get(journal.order_id):
+        elif why := committed.culprits.get(journal.order_id):
             fail(waiting.done, Unwritable(f"The database refuses an entry of order {journal.order_id}: {why}"))
         else:
-            fold_in(journal, waiting.drafts, waiting.done)
+            answer = next(places[journal.order_id])
+            fold_in(journal, answer.entries, waiting.done)
+            if answer.refused is not None:
+                fail(waiting.done, answer.refused)
+            elif not waiting.done.done():
+                waiting.done.set_result(answer.done or journal.last_seq)
 
-    def _publish(self, batches: Mapping[str, Batch], appended: Appended) -> None:
-        for order_id, batch in batches.items():
-            if order_id not in appended.fenced and order_id not in appended.culprits:
-                self._broadcaster.entries(batch.entries)
-                self._broadcaster.hint(Hint(order_id=order_id, seq=batch.entries[-1].seq))
+    def _publish(self, committed: Committed) -> None:
+        for order_id, answers in committed.answers.items():
+            if entries := [entry for answer in answers for entry in answer.entries]:
+                self._broadcaster.entries(entries)
+                self._broadcaster.hint(Hint(order_id=order_id, seq=entries[-1].seq))
 
 
-def fold_in(journal: OrderJournal, drafts: Sequence[Draft], done: "asyncio.Future[int]") -> None:
-    """Fold what was committed, and answer the `append` that waits. An entry that does not fit counts all the same."""
-    for draft in drafts:
+def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Future[Any]") -> None:
+    """Fold what was committed. An entry that does not fit counts all the same, and whoever waits hears of it."""
+    for entry in entries:
         try:
-            journal.fold.add(draft.numbered(journal.order_id, journal.last_seq + 1))
+            journal.fold.add(entry)
         except Exception as problem:
             log.exception("an entry does not follow from those before", order_id=journal.order_id)
             fail(done, Unwritable(f"Entry {journal.last_seq} of order {journal.order_id} does not fit: {problem!r}"))
-    if not done.done():
-        done.set_result(journal.last_seq)
 
 
-def batches_of(group: Iterable[_Waiting]) -> dict[str, Batch]:
-    """One batch for each order of the group, in the order of the ids, in which all writers lock rows."""
-    drafts: dict[str, list[Draft]] = {}
+def group_of(some: Iterable[_Waiting]) -> Group:
+    """By order, in the order of the ids, in which all writers lock rows."""
+    parts: dict[str, list[Part]] = {}
     journals: dict[str, OrderJournal] = {}
-    for waiting in group:
-        drafts.setdefault(waiting.journal.order_id, []).extend(waiting.drafts)
+    for waiting in some:
         journals[waiting.journal.order_id] = waiting.journal
-    return {order_id: batch_of(journals[order_id], drafts[order_id]) for order_id in sorted(drafts)}
-
-
-def batch_of(journal: OrderJournal, drafts: Sequence[Draft]) -> Batch:
-    first = journal.last_seq + 1
-    entries = [draft.numbered(journal.order_id, first + index) for index, draft in enumerate(drafts)]
-    return Batch(order_id=journal.order_id, epoch=journal.epoch, last_seq=journal.last_seq, entries=entries)
+        parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.asked))
+    return Group([Held(one, journals[one].epoch, journals[one].last_seq, parts[one]) for one in sorted(parts)])
 
 
 def fail(done: "asyncio.Future[int]", problem: Exception) -> None:

@@ -11,7 +11,10 @@ from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.crew import Crew
+from drone.generation.outline import LaidAside
+from drone.generation.port import DocumentLost
 from drone.worker.claiming import Claiming
+from drone.worker.documents import OrderDocuments
 from drone.worker.ending import Finisher, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
@@ -158,6 +161,7 @@ class Runner:
         if execution.invalid is not None:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
+            documents = await self._documents(claim.order, journal)
             async with self._claiming.entered(claim, execution):
                 return await self._crew.run(
                     claim.order,
@@ -165,10 +169,22 @@ class Runner:
                     router=execution.router,
                     session=session,
                     workspace=execution.directory,
+                    documents=documents,
                 )
+        except DocumentLost as lost:
+            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
+        except LaidAside as aside:
+            execution.wait_for(aside.block)
+            raise
         except Busy as busy:
             execution.wait_for(Block(WaitingReason.WORKSPACE, str(busy)))
             raise
+
+    async def _documents(self, order: WorkOrder, journal: OrderJournal) -> OrderDocuments | None:
+        """The document that the order is about, if it is about one. Raises `DocumentLost`."""
+        if order.document_id is None:
+            return None
+        return await OrderDocuments.opened(self._store, journal, order.document_id, self._crew.functions)
 
 
 def outcome_of(execution: Execution, turn: "asyncio.Task[Outcome]") -> Outcome | None:

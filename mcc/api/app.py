@@ -15,7 +15,9 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import controls, fleet, health, orders, problems, streams
+from mcc.api import approvals, blueprints, controls, documents, fleet, health, orders, problems, streams
+from mcc.api.catalogue import Catalogue
+from mcc.api.function_rules import FunctionRules
 from mcc.api.guard import Door, Guard
 from mcc.api.health import Metrics
 from mcc.api.problems import PROBLEM_TYPE
@@ -26,6 +28,8 @@ from mcc.configuration.running import Held, Presence, find_family
 from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
+from mcc.documents.functions import Functions
+from mcc.documents.own_functions import own_functions
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
 from mcc.settings import Settings, watched_secrets
@@ -70,6 +74,7 @@ def build_app(
     notices = Notices(store, feed, redis.nudger, redis.publisher)
     metrics = Metrics()
     redactor = watched_secrets(settings)
+    function_rules = FunctionRules(store, _own_functions(settings))
     app = FastAPI(
         title="MCC",
         version=mcc.__version__,
@@ -78,7 +83,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lambda _: _alive(feed, notices, offload, write, texts),
+        lifespan=lambda _: _alive(feed, notices, function_rules, offload, write, texts),
     )
     app.state.metrics = metrics
     app.state.service = Service(
@@ -91,29 +96,34 @@ def build_app(
         feed,
         Records(store, offload, texts),
         notices,
+        Catalogue(settings.own_blueprints(), store.blueprints),
+        texts,
+        function_rules,
         redactor,
         redis.checkers,
     )
-    for router in (
-        orders.router,
-        streams.router,
-        controls.router,
-        orders.conversations,
-        fleet.router,
-        health.router,
-        description,
-    ):
-        app.include_router(router)
+    for part in (orders, streams, controls, approvals, blueprints, documents, fleet, health):
+        app.include_router(part.router)
+    app.include_router(orders.conversations)
+    app.include_router(description)
     problems.install(app, redactor)
     _describe(app)
     app.add_middleware(Guard, door=Door(settings, token), metrics=metrics)
     return app
 
 
+def _own_functions(settings: Settings) -> Functions:
+    own = settings.configuration.own
+    return own_functions(settings.documents.functions, own.parent if own else None).functions
+
+
 @contextlib.asynccontextmanager
-async def _alive(feed: Feed, notices: Notices, *offloads: BoundedOffload) -> AsyncIterator[None]:
+async def _alive(
+    feed: Feed, notices: Notices, function_rules: FunctionRules, *offloads: BoundedOffload
+) -> AsyncIterator[None]:
     async with notices.running(), feed.running():
         yield
+    function_rules.close()
     for offload in offloads:
         offload.close()
 
@@ -195,8 +205,9 @@ def _describe(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         described = described_by_framework()
         for operation in (one for methods in described["paths"].values() for one in methods.values()):
-            if problem := operation["responses"].get("default", {}).get("content", {}):
-                operation["responses"]["default"]["content"] = {PROBLEM_TYPE: next(iter(problem.values()))}
+            for status, response in operation["responses"].items():
+                if (status == "default" or status >= "400") and (problem := response.get("content", {})):
+                    response["content"] = {PROBLEM_TYPE: next(iter(problem.values()))}
         return described
 
     app.openapi = document  # type: ignore[method-assign]

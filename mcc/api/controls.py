@@ -28,6 +28,13 @@ Asked = TypeVar("Asked", bound=NewControl)
 
 RECEIPT = answers(Receipt, 202)
 
+_BELONGS = {
+    "mode": ControlKind.STEER,
+    "remove_tools": ControlKind.STEER,
+    "metadata": ControlKind.SET_METADATA,
+}
+"""What only one kind of control carries."""
+
 _FINISH = expanded(["finish"]) | {"finish"}
 """An agent hands in its result by these, so they stay."""
 
@@ -68,6 +75,15 @@ async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> R
     for the agent and all below it at once, and for good. Names that no agent of the order has change nothing.
     """
     return await _request(service, order_id, ControlKind.STEER, asked)
+
+
+@router.post("/orders/{order_id}/metadata", status_code=202, responses=RECEIPT)
+async def set_metadata(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
+    """Merge `metadata` into that of the order, or with a `record_id` into that of one agent; null takes a key away.
+
+    Tools see it, models do not. A queued or waiting order has it once it goes on.
+    """
+    return await _request(service, order_id, ControlKind.SET_METADATA, asked)
 
 
 @router.post("/orders/{order_id}/controls:batch", status_code=202, responses=answers(Listing[Receipt], 202))
@@ -140,10 +156,12 @@ def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) ->
 
     Names of tools must be those of groups, of this version's tools or of tools of `drones`; without drones any will do.
     """
+    if kind is ControlKind.SET_METADATA and not asked.metadata:
+        raise Unacceptable("metadata", 'say what is to be set: {"metadata": {"ticket": "OPS-17"}}.')
+    for field, owner in _BELONGS.items():
+        if getattr(asked, field) and kind is not owner:
+            raise Unacceptable(field, f"{field} belongs to a {owner}; leave it out of a {kind}.")
     if kind is not ControlKind.STEER:
-        for field in ("mode", "remove_tools"):
-            if getattr(asked, field):
-                raise Unacceptable(field, f"{field} belongs to a steer; leave it out of a {kind}.")
         return asked
     if not (asked.message or "").strip():
         asked = asked.model_copy(update={"message": None})

@@ -65,6 +65,14 @@ EXAMPLES: dict[str, Example] = {
             "labels": ["nightly"],
         },
     },
+    "document": {
+        "summary": "A document of a blueprint that ships",
+        "value": {
+            "kind": "generate",
+            "blueprint": "course",
+            "generation": {"metadata": {"topic": "Photosynthesis"}, "concurrency": 8},
+        },
+    },
     "result": {
         "summary": "A result of a given shape, held to a rule, tomorrow",
         "value": {
@@ -229,7 +237,8 @@ def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tupl
     store = service.store
     check_disk(service)
     accepted = checked(new, service.settings, store.leases.registrations(), now())
-    placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key)
+    blueprint = service.catalogue.find(accepted.blueprint).blueprint if accepted.blueprint else None
+    placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key, blueprint=blueprint)
     requested: list[Requested] = []
     # Placing may have asked something of a running order: an interruption, or a steer.
     for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):

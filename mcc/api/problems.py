@@ -10,10 +10,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from mcc.api.catalogue import UnknownBlueprint
 from mcc.contracts.answers import Problem
-from mcc.contracts.mistakes import Mistake, mistakes
+from mcc.contracts.documents import VersionConflict
 from mcc.contracts.shape import to_json
+from mcc.documents import change
+from mcc.documents.reading import BlueprintError
 from mcc.redaction import Redactor
+from mcc.rules.mistakes import Mistake, mistakes
 from mcc.store import errors
 
 PROBLEM_TYPE = "application/problem+json"
@@ -26,11 +30,19 @@ QUEUE_SECONDS = 5
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
     errors.UnknownSession: 404,
+    errors.UnknownDocument: 404,
+    errors.UnknownBlueprint: 404,
+    errors.UnknownApproval: 404,
+    errors.AlreadyDecided: 409,
+    errors.ApprovalOver: 410,
     errors.BadCursor: 400,
     errors.IdempotencyConflict: 409,
     errors.SessionBusy: 409,
+    errors.DocumentBusy: 409,
+    errors.NotAConversation: 422,
     errors.OrderIsFinal: 409,
     errors.OrderIsUnfinished: 409,
+    errors.ControlNotTaken: 409,
     errors.CannotFork: 422,
     errors.ForkOfPruned: 409,
     errors.Pruned: 410,
@@ -102,14 +114,18 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
         return problem(status, detail, headers=headers)
 
     app.add_exception_handler(errors.StoreError, store)
+    app.add_exception_handler(change.Refused, _refused_change)
+    app.add_exception_handler(BlueprintError, _blueprint)
+    app.add_exception_handler(UnknownBlueprint, _unknown_blueprint)
     app.add_exception_handler(Unacceptable, _unacceptable)
     app.add_exception_handler(Refusal, _refusal)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     """What the caller sent is never sent back: it may be large, and it may be secret."""
     assert isinstance(error, RequestValidationError)
-    found = mistakes(error.errors())
+    body = getattr(request.scope.get("route"), "body_field", None)
+    found = mistakes(error.errors(), body.field_info.annotation if body is not None else None)
     return problem(422, found[0].sentence, errors=[asdict(one) for one in found[:50]])
 
 
@@ -123,6 +139,52 @@ async def _unacceptable(_: Request, error: Exception) -> Response:
     assert isinstance(error, Unacceptable)
     found = Mistake(error.field, str(error))
     return problem(422, found.sentence, errors=[asdict(found)])
+
+
+def of_blueprint(error: BlueprintError) -> Problem:
+    """All that is wrong with a blueprint; `errors` are `{line, place, message}`."""
+    count = len(error.problems)
+    return Problem(
+        title=HTTPStatus(422).phrase,
+        status=422,
+        detail=f"{count} thing{'' if count == 1 else 's'} in this blueprint cannot be so: {error.problems[0].message}",
+        errors=tuple(asdict(one) for one in error.problems),
+    )
+
+
+async def _blueprint(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BlueprintError)
+    found = of_blueprint(error)
+    return problem(found.status, found.detail, errors=found.errors)
+
+
+async def _refused_change(_: Request, error: Exception) -> Response:
+    """What a document does not take; a conflict has the document's version and the nodes that changed."""
+    assert isinstance(error, change.Refused)
+    if error.version is not None:
+        conflict = VersionConflict(
+            title=HTTPStatus(error.status).phrase,
+            status=error.status,
+            detail=f"{error}.",
+            version=error.version,
+            changed=error.changed,
+        )
+        return Response(to_json(conflict.model_dump(exclude_none=True)), error.status, media_type=PROBLEM_TYPE)
+    told = [{"field": field, "message": f"{said}."} for field, said in map(_placed, error.sentences)]
+    return problem(error.status, f"{error}.", errors=told if error.status == 422 else None)
+
+
+def _placed(sentence: str) -> tuple[str, str]:
+    """The part of the request, or the field of a node, that a sentence begins with, if it does, and the rest."""
+    place, colon, rest = sentence.partition(": ")
+    field, of, node = place.partition(" of /")
+    if colon and of and not {" "} & {*field, *node}:
+        return field, sentence
+    return (place, rest) if colon and " " not in place else ("", sentence)
+
+
+async def _unknown_blueprint(_: Request, error: Exception) -> Response:
+    return problem(404, str(error))
 
 
 async def _refusal(_: Request, error: Exception) -> Response:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
+from mcc.api.catalogue import Catalogue
+from mcc.api.function_rules import FunctionRules
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
 from mcc.contracts.answers import Problem
@@ -122,6 +124,8 @@ class Service:
     """`offload` is for reading and `write` for changes, each with threads of its own: a locked database keeps no reader
     waiting.
 
+    `slow` is for reading what may take long, of which little goes on at a time.
+
     `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
     `checkers` None: there is no Redis.
     """
@@ -135,6 +139,9 @@ class Service:
     feed: Feed
     records: Records
     notices: Notices
+    catalogue: Catalogue
+    slow: BoundedOffload
+    function_rules: FunctionRules
     redactor: Callable[[], Redactor] = Redactor
     checkers: ModelCheckers | None = None
 

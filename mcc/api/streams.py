@@ -83,7 +83,7 @@ async def order_events(
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
     """The order's journal as it grows: entries with ids, and without ids `model.delta`, `thinking.delta`,
-    `tool_call.delta`, `tool.progress` and `ping`.
+    `tool_call.delta`, `tool.progress`, `generation.progress` and `ping`.
 
     Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource. 410 when the journal was
     pruned: the record is kept.

@@ -20,8 +20,10 @@ from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 from mcc.settings import Settings
 
-NOT_YET = ("ref", "document_id", "blueprint", "webhook_url")
+NOT_YET = ("ref", "webhook_url")
 """Parts of an order that this version cannot honour; it says so instead of leaving them out."""
+
+OF_A_CHAT = ("result_schema", "rules", "verify")
 
 RULE_CHARACTERS = 20_000
 """CEL of all rules of one order; reading it takes up to about half a second."""
@@ -109,8 +111,11 @@ def _refuse_what_is_not_there_yet(new: NewOrder) -> None:
     for name in NOT_YET:
         if getattr(new, name) not in (None, ()):
             raise Unacceptable(name, f"{name} is not available in this version; leave it out.")
-    if new.kind is not OrderKind.CHAT:
-        raise Unacceptable("kind", f"kind {new.kind.value!r} is not available in this version; use 'chat'.")
+    for name in OF_A_CHAT if new.kind is OrderKind.GENERATE else ():
+        if getattr(new, name) not in (None, ()):
+            raise Unacceptable(
+                name, f"{name} is about the answer of a chat; a document has the rules of its blueprint."
+            )
 
 
 def _check_times(new: NewOrder, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Orders and sessions as the database has them, for commands that only read, where no service runs."""
+"""Orders, sessions and documents as the database has them, for commands that only read, where no service runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,11 @@ from mcc.cli.command import FAILED, USAGE, fail
 
 if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
+    from mcc.contracts.documents import DocumentDiff, DocumentSummary, DocumentView, HistoryItem
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
-    from mcc.contracts.wire import Delta
+    from mcc.contracts.wire import Seen
     from mcc.settings import Settings
     from mcc.store.store import Store
 
@@ -37,7 +38,7 @@ class Orders(Protocol):
 
     def record(self, order_id: str) -> "ChatRecord": ...
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]": ...
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Seen]": ...
 
 
 class Sessions(Protocol):
@@ -48,8 +49,42 @@ class Sessions(Protocol):
     def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
 
 
+class Documents(Protocol):
+    """What is asked of documents without changing them; as in the client."""
+
+    def list(
+        self,
+        *,
+        blueprint: str | None = None,
+        status: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[DocumentSummary]": ...
+
+    def get(
+        self,
+        document_id: str,
+        *,
+        node: str | None = None,
+        depth: int | None = None,
+        version: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> "DocumentView": ...
+
+    def history(self, document_id: str, *, cursor: str | None = None, limit: int = 50) -> "Listing[HistoryItem]": ...
+
+    def diff(self, document_id: str, since: int, to: int | None = None) -> "DocumentDiff": ...
+
+    def export(self, document_id: str, format: str = "json") -> bytes: ...
+
+
 class Reader(Protocol):
     """A service, or the database where there is none."""
+
+    @property
+    def documents(self) -> Documents: ...
 
     @property
     def orders(self) -> Orders: ...
@@ -81,6 +116,11 @@ class Archive:
     def __init__(self, store: "Store") -> None:
         self._orders = ArchivedOrders(store)
         self._sessions = ArchivedSessions(store)
+        self._documents = ArchivedDocuments(store)
+
+    @property
+    def documents(self) -> "ArchivedDocuments":
+        return self._documents
 
     @property
     def orders(self) -> "ArchivedOrders":
@@ -137,7 +177,7 @@ class ArchivedOrders:
             raise NotFound(404, "This order has no record: none of its agents has started.")
         return found
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Entry | Delta]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Seen]":
         """All entries of an order that has ended; nobody goes on with another one, and so that is refused."""
         from mcc.contracts.status import FINAL
 
@@ -164,3 +204,63 @@ class ArchivedSessions:
 
         found = self._store.sessions.list(cursor=cursor, limit=limit)
         return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+
+
+class ArchivedDocuments:
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def list(
+        self,
+        *,
+        blueprint: str | None = None,
+        status: str | None = None,
+        part: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[DocumentSummary]":
+        from mcc.contracts.answers import Listing
+
+        found = self._store.documents.list(blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
+        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+
+    def get(
+        self,
+        document_id: str,
+        *,
+        node: str | None = None,
+        depth: int | None = None,
+        version: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> "DocumentView":
+        from mcc.api.documents import shown
+        from mcc.api.problems import Refusal
+        from mcc.documents.node import ROOT
+        from mcc.documents.views import PAGE, Page
+
+        try:
+            return shown(self._store, document_id, Page(node or ROOT, depth, limit or PAGE, cursor), version)
+        except Refusal as refusal:
+            fail(str(refusal))
+
+    def history(self, document_id: str, *, cursor: str | None = None, limit: int = 50) -> "Listing[HistoryItem]":
+        from mcc.contracts.answers import Listing
+
+        found = self._store.documents.history(document_id, cursor=cursor, limit=limit)
+        return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
+
+    def diff(self, document_id: str, since: int, to: int | None = None) -> "DocumentDiff":
+        from mcc.documents import difference
+
+        documents = self._store.documents
+        return difference.diff(documents.state(document_id, since), documents.state(document_id, to))
+
+    def export(self, document_id: str, format: str = "json") -> bytes:
+        from mcc.api.documents import exported_whole
+        from mcc.documents.export import MEDIA_TYPES
+
+        form = next((one for one in MEDIA_TYPES if one == format), None)
+        if form is None:
+            fail(f"--format: there is {', '.join(MEDIA_TYPES)}.", USAGE)
+        return exported_whole(self._store, document_id, form)[1]

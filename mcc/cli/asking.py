@@ -35,6 +35,25 @@ def limits_in(pairs: Sequence[str]) -> "Limits | None":
         fail(f"{problem}", USAGE)
 
 
+def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, Any] | None:
+    """`key=value`, each; a value that is JSON counts as that, all else as text. None for nothing."""
+    said: dict[str, Any] = dict.fromkeys(unset)
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            fail(f"{pair!r}: write key=value, for example ticket=OPS-17.", USAGE)
+        try:
+            said[key] = json.loads(value)
+        except (ValueError, RecursionError):
+            said[key] = value
+    return said or None
+
+
+def controls_in(kinds: Sequence[str] | None) -> list[str] | None:
+    """The only controls that are taken; "none" for no one at all, None for all."""
+    return [kind for kind in kinds if kind != "none"] if kinds else None
+
+
 def schema_in(said: str | None) -> dict[str, Any] | None:
     """A JSON Schema, written out or in a file."""
     if said is None:
@@ -106,21 +125,26 @@ class Asked:
         if not self.quiet:
             say(sentence)
 
+    def whole(self) -> dict[str, Any]:
+        """What is sent of it, before a session is known."""
+        return {"prompt": self.prompt} | {name: value for name, value in self.order.items() if value is not None}
+
     def checked(self) -> "NewOrder":
         """The order; refused when no service would take it."""
         from pydantic import ValidationError
 
-        from mcc.contracts.mistakes import mistakes
         from mcc.contracts.order import NewOrder
+        from mcc.rules.mistakes import mistakes
 
         if self.go_on and self.order["session_id"] is not None:
             fail("--continue and --session name two sessions: give one of them.", USAGE)
         try:
-            return NewOrder.model_validate(
-                {"prompt": self.prompt} | {name: value for name, value in self.order.items() if value is not None}
-            )
+            return NewOrder.model_validate(self.whole())
         except ValidationError as error:
-            fail(mistakes(error.errors())[0].sentence, USAGE)
+            fail(mistakes(error.errors(), NewOrder)[0].sentence, USAGE)
+
+    def check_here(self, settings: "Settings") -> None:
+        """What else a service of these settings would refuse."""
 
     def place(self, client: "MCC") -> "WorkOrder":
         """Raises `ClientError`."""
@@ -136,11 +160,12 @@ def check_for_here(new: "NewOrder", settings: "Settings") -> None:
     from mcc.api.submission import checked as accepted
     from mcc.contracts.shape import now
 
-    workspace = Path(str(new.workspace))
-    if not workspace.is_dir():
+    workspace = Path(new.workspace) if new.workspace is not None else None
+    if workspace is not None and not workspace.is_dir():
         fail(f"workspace: {workspace} is not a directory.", USAGE)
+    roots = (workspace,) if workspace is not None else ()
     try:
-        accepted(new, settings.model_copy(update={"workspace_roots": (workspace,)}), (), now())
+        accepted(new, settings.model_copy(update={"workspace_roots": roots}), (), now())
     except Unacceptable as refusal:
         fail(f"{refusal.field}: {refusal}", USAGE)
 

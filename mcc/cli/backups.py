@@ -21,7 +21,7 @@ def backup(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write orders, sessions, journals, records and kept texts to one file, as they are at this moment.
+    """Write orders, sessions, journals, records, documents and kept texts to one file, as they are at this moment.
 
     The service and its drones may run meanwhile, on SQLite and on PostgreSQL. Not in the file: tokens, keys,
     configuration, workspaces.
@@ -96,7 +96,8 @@ def restore(
 
 
 def _counted(contents: "Contents") -> str:
-    names = {"sessions": "sessions", "orders": "orders", "journal": "journal entries", "blobs": "texts"}
+    names = {"sessions": "sessions", "orders": "orders", "journal": "journal entries", "documents": "documents"}
+    names["blobs"] = "texts"
     return ", ".join(f"{contents.rows.get(table, 0):,} {name}" for table, name in names.items())
 
 

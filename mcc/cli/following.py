@@ -1,6 +1,7 @@
 """An order followed on this terminal: progress on stderr, what came of it on stdout, or all of it as JSON lines."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -8,12 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
 
+PROGRESS_SECONDS = 10.0
+"""How often it is said how far a generation is, where no tree is drawn."""
+
 if TYPE_CHECKING:
     from mcc.cli.archive import Reader
     from mcc.client import MCC
-    from mcc.contracts.entry import Entry
     from mcc.contracts.order import WorkOrder
-    from mcc.contracts.wire import Delta
+    from mcc.contracts.wire import Seen
+    from mcc.view.story import Story
 
 
 class Shown(Enum):
@@ -41,20 +45,20 @@ class Screen(Protocol):
 
     whole: bool
 
-    def show(self, item: "Entry | Delta") -> None: ...
+    def show(self, item: "Seen") -> None: ...
 
 
 class _Nothing:
     whole = False
 
-    def show(self, item: "Entry | Delta") -> None:
+    def show(self, item: "Seen") -> None:
         """Nothing is shown."""
 
 
 class _JsonLines:
     whole = False
 
-    def show(self, item: "Entry | Delta") -> None:
+    def show(self, item: "Seen") -> None:
         print_json(item, type="entry")
 
 
@@ -66,43 +70,73 @@ class _PlainLines:
 
         self._lines = Lines()
 
-    def show(self, item: "Entry | Delta") -> None:
+    def show(self, item: "Seen") -> None:
         from mcc.contracts.entry import Entry
 
         if isinstance(item, Entry) and (line := self._lines.line_of(item)):
             say(line)
 
 
-class _Tree:
+class _PlainGeneration(_PlainLines):
+    """The same lines, without what each agent does on its way, and now and then one of how far it is."""
+
     whole = True
 
     def __init__(self) -> None:
-        from mcc.view.story import Story
+        super().__init__()
+        self._told_at = time.monotonic()
 
-        self.story = Story()
-
-    def show(self, item: "Entry | Delta") -> None:
+    def show(self, item: "Seen") -> None:
         from mcc.contracts.entry import Entry
+        from mcc.contracts.journal import DocumentChanged, ToolStarted
+        from mcc.contracts.wire import GenerationProgress
+
+        if not (isinstance(item, Entry) and isinstance(item.data, DocumentChanged | ToolStarted)):
+            super().show(item)
+        if isinstance(item, GenerationProgress) and time.monotonic() >= self._told_at + PROGRESS_SECONDS:
+            from mcc.view.generation import in_words
+
+            self._told_at = time.monotonic()
+            say(f"generation: {in_words(item)}")
+
+
+class _Tree:
+    whole = True
+
+    def __init__(self, story: "Story") -> None:
+        self.story = story
+
+    def show(self, item: "Seen") -> None:
+        from mcc.contracts.entry import Entry
+        from mcc.contracts.wire import Delta
+        from mcc.view.generation import Generation
 
         if isinstance(item, Entry):
             self.story.add(item)
-        else:
+        elif isinstance(item, Delta):
             self.story.hear(item.record_id, item.kind, item.text, item.offset, item.name)
+        elif isinstance(self.story, Generation):
+            self.story.hear_of_progress(item)
 
 
 @contextmanager
-def screen(shown: Shown) -> Iterator[Screen]:
-    """JSON lines on stdout, or on stderr a live tree where that is a terminal, else plain lines; or nothing."""
+def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
+    """JSON lines on stdout, or on stderr a live tree where that is a terminal, else plain lines; or nothing.
+
+    `generates`: the order generates a document, whose nodes are the tree.
+    """
     if shown is not Shown.ALL:
         yield _JsonLines() if shown is Shown.JSON else _Nothing()
     elif _is_drawn():
+        from mcc.view.generation import Generation
         from mcc.view.live import live_tree
+        from mcc.view.story import Story
 
-        drawn = _Tree()
+        drawn = _Tree(Generation() if generates else Story())
         with live_tree(drawn.story):
             yield drawn
     else:
-        yield _PlainLines()
+        yield _PlainGeneration() if generates else _PlainLines()
 
 
 def _is_drawn() -> bool:
@@ -118,9 +152,15 @@ def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0) -> Non
 
     Raises `ClientError`; KeyboardInterrupt passes, and the last picture stays.
     """
-    with screen(shown) as onto:
+    with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
         for item in reader.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
             onto.show(item)
+
+
+def _generates(reader: "Reader", order_id: str) -> bool:
+    from mcc.contracts.order import OrderKind
+
+    return reader.orders.get(order_id).kind is OrderKind.GENERATE
 
 
 def conclude(order: "WorkOrder", shown: Shown) -> int:

@@ -32,7 +32,8 @@ def prune(
 ) -> None:
     """Remove the journals of orders that ended long ago. Records, answers and sessions stay.
 
-    Also removes texts that nobody needs any more and drones that are long gone. A running service does so by itself.
+    Also removes documents that were deleted as long ago, texts that nobody needs any more and drones that are long
+    gone. A running service does so by itself.
     What is pruned can still be shown and retried, not watched again or forked. Orders that have not ended are never
     touched.
 
@@ -68,15 +69,16 @@ def prune(
 
 
 def _told(cleared: "Cleared", *, dry_run: bool, before: str) -> str:
-    if not (cleared.orders or cleared.texts or cleared.drones):
+    if not (cleared.orders or cleared.documents or cleared.texts or cleared.drones):
         return f"There is nothing to remove of orders that ended before {before}."
     journals = "the journal of 1 order" if cleared.orders == 1 else f"the journals of {cleared.orders:,} orders"
     what = (
         f"{journals} that ended before {before} ({cleared.entries:,} entries)",
+        "1 deleted document" if cleared.documents == 1 else f"{cleared.documents:,} deleted documents",
         f"{cleared.texts:,} texts that nobody needs",
         f"{cleared.drones:,} drones that are gone",
     )
-    kinds = (cleared.orders, cleared.texts, cleared.drones)
+    kinds = (cleared.orders, cleared.documents, cleared.texts, cleared.drones)
     listed = ", ".join(words for words, number in zip(what, kinds, strict=True) if number)
     verb = "Would remove" if dry_run else "Removed"
     return f"{verb} {listed}: {megabytes(cleared.bytes)} of text."

@@ -5,11 +5,30 @@ from typing import Annotated, Literal
 
 import typer
 
-from mcc.cli import agents, backups, config, doctor, family, housekeeping, orders, run, sessions, up
+from mcc.cli import (
+    agents,
+    backups,
+    blueprints,
+    config,
+    doctor,
+    documents,
+    family,
+    generate,
+    housekeeping,
+    inbox,
+    orders,
+    run,
+    sessions,
+    up,
+)
+from mcc.cli.placing import JsonLinesCommand
 from mcc.cli.server import service_command
 
 COMPLETE = "_MCC_COMPLETE"
 """The variable by which the script of a shell asks for completions."""
+
+COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
+"""A plain zsh knows of no completion until it is told to."""
 
 app = typer.Typer(
     name="mcc",
@@ -40,26 +59,34 @@ def _mcc(
 
 
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")]) -> None:
-    """The script by which a shell completes commands and options of mcc, for its start file.
+    """The script by which a shell completes commands and options of mcc, for its start file: ~/.bashrc, ~/.zshrc, or
+    ~/.config/fish/completions/mcc.fish.
 
     Example: mcc completion bash >> ~/.bashrc
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    print(get_completion_script(prog_name="mcc", complete_var=COMPLETE, shell=shell))
+    script = get_completion_script(prog_name="mcc", complete_var=COMPLETE, shell=shell)
+    print(script.replace("\ncompdef ", f"\n{COMPINIT}\ncompdef ") if shell == "zsh" else script)
 
 
 app.command("up")(up.up)
 app.command("down")(family.down)
 app.command("logs")(family.logs)
 app.command("serve")(up.serve)
-app.command("run", cls=run.RunCommand)(run.run)
+app.command("run", cls=JsonLinesCommand)(run.run)
+app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders")
+service_command(app, "inbox")(inbox.inbox)
+service_command(orders.app, "approve")(inbox.approve)
+service_command(orders.app, "deny")(inbox.deny)
 app.add_typer(sessions.app, name="sessions")
 service_command(app, "drones")(agents.drones)
 app.add_typer(agents.app, name="agents")
 service_command(app, "models")(agents.models)
 app.add_typer(agents.tools, name="tools")
+app.add_typer(blueprints.app, name="blueprints")
+app.add_typer(documents.app, name="documents")
 app.add_typer(doctor.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)

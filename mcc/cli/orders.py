@@ -1,5 +1,6 @@
 """The commands `mcc orders`: orders listed, shown, followed, controlled, and made of others."""
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -54,10 +55,14 @@ def list_orders(
         say(f"older ones: --cursor {page.next_cursor}")
 
 
+GENERATOR = "generator"
+"""Stands where chats have their agent."""
+
 LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
 
 
 def _row(order: "WorkOrder") -> Sequence[str]:
+    from mcc.contracts.order import OrderKind
     from mcc.contracts.shape import now
     from mcc.view import figures
 
@@ -68,9 +73,9 @@ def _row(order: "WorkOrder") -> Sequence[str]:
         clock(order.created_at),
         "" if ran is None else figures.seconds(ran),
         "?" if order.usage.cost_usd is None else figures.cost(order.usage),
-        order.agent,
+        order.agent if order.kind is OrderKind.CHAT else GENERATOR,
         order.drone or "",
-        order.prompt[:CELL_CHARACTERS],
+        (order.prompt or order.session_title)[:CELL_CHARACTERS],
     )
 
 
@@ -205,6 +210,31 @@ def steer(
     _end_with(call, order_id, "steer", receipt, wait=wait)
 
 
+@service_command(app, "set-metadata")
+def set_metadata(
+    call: Call,
+    order_id: OrderId,
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="JSON, or else text.")] = None,
+    unset: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Take this key away; repeatable.")] = None,
+    record_id: Record = None,
+    agent: AgentName = None,
+    reason: Reason = None,
+    wait: Wait = False,
+) -> None:
+    """Set metadata of an order under way, or of one agent of it: tools see it, models do not.
+
+    Example: mcc orders set-metadata 0190c9a2-0000-7000-8000-000000000000 ticket=OPS-17 attempts=3
+    """
+    from mcc.cli.asking import metadata_in
+
+    metadata = metadata_in(pairs or (), unset or ())
+    if metadata is None:
+        fail("Name what is to be set: key=value, or --unset KEY.", USAGE)
+    record_id = record_id or _record_of(call.client, order_id, agent)
+    receipt = call.client.orders.set_metadata(order_id, metadata, record_id=record_id, reason=reason)
+    _end_with(call, order_id, "set-metadata", receipt, wait=wait)
+
+
 @service_command(app)
 def retry(call: Call, order_id: OrderId) -> None:
     """Place an order that has ended once more, as the next turn of its session.
@@ -309,6 +339,7 @@ def _resting(reader: "Reader", order: "WorkOrder") -> str | None:
 
 
 def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
+    from mcc.contracts.order import OrderKind
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
     from mcc.view.lines import what_to_do
@@ -324,7 +355,9 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("detail", order.detail),
         ("go on", what_to_do(order.id, reason)),
         ("session", f"{order.session_id}, turn {order.session_seq}"),
-        ("agent", order.agent),
+        ("document", order.document_id),
+        ("blueprint", order.blueprint),
+        ("agent", order.agent if order.kind is OrderKind.CHAT else None),
         ("model", order.model),
         ("workspace", order.workspace),
         ("drone", order.drone),
@@ -337,5 +370,7 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("started", clock(order.started_at) or None),
         ("finished", clock(order.finished_at) or None),
         ("spent", figures.spent(order.usage)),
-        ("prompt", order.prompt),
+        ("metadata", json.dumps(order.metadata, ensure_ascii=False) if order.metadata else None),
+        ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
+        ("prompt", order.prompt or None),
     ]

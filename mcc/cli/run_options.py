@@ -19,6 +19,17 @@ InSession = Annotated[str | None, typer.Option(help="Session to go on with, by i
 GoOn = Annotated[bool, typer.Option("--continue", help="Go on with the last session of this workspace.")]
 Limit = Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")]
 Label = Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")]
+Metadata = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="For its tools and for programs; may be repeated.")
+]
+Control = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND",
+        help="Take only these while it runs: pause, resume, steer, set_metadata, cancel (of one agent) or none;"
+        " may be repeated.",
+    ),
+]
 Queue = Annotated[str, typer.Option(help="Queue of the drones that shall do it.")]
 Schema = Annotated[str | None, typer.Option(metavar="FILE|JSON", help="JSON Schema that the result must fit.")]
 Rule = Annotated[

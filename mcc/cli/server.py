@@ -1,7 +1,7 @@
 """The service that a command talks to: found, called, and its refusals turned into exit codes."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -135,7 +135,7 @@ Run = Callable[[str | None, Path | None, bool, dict[str, Any]], None]
 def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Callable[..., None]]:
     """Turns a function of a `Call` into a command of `app`; --url, --data-dir and --json follow its own options.
 
-    What it takes as `order_id` is the id, however the order is named on the command line.
+    What it takes as `order_id` or `document_id` is the id, however it is named on the command line.
     """
 
     def register(work: Work) -> Callable[..., None]:
@@ -162,8 +162,11 @@ def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[Read
 
 
 def _with_id(reader: "Reader", own: dict[str, Any]) -> dict[str, Any]:
-    named = own.get("order_id")
-    return own if named is None else {**own, "order_id": order_named(reader, named)}
+    if (named := own.get("order_id")) is not None:
+        return {**own, "order_id": order_named(reader, named)}
+    if (named := own.get("document_id")) is not None:
+        return {**own, "document_id": document_named(reader, named)}
+    return own
 
 
 def _registered(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
@@ -194,27 +197,48 @@ def order_named(reader: "Reader", named: str) -> str:
 
     Raises `ClientError`, of a database `StoreError`.
     """
-    from mcc.contracts.ids import is_identifier
     from mcc.view.output import one_line
+
+    def found(part: str | None, limit: int) -> list[tuple[str, str]]:
+        orders = reader.orders.list(part=part, limit=limit).items
+        return [(one.id, f"{one.status}  {one_line(one.prompt, 60)}") for one in orders]
+
+    return _named("order", named, found)
+
+
+def document_named(reader: "Reader", named: str) -> str:
+    """The same of a document. Raises `ClientError`, of a database `StoreError`."""
+    from mcc.view.output import one_line
+
+    def found(part: str | None, limit: int) -> list[tuple[str, str]]:
+        documents = reader.documents.list(part=part, limit=limit).items
+        return [(one.id, f"{one.status}  {one_line(one.title, 60)}") for one in documents]
+
+    return _named("document", named, found)
+
+
+def _named(what: str, named: str, look: Callable[[str | None, int], list[tuple[str, str]]]) -> str:
+    """`look` finds ids, the newest first, with words about each."""
+    from mcc.contracts.ids import is_identifier
 
     part = named.strip().lower()
     if is_identifier(part):
         return part
     if part == LAST:
-        found = reader.orders.list(limit=1).items
-        return found[0].id if found else fail(f"{LAST}: there is no order yet.")
+        newest = look(None, 1)
+        return newest[0][0] if newest else fail(f"{LAST}: there is no {what} yet.")
     if len(part) < SHORTEST or set(part) - set("0123456789abcdef-"):
         fail(
-            f"{named!r} names no order: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
+            f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
-    found = reader.orders.list(part=part, limit=6).items
+    found = look(part, 6)
     if len(found) == 1:
-        return found[0].id
+        return found[0][0]
     if not found:
-        fail(f"No order's id begins or ends with {part}.")
-    say(f"mcc: {part} begins or ends the ids of several orders:")
-    for one in found[:5]:
-        say(f"  {one.id}  {one.status}  {one_line(one.prompt, 60)}")
+        fail(f"No {what}'s id begins or ends with {part}.")
+    say(f"mcc: {part} begins or ends the ids of several {what}s:")
+    for id, words in found[:5]:
+        say(f"  {id}  {words}")
     if len(found) > 5:
         say("  …")
     raise typer.Exit(USAGE)
@@ -239,10 +263,15 @@ def refusals(data_dir: Path) -> Iterator[None]:
         told = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
         fail(f"{told}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE." if error.status == 401 else error.detail)
     except Invalid as error:
-        several = "; ".join(f"{one.get('field')}: {one.get('message')}" for one in error.errors)
-        fail(several or str(error), USAGE)
+        fail("; ".join(map(_placed, error.errors)) or str(error), USAGE)
     except ClientError as error:
         fail(str(error))
+
+
+def _placed(mistake: Mapping[str, Any]) -> str:
+    """What is wrong, behind its place where it does not begin with that."""
+    place, said = str(mistake.get("field") or mistake.get("place") or ""), str(mistake.get("message"))
+    return said if said.startswith(place) else f"{place}: {said}"
 
 
 def _token(settings: "Settings", *, local: bool) -> str:

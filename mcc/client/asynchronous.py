@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from mcc.client import address, calls
-from mcc.client.calls import Call
+from mcc.client.async_connection import Connection
+from mcc.client.async_documents import Blueprints, Documents, Inbox
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
-    from mcc.contracts.wire import Delta
-
-T = TypeVar("T")
+    from mcc.contracts.wire import Seen
 
 
 class AsyncMCC:
@@ -41,13 +40,16 @@ class AsyncMCC:
     ) -> None:
         service = address.find(url, token)
         self.url = service.url
-        self._connection = _Connection(service, timeout_seconds, transport)
+        self._connection = Connection(service, timeout_seconds, transport)
         self.orders = Orders(self._connection)
         self.sessions = Sessions(self._connection)
         self.drones = Drones(self._connection)
         self.agents = Agents(self._connection, "agents")
         self.tools = Offers(self._connection, "tools")
         self.models = Models(self._connection, "models")
+        self.blueprints = Blueprints(self._connection)
+        self.documents = Documents(self._connection)
+        self.inbox = Inbox(self._connection)
 
     async def __aenter__(self) -> "AsyncMCC":
         return self
@@ -59,50 +61,8 @@ class AsyncMCC:
         await self._connection.http.aclose()
 
 
-class _Connection:
-    """Sends calls to one service, those that can be repeated more than once."""
-
-    def __init__(
-        self, service: address.Address, timeout_seconds: float, transport: "httpx.AsyncBaseTransport | None"
-    ) -> None:
-        import httpx
-
-        self._url = service.url
-        self._seconds = timeout_seconds
-        self.http = httpx.AsyncClient(
-            base_url=service.url,
-            headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
-            timeout=timeout_seconds,
-            transport=transport,
-        )
-
-    async def send(self, call: Call[T]) -> T:
-        import httpx
-
-        for attempt in range(calls.TRIES if call.repeatable else 1):
-            last = attempt == calls.TRIES - 1 or not call.repeatable
-            try:
-                answer = await self.http.request(
-                    call.method,
-                    calls.API + call.path,
-                    params=call.query,
-                    content=call.body,
-                    headers=calls.headers(call),
-                    timeout=call.seconds or self._seconds,
-                )
-            except httpx.HTTPError as error:
-                if last:
-                    raise calls.unreachable(self._url, error) from error
-                await asyncio.sleep(calls.retry_wait(attempt, None))
-                continue
-            if last or answer.status_code not in calls.RETRYABLE:
-                return calls.answered(call, answer.status_code, answer.content, self._url)
-            await asyncio.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
-        raise AssertionError("the last try answers or raises")
-
-
 class Orders:
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def submit(self, prompt: str, *, idempotency_key: str | None = None, **fields: Any) -> "WorkOrder":
@@ -165,11 +125,12 @@ class Orders:
     @overload
     def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncGenerator[Entry, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[Entry | Delta, None]": ...
-    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[Entry | Delta, None]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[Seen, None]": ...
+    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[Seen, None]":
         """Every entry after number `after`, once and in order, until the final one, over any number of connections.
 
-        With `deltas`, also text on its way. Raises `Unreachable` when the service stays away, `Refused`.
+        With `deltas`, also text on its way, and how far a generation is. Raises `Unreachable` when the service stays
+        away, `Refused`.
         """
         position = Position(after, deltas)
         while not position.over:
@@ -183,7 +144,7 @@ class Orders:
             if not position.over:
                 await asyncio.sleep(position.next_wait(problem))
 
-    async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[Entry | Delta, None]":
+    async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[Seen, None]":
         """One connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 
@@ -239,6 +200,19 @@ class Orders:
             )
         )
 
+    async def set_metadata(
+        self,
+        order_id: str,
+        metadata: "Mapping[str, Any]",
+        *,
+        record_id: str | None = None,
+        reason: str | None = None,
+    ) -> "Receipt":
+        """Merge these into the order's metadata, or that of the agent of `record_id`; None takes a key away."""
+        return await self._connection.send(
+            calls.control(order_id, "metadata", metadata=metadata, record_id=record_id, reason=reason)
+        )
+
     async def control(self, order_id: str, asked: "Sequence[ControlOfBatch]") -> "Sequence[Receipt]":
         """Several controls at once, all or none, one receipt for each; never sent twice. A cancel of the whole order
         wins: the others are refused."""
@@ -250,7 +224,7 @@ class Orders:
 
 
 class Sessions:
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def open(self, title: str = "") -> "Session":
@@ -265,7 +239,7 @@ class Sessions:
 
 
 class Drones:
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def list(self) -> "Sequence[Drone]":
@@ -275,7 +249,7 @@ class Drones:
 class Offers:
     """Agents, tools or models that drones have."""
 
-    def __init__(self, connection: _Connection, what: str) -> None:
+    def __init__(self, connection: Connection, what: str) -> None:
         self._connection = connection
         self._what = what
 

@@ -41,10 +41,14 @@ class Call(Generic[T]):
     repeatable: bool = True
     seconds: float | None = None
     """How long the answer may take; None = as long as other answers."""
+    raw: bool = False
+    """The answer is no JSON; `read` takes its bytes."""
 
 
 def answered(call: Call[T], status: int, content: bytes, url: str = "this address") -> T:
     """Raises `Refused` for an error, `Unreachable` for something that is no answer of this service."""
+    if call.raw and status < 400:
+        return call.read(content)
     if content.lstrip()[:1] == b"<" and (status < 400 or status in (404, 405)):
         raise Unreachable(f"{url} answers with a page ({status}): it is not the address of a control service.")
     try:
@@ -111,9 +115,13 @@ def submit(prompt: str, fields: Mapping[str, Any], idempotency_key: str | None) 
     from pathlib import PurePath
 
     from mcc.contracts.ids import fresh_id
+    from mcc.contracts.limits import Limits
     from mcc.contracts.shape import to_json
 
     given = {name: value for name, value in fields.items() if value is not None}
+    if isinstance(limits := given.get("limits"), Limits):
+        # What is not said is for the service to say: it differs with the kind of the order.
+        given["limits"] = limits.model_dump(exclude_unset=True)
     paths = {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
     body = to_json({"prompt": prompt} | given | paths)
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
@@ -188,7 +196,11 @@ def control(order_id: str, kind: str, **asked: object) -> "Call[Receipt]":
 
     body = to_json({name: value for name, value in asked.items() if value is not None})
     return Call(
-        "POST", f"{_order_path(order_id)}/{kind}", Receipt.model_validate, body=body, repeatable=kind != "steer"
+        "POST",
+        f"{_order_path(order_id)}/{kind}",
+        Receipt.model_validate,
+        body=body,
+        repeatable=kind not in ("steer", "metadata"),
     )
 
 

@@ -5,12 +5,12 @@ ClientError
 ├── NoToken           say which token to use
 └── Refused           the service said no: `status` and `detail` are its own words
     ├── Unauthorized  401, 403: another token
-    ├── NotFound      404: no such order, session or record
-    ├── Conflict      409: the order is final, the session busy, the idempotency key used
+    ├── NotFound      404: no such order, session, record, document or blueprint
+    ├── Conflict      409: the order is final, the session busy, the idempotency key used, a node changed meanwhile
     └── Invalid       400, 413, 415, 422: ask differently; `errors` names the fields
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -27,11 +27,20 @@ class NoToken(ClientError):
 
 
 class Refused(ClientError):
-    def __init__(self, status: int, detail: str, errors: Sequence[dict[str, Any]] = ()) -> None:
+    """`problem` is the whole answer: what it says beside status, detail and errors, such as a document's version."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[dict[str, Any]] = (),
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = errors
+        self.problem = problem or {}
 
 
 class Unauthorized(Refused):
@@ -67,4 +76,4 @@ def refusal(status: int, body: object) -> Refused:
     problem = body if isinstance(body, dict) else {}
     detail = str(problem.get("detail") or f"the service answered with status {status}")
     errors = problem.get("errors")
-    return KINDS.get(status, Refused)(status, detail, errors if isinstance(errors, list) else ())
+    return KINDS.get(status, Refused)(status, detail, errors if isinstance(errors, list) else (), problem)

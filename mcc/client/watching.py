@@ -11,10 +11,10 @@ from mcc.client.calls import TRIES
 from mcc.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from mcc.contracts.entry import Entry
-    from mcc.contracts.wire import Delta
+    from mcc.contracts.wire import Seen
 
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
+PROGRESS = "generation.progress"
 SHORTEST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0
@@ -86,7 +86,7 @@ class Position:
     def headers(self) -> dict[str, str]:
         return {"Accept": "text/event-stream", "Last-Event-ID": str(self.seq)}
 
-    def take(self, event: Event) -> "Entry | Delta | None":
+    def take(self, event: Event) -> "Seen | None":
         """What the watcher is given of this event; None for what it has seen or did not ask for."""
         self._failures = 0
         self._heard = time.monotonic()
@@ -94,6 +94,10 @@ class Position:
             from mcc.contracts.wire import Delta
 
             return Delta.model_validate(json.loads(event.data)) if self._deltas else None
+        if event.name == PROGRESS:
+            from mcc.contracts.wire import GenerationProgress
+
+            return GenerationProgress.model_validate(json.loads(event.data)) if self._deltas else None
         if event.id is None or int(event.id) <= self.seq:
             return None
         if int(event.id) != self.seq + 1:

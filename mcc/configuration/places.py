@@ -19,6 +19,11 @@ def own_agents(environ: Mapping[str, str]) -> Path:
     return config_home(environ) / "agents"
 
 
+def own_blueprints(environ: Mapping[str, str]) -> Path:
+    """Where a user keeps blueprints, each under its name."""
+    return config_home(environ) / "blueprints"
+
+
 def default_data_dir(environ: Mapping[str, str]) -> Path:
     """`mcc` in `XDG_DATA_HOME`, by default `~/.local/share/mcc`."""
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "mcc"

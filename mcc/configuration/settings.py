@@ -18,8 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from mcc.configuration.file import ConfigProblem, Configuration, configuration
-from mcc.configuration.places import NotPrivate, default_data_dir, own_directories, paths_in
+from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
+from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import alike, nearest
@@ -54,7 +54,17 @@ def own_database(settings: Mapping[str, Any]) -> str:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Roots = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
 Seconds = Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)]
+
+
+class DocumentFunctions(BaseModel):
+    """The table [documents]: `functions` are modules of rules, files beside the operator's own mcc.toml or names that
+    can be imported."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    functions: tuple[ModuleName, ...] = ()
 
 
 class SharedSettings(BaseModel):
@@ -69,8 +79,10 @@ class SharedSettings(BaseModel):
     """How the variables begin, the first one for every setting, the others for the shared ones."""
     other_variables: ClassVar[tuple[str, ...]] = ()
     """Variables with the first prefix that are no settings."""
-    without_variable: ClassVar[frozenset[str]] = frozenset()
+    without_variable: ClassVar[frozenset[str]] = frozenset({"documents"})
     """Fields that no variable sets."""
+    own_tables: ClassVar[frozenset[str]] = frozenset({"documents"})
+    """Fields that are tables of their own in mcc.toml, and not keys of [mcc] or [drone]."""
 
     data_dir: Path
     database_url: str = Field(default_factory=own_database)
@@ -85,6 +97,7 @@ class SharedSettings(BaseModel):
     sweep_seconds: Seconds = 0.5
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
     flower_titles: bool = True
+    documents: DocumentFunctions = DocumentFunctions()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
 
@@ -141,6 +154,10 @@ class SharedSettings(BaseModel):
         """Directories of MCC's own, data, configuration and secrets, in which no order may work."""
         return own_directories(environ, self.data_dir)
 
+    def own_blueprints(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """Where this process's user keeps blueprints."""
+        return own_blueprints(environ)
+
     @classmethod
     def found(
         cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
@@ -164,15 +181,31 @@ class SharedSettings(BaseModel):
 
         Raises `BadSettings`.
         """
+        named = given.keys() | dict(cls.in_environment(environ)).keys()
+        said = cls._said_beside(environ, directory, given)
+        return {name: value for name, value in cls.in_environment(said) if name not in named}
+
+    @classmethod
+    def with_files_beside(
+        cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
+    ) -> Mapping[str, str]:
+        """`environ` with the files that the family on this data directory reads, unless it names one of its own.
+
+        Raises `BadSettings`.
+        """
+        if environ.get(NAMED_BY):
+            return environ
+        said = cls._said_beside(environ, directory, given)
+        return {**environ, **{name: said[name] for name in (NAMED_BY, OVERLAY_NAMED_BY) if said.get(name)}}
+
+    @classmethod
+    def _said_beside(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> Mapping[str, str]:
         data_dir = Path(str(cls.found(environ, directory, given)[0]["data_dir"]))
         try:
             family = find_family(absolute(data_dir))
         except NotPrivate as problem:
             raise BadSettings(f"What is said of a service here is not believed: {problem}") from problem
-        if not isinstance(family, Presence):
-            return {}
-        named = given.keys() | dict(cls.in_environment(environ)).keys()
-        return {name: value for name, value in cls.in_environment(family.settings) if name not in named}
+        return family.settings if isinstance(family, Presence) else {}
 
     @classmethod
     def variables(cls, name: str) -> tuple[str, ...]:
@@ -192,11 +225,16 @@ class SharedSettings(BaseModel):
         """The table [mcc]. Raises `BadSettings` for a setting that it cannot have."""
         table = files.table("mcc")
         for name in table:
-            if name not in cls.model_fields:
+            if name not in cls.model_fields or name in cls.own_tables:
                 raise BadSettings(
                     f"{files.place_of('mcc', name)}: [mcc] has no setting {name!r}{nearest(name, cls.model_fields)}."
                 )
-        return table
+        return {**table, **cls.whole_tables(files)}
+
+    @classmethod
+    def whole_tables(cls, files: Configuration) -> Mapping[str, Any]:
+        """The tables that are a setting each."""
+        return {name: files.tables[name] for name in sorted(cls.own_tables) if name in files.tables}
 
     @classmethod
     def _refuse_misspelt(cls, environ: Mapping[str, str]) -> None:

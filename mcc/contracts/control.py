@@ -1,12 +1,13 @@
 """Control messages: what a person asks of a running order, and the receipt that it gets."""
 
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
-from mcc.contracts.order import Identifier, Name
-from mcc.contracts.shape import Closed, Moment, Text
+from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, Text, to_json
 
 
 class ControlKind(StrEnum):
@@ -14,6 +15,37 @@ class ControlKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STEER = "steer"
+    SET_METADATA = "set_metadata"
+
+
+METADATA_BYTES = 16_000
+METADATA_KEYS = 64
+KEY_CHARACTERS = 100
+
+
+def too_much(metadata: Mapping[str, Any]) -> str | None:
+    """Why this is more than an order or an agent may have, in a sentence without its end; None when it is not."""
+    if len(metadata) > METADATA_KEYS:
+        return f"has {len(metadata)} keys; {METADATA_KEYS} are the most"
+    if any(not 0 < len(key) <= KEY_CHARACTERS for key in metadata):
+        return f"has a key that is empty or longer than {KEY_CHARACTERS} characters"
+    size = len(to_json(metadata))
+    return f"takes {size:,} bytes as JSON; {METADATA_BYTES:,} are the most" if size > METADATA_BYTES else None
+
+
+def _small(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    if why := too_much(value):
+        raise PydanticCustomError("too_much_metadata", "Input {why}", {"why": why})
+    return value
+
+
+Metadata = Annotated[JsonObject, AfterValidator(_small)]
+"""What programs keep beside an order: any JSON under short keys."""
+
+
+def merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Each key of `changes` in the place of what it had; null takes it away."""
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}
 
 
 class SteerMode(StrEnum):
@@ -27,7 +59,7 @@ class NewControl(Closed):
     """Body of a control request; `record_id` addresses one agent of the tree, None the whole order.
 
     `mode` and `remove_tools` (tool or group names, taken from the agent and all below it) belong to a steer, which
-    needs a message or tools to remove.
+    needs a message or tools to remove; `metadata`, in which null takes a key away, to a set_metadata.
     """
 
     record_id: Identifier | None = None
@@ -35,6 +67,7 @@ class NewControl(Closed):
     reason: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     mode: SteerMode | None = None
     remove_tools: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    metadata: Metadata | None = None
 
 
 class ControlOfBatch(NewControl):
@@ -72,6 +105,7 @@ class Control(Closed):
     reason: Text | None = None
     mode: SteerMode | None = None
     remove_tools: tuple[str, ...] = ()
+    metadata: JsonObject | None = None
     requested_at: Moment
     delivered_at: Moment | None = None
     applied_at: Moment | None = None
@@ -81,3 +115,14 @@ class Control(Closed):
     @property
     def open(self) -> bool:
         return self.applied_seq is None and self.refused is None
+
+
+def not_taken(kind: ControlKind, record_id: str | None, takes: Collection[ControlKind] | None) -> str | None:
+    """Why an order that `takes` only these (None: all) refuses such a control; None when it does not.
+
+    The whole order can always be cancelled: whoever pays for it must be able to stop it.
+    """
+    if takes is None or kind in takes or (kind is ControlKind.CANCEL and record_id is None):
+        return None
+    told = ", ".join(takes) if takes else "none"
+    return f"This order takes no {kind.value}: when it was placed, only these controls were allowed: {told}."

@@ -1,10 +1,11 @@
 """Folding a journal: entries in, the chat record, the usage and what is still open out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never, cast
+from typing import Any, assert_never, cast
 
+from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Note
 from mcc.contracts.journal import (
@@ -55,14 +56,17 @@ class RecordNode:
     finished: AgentFinished | None = None
     finished_at: datetime | None = None
     paused: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def origin(self) -> Origin:
         return Origin(record_id=self.id, parent_id=self.parent_id, agent=self.agent, depth=self.depth)
 
     @property
-    def model(self) -> ModelChoice:
+    def model(self) -> ModelChoice | None:
         """The one asked for, and the one that answered last where the first could not always be asked."""
+        if self.started.model is None:
+            return None
         facts = [step.fact for step in reversed(self.steps) if isinstance(step.fact, ModelFellBack | ModelReplied)]
         fallback = next((fact.target for fact in facts if isinstance(fact, ModelFellBack)), None)
         if fallback is None:
@@ -97,6 +101,8 @@ class Fold:
         """Whether the order as a whole is; like the tools it holds for whoever takes over."""
         self.tools_removed: tuple[str, ...] = ()
         """Tools and groups that were taken from the order as a whole."""
+        self.metadata: Mapping[str, Any] = {}
+        """The order's own, as it is now."""
         self._copied_until = 0
         self.root: RecordNode | None = None
         """The master's record."""
@@ -122,6 +128,7 @@ class Fold:
             case OrderQueued():
                 self.session_id = fact.session_id
                 self._copied_until = fact.forked.until if fact.forked else 0
+                self.metadata = merged({}, fact.metadata)
             case OrderClaimed():
                 self.attempt = fact.attempt
             case OrderFinished():
@@ -172,8 +179,12 @@ class Fold:
         whole = entry.record_id is None or node is self.root
         if whole:
             self._ask_of_all(fact)
+            # A fork begins with all that its source had in the end.
+            if entry.seq > self._copied_until:
+                self.metadata = merged(self.metadata, fact.metadata or {})
         elif node is not None:
             node.paused = fact.paused(node.paused)
+            node.metadata = merged(node.metadata, fact.metadata or {})
 
     def _ask_of_all(self, fact: ControlApplied) -> None:
         """What is asked of the master is asked of the order."""
@@ -270,6 +281,7 @@ class Fold:
             depth=node.depth,
             prompt=node.started.prompt,
             status=end.status if end else RecordStatus.WAITING if paused else RecordStatus.RUNNING,
+            node=node.started.node,
             model=node.model,
             model_settings=node.started.model_settings,
             tools=node.started.tools,
@@ -277,6 +289,7 @@ class Fold:
             limits=node.started.limits,
             definition_digest=node.started.definition_digest,
             definition_origin=node.started.definition_origin,
+            metadata=self.metadata if node is self.root else node.metadata,
             steps=tuple(step_of(step) for step in node.steps),
             result=end.result if end else None,
             answer=end.answer if end else None,

@@ -58,17 +58,20 @@ class AgentStarted(Fact):
 
     `forked_from` is the record of another order that this one is a copy of. `environment` is what the agent's first
     message says before its prompt. `model_settings`: how its model is asked, also by a run that goes on later; None in
-    entries of version 3 and before. `finish_tools` are those of `tools` that its gate answers.
+    entries of version 3 and before. `finish_tools` are those of `tools` that its gate answers. `node` is the path of
+    the document's node that it works on, if it is the agent of one. `model` None: it asks none, as the generator of a
+    document.
     """
 
     kind: ClassVar[str] = "agent.started"
     title: Text
+    node: Text | None = None
     call_id: str | None = None
     continues: str | None = None
     forked_from: str | None = None
     prompt: Text
     environment: Text = ""
-    model: ModelChoice
+    model: ModelChoice | None
     model_settings: ModelSettings | None = None
     tools: tuple[str, ...]
     finish_tools: tuple[str, ...] = ()
@@ -214,7 +217,10 @@ class BudgetWarned(Note):
 
 
 class ControlApplied(Fact):
-    """What people asked of the record, or of the whole order; `mode` is how a steer was meant."""
+    """What people asked of the record, or of the whole order; `mode` is how a steer was meant.
+
+    `metadata` is what was set; null took a key away.
+    """
 
     kind: ClassVar[str] = "control.applied"
     control_id: str
@@ -223,6 +229,7 @@ class ControlApplied(Fact):
     message: Text | None = None
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
+    metadata: JsonObject | None = None
 
     def paused(self, before: bool) -> bool:
         """Whether those of whom it was asked are paused after it, who were (or were not) `before`."""
@@ -311,14 +318,25 @@ class TranscriptCompacted(Note):
 
 
 class DocumentChanged(Note):
+    """A change that an agent of the order made, committed together with this entry.
+
+    `node` is the path of the node that it was about, `fields` what it set ("props.minutes"); `by` which of the
+    document's authors the agent is. The same `command_id` never changes anything twice.
+    """
+
     kind: ClassVar[str] = "document.changed"
     document_id: str
     version: int
     command: str
+    node: Text = ""
+    fields: tuple[Text, ...] = ()
+    by: Literal["agent", "metadata_agent", "outline", "chat"] = "agent"
+    command_id: str | None = None
 
     @property
     def in_words(self) -> Text:
-        return f"{self.command} made version {self.version} of {self.document_id}"
+        where = f" at {self.node}" if self.node else ""
+        return f"{self.command}{where} made version {self.version} of {self.document_id}"
 
 
 OrderFact: TypeAlias = (

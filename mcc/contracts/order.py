@@ -2,28 +2,34 @@
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.ids import IDENTIFIER
+from mcc.contracts.control import ControlKind, Metadata
+from mcc.contracts.generation import BlueprintRef, Generation, limits_of
 from mcc.contracts.limits import Limits
+from mcc.contracts.shape import NAME as NAME
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.shape import Identifier as Identifier
+from mcc.contracts.shape import Name as Name
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
 PROMPT_CHARACTERS = 200_000
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
 LABEL = r"^[^\x00\n]{1,100}$"
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,199}$"
 GIT_REF = r"^[A-Za-z0-9][\w./-]{0,199}$"
-
-Name = Annotated[str, StringConstraints(pattern=NAME)]
-"""A short name: letters, digits and `_ . : -`, at most 64 characters."""
-
-Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
 ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME)]
 
@@ -127,15 +133,27 @@ class Verification(Closed):
         return self
 
 
+def _can_go_on(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
+    if ControlKind.PAUSE in value and ControlKind.RESUME not in value:
+        raise PydanticCustomError("pause_for_good", "Input has pause without resume: what is paused would never go on")
+    return tuple(dict.fromkeys(value))
+
+
 class NewOrder(Closed):
     """One chat turn (or one headless generation) as its caller asks for it.
 
     `thinking` to `service_tier` are how the model of `agent` is asked, whatever its file says, and those of its
     subagents whose files say nothing.
+
+    `kind` generate: exactly one of `blueprint` and `document_id`, and `prompt` is a brief that all its agents read; ""
+    where there is none. A chat turn with `document_id` works on that document.
+
+    `metadata` is for programs: its tools see it, its models do not. `controls` are all that may be asked of it while it
+    is under way, besides the cancel of the whole order; None = everything.
     """
 
-    prompt: Prompt
     kind: OrderKind = OrderKind.CHAT
+    prompt: Annotated[str, StringConstraints(max_length=PROMPT_CHARACTERS), Field(validate_default=True)] = ""
     session_id: Identifier | None = None
     agent: Name = "master"
     model: ModelName | None = None
@@ -145,8 +163,9 @@ class NewOrder(Closed):
     service_tier: ServiceTier | None = None
     workspace: Path | None = None
     ref: Annotated[str, StringConstraints(pattern=GIT_REF)] | None = None
-    document_id: Identifier | None = None
-    blueprint: Name | None = None
+    document_id: Annotated[Identifier | None, Field(validate_default=True)] = None
+    blueprint: Annotated[BlueprintRef | None, Field(validate_default=True)] = None
+    generation: Generation | None = None
     limits: Limits | None = None
     priority: Annotated[int, Field(ge=0, le=9, strict=True)] = 5
     queue: Name = "default"
@@ -158,6 +177,52 @@ class NewOrder(Closed):
     rules: Annotated[tuple[Rule, ...], Field(max_length=50)] = ()
     verify: Verification | None = None
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    metadata: Metadata = Field(default_factory=dict)
+    controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_can_go_on)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _limits_of_a_generation(cls, said: Any) -> Any:
+        """Written down where they are asked for, so that nobody has to know of which kind an order is."""
+        if not isinstance(said, Mapping) or said.get("kind") != OrderKind.GENERATE:
+            return said
+        return {**said, "limits": limits_of(said.get("limits"), said.get("generation"))}
+
+    @field_validator("prompt")
+    @classmethod
+    def _needed_in_a_chat(cls, prompt: str, info: ValidationInfo) -> str:
+        if not prompt and info.data.get("kind") is OrderKind.CHAT:
+            raise PydanticCustomError("missing", "Field required")
+        return prompt
+
+    @field_validator("document_id")
+    @classmethod
+    def _is_its_session(cls, document_id: str | None, info: ValidationInfo) -> str | None:
+        session_id = info.data.get("session_id")
+        if info.data.get("kind") is OrderKind.GENERATE and session_id not in (None, document_id):
+            raise PydanticCustomError(
+                "own_session", "The session of a generate order is its document; leave session_id out"
+            )
+        return document_id
+
+    @field_validator("blueprint")
+    @classmethod
+    def _of_what(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
+        kind, document_id = info.data.get("kind"), info.data.get("document_id")
+        if kind is OrderKind.CHAT and blueprint is not None:
+            raise PydanticCustomError("not_of_kind", "A blueprint belongs to an order of kind generate; leave it out")
+        if kind is OrderKind.GENERATE and "document_id" in info.data and (blueprint is None) == (document_id is None):
+            raise PydanticCustomError(
+                "one_of_both", "Name exactly one of blueprint (for a new document) and document_id (for one that is)"
+            )
+        return blueprint
+
+    @field_validator("generation")
+    @classmethod
+    def _of_a_document(cls, generation: Generation | None, info: ValidationInfo) -> Generation | None:
+        if info.data.get("kind") is OrderKind.CHAT and generation is not None:
+            raise PydanticCustomError("not_of_kind", "This belongs to an order of kind generate; leave it out")
+        return generation
 
 
 class NewFork(Closed):
@@ -200,6 +265,10 @@ class WorkOrder(NewOrder):
     """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer.
 
     `usage` is what it spent itself, without what a fork took over. `left_out`: not in the context of later turns.
+    `metadata` is as people have set it by now.
+
+    A generate order has `document_id` also where it named a `blueprint`: that of the document that was made for it,
+    which is its `session_id` as well.
 
     `accepted`: whether those who had to judge it, gate and verifier, accepted what it brought. False: it is the best
     that was refused, and `answer` says the same in words. None: nobody had to judge it, or nobody did.
@@ -226,6 +295,11 @@ class WorkOrder(NewOrder):
     blocked_by: Identifier | None = None
     origin: OrderOrigin | None = None
     left_out: bool = False
+
+    @field_validator("blueprint")
+    @classmethod
+    def _of_what(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
+        return blueprint
 
 
 class Outcome(Closed):

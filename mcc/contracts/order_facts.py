@@ -2,9 +2,11 @@
 
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+
 from mcc.contracts.fact import Fact
 from mcc.contracts.order import NewOrder
-from mcc.contracts.shape import Closed, Moment, Text
+from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 
@@ -29,6 +31,7 @@ class OrderQueued(Fact):
     model: str | None = None
     workspace: Text | None = None
     not_before: Moment | None = None
+    metadata: JsonObject = Field(default_factory=dict)
     retry_of: str | None = None
     forked: Forked | None = None
 

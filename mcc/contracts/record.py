@@ -130,6 +130,7 @@ class SteerStep(Closed):
     message: Text | None = None
     reason: Text | None = None
     tools_removed: tuple[str, ...] = ()
+    metadata: JsonObject | None = None
 
 
 class NoteStep(Closed):
@@ -155,8 +156,9 @@ class ChatRecord(Closed):
     """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts).
 
     `tools_requested` is what its file or caller named (groups and tools; None = the parent's), `tools` what it got.
-    `continues` is the record whose conversation this one goes on with, `forked_from` that of another order whose copy
-    it began as.
+    `continues` is the record whose conversation this one goes on with, `forked_from` that of another order whose
+    copy it began as. `model` None: it asks none, as the generator of a document; `node` is the path of the node that it
+    worked on. `metadata` is what people set of it, at the root that of the order.
     """
 
     id: str
@@ -171,13 +173,15 @@ class ChatRecord(Closed):
     depth: int
     prompt: Text
     status: RecordStatus
-    model: ModelChoice
+    node: Text | None = None
+    model: ModelChoice | None
     model_settings: ModelSettings | None = None
     tools: tuple[str, ...]
     tools_requested: tuple[str, ...] | None = None
     limits: LimitChoice = LimitChoice()
     definition_digest: str
     definition_origin: DefinitionOrigin | None = None
+    metadata: JsonObject = Field(default_factory=dict)
     steps: tuple[Step, ...]
     result: JsonAny
     answer: Text | None

@@ -10,8 +10,10 @@ from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import pydantic_core
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+from mcc.contracts.ids import IDENTIFIER
 
 MAX_NESTING = 300
 """Levels of lists and objects in JSON that we write."""
@@ -42,6 +44,13 @@ def _any_text(value: object) -> str:
 
 Text = Annotated[str, PlainValidator(_any_text), WithJsonSchema({"type": "string"})]
 """A string kept exactly, lone surrogates and NUL included (a plain pydantic `str` refuses lone surrogates)."""
+
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+"""A short name: letters, digits and `_ . : -`, at most 64 characters."""
+
+Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
 
 def _any_json(value: object) -> Any:

@@ -28,6 +28,7 @@ class WaitingReason(StrEnum):
     WORKSPACE = "workspace"
     DISK = "disk"
     MEMORY = "memory"
+    FUNCTION = "function"
 
 
 class FailureReason(StrEnum):

@@ -67,6 +67,7 @@ def step_of(numbered: NumberedFact) -> Step:
                 message=fact.message,
                 reason=fact.reason,
                 tools_removed=fact.tools_removed,
+                metadata=fact.metadata,
             )
         case Note():
             name = fact.name if isinstance(fact, AgentStep) else fact.kind

@@ -1,6 +1,6 @@
 """Names and messages on the wire: Celery's task, Redis' channels, hints and text deltas."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -85,6 +85,37 @@ class Delta(Closed):
     text: Text
     index: int | None = None
     name: Text = ""
+
+
+class GenerationProgress(Closed):
+    """How far the generation of a document is: its nodes by their status, those at work, what was spent, what is left.
+
+    `cost_usd` None: no price is known. `seconds_left` None: nothing has ended yet to go by.
+    """
+
+    document_id: str
+    done: int
+    running: int
+    pending: int
+    stale: int
+    failed: int
+    conflicts: int
+    output_tokens: int
+    cost_usd: float | None = None
+    seconds_left: float | None = None
+
+
+class Progress(Closed):
+    """The progress of an order that generates a document; never stored, the newest counts."""
+
+    type: Literal["progress"] = "progress"
+    order_id: str
+    epoch: int
+    data: GenerationProgress
+
+
+Seen: TypeAlias = Entry | Delta | GenerationProgress
+"""What whoever follows an order sees: its entries, and what is told on the way and never stored."""
 
 
 class DroneBeat(Closed):

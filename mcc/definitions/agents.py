@@ -9,12 +9,12 @@ from pydantic_core import ErrorDetails
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits, Limits
-from mcc.contracts.mistakes import mistakes
 from mcc.contracts.order import Rule, Verification
 from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 from mcc.rules.errors import RuleError, SchemaError
+from mcc.rules.mistakes import mistakes
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema

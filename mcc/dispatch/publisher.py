@@ -17,6 +17,7 @@ from mcc.contracts.wire import (
     Delta,
     DroneBeat,
     Hint,
+    Progress,
     Wake,
     control_channel,
     drone_channel,
@@ -35,7 +36,7 @@ class Packed(NamedTuple):
     payload: bytes
 
 
-Message: TypeAlias = Entry | Hint | Delta | DroneBeat | Packed
+Message: TypeAlias = Entry | Hint | Delta | Progress | DroneBeat | Packed
 
 PAUSE_SECONDS = 1.0
 """After a failure nothing is sent for this long, so that no caller waits for a Redis that is away."""

@@ -169,6 +169,15 @@ class Installation:
         finally:
             store.close()
 
+    def models_at_work(self) -> frozenset[str]:
+        """Models that a live drone can ask, as far as the database says it: they have what they need there."""
+        try:
+            with self.store() as store:
+                told = [model for drone in store.leases.registrations() for model in drone.models]
+        except (StoreError, ValueError):
+            return frozenset()
+        return frozenset(model.name for model in told if model.problem is None)
+
     def _drones_up(self) -> int:
         try:
             with self.store() as store:

@@ -134,8 +134,13 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
     models, environment = _models(installation), installation.environment
     wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
     missing = {key: _models_named(name for name, its in wanted.items() if its == key) for key in wanted.values()}
+    at_work = installation.models_at_work() if any(not environment.get(key) for key in missing) else frozenset[str]()
     for key, named in missing.items():
-        if not environment.get(key):
+        if environment.get(key):
+            continue
+        if at_work.issuperset(name for name, its in wanted.items() if its == key):
+            yield Finding("keys", "ok", f"{key} is set where drones run, which is needed by {named}")
+        else:
             detail = f"{key} is not set, which is needed by {named}"
             yield Finding("keys", "warning", detail, f"set {key} where the drone runs")
     for name, key in wanted.items():

@@ -15,6 +15,7 @@ TIMED = frozenset(
         WaitingReason.PROVIDER.value,
         WaitingReason.DISK.value,
         WaitingReason.MEMORY.value,
+        WaitingReason.FUNCTION.value,
     }
 )
 """Reasons to wait that end by the clock."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcc.contracts.wire import Delta, Hint
+from mcc.contracts.wire import Delta, Hint, Progress
 from mcc.feed.frames import PING, Frame, PageCache, SharedJournal, entry_frame, plain_frame
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription
@@ -215,13 +215,14 @@ class Feed:
             watched.journal.reached = hint.seq
             watched.wake()
 
-    def delta(self, delta: Delta) -> None:
-        """Text of a reply on its way; that of a claim before the latest one is dropped."""
+    def delta(self, delta: Delta | Progress) -> None:
+        """Text of a reply on its way, or how far a generation is; that of a claim before the latest one is dropped."""
         watched = self._watched.get(delta.order_id)
         if watched is None or delta.epoch < watched.journal.epoch:
             return
         watched.journal.epoch = delta.epoch
-        frame = plain_frame(delta.kind, delta)
+        told = ("generation.progress", delta.data) if isinstance(delta, Progress) else (delta.kind, delta)
+        frame = plain_frame(*told)
         for viewer in watched.viewers:
             viewer.offer(watched.journal.reached, frame)
 

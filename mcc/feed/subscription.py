@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,11 +14,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mcc.contracts.wire import ENTRY_BEGINS, STATUS_CHANNEL, Delta, Hint, order_channel
+from mcc.contracts.wire import ENTRY_BEGINS, STATUS_CHANNEL, Delta, Hint, Progress, order_channel
 from mcc.dispatch.broker import client_url
 
 SILENT_SECONDS = 12.0
 LONGEST_WAIT_SECONDS = 2.0
+
+PASSING: Mapping[object, type[Delta] | type[Progress]] = {"delta": Delta, "progress": Progress}
+"""What is told of an order and never stored, by its type."""
 
 Connect = Callable[[], "Redis"]
 
@@ -48,7 +51,7 @@ class Subscription:
         self,
         connect: Connect,
         hint: Callable[[Hint], None],
-        delta: Callable[[Delta], None],
+        delta: Callable[[Delta | Progress], None],
         subscribed: Callable[[str], None],
         *,
         ping_seconds: float = 5.0,
@@ -131,8 +134,8 @@ class Subscription:
             return
         try:
             message = json.loads(data)
-            if message.get("type") == "delta":
-                self._delta(Delta.model_validate(message))
+            if (passing := PASSING.get(message.get("type"))) is not None:
+                self._delta(passing.model_validate(message))
             else:
                 self._hint(Hint.model_validate(message))
         except (ValueError, AttributeError, ValidationError, RecursionError) as error:

@@ -217,7 +217,7 @@ class _Building:
             return None
         names = sorted(owner.shape.names or ())
         near = meant(key, names)
-        hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(names[:20])}"
+        hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(names[:20]) or 'none'}"
         offset = getattr(at, "start_pos", None)
         sentence = f"`{owner.text}` has no key {key!r}; {hint}"
         return wrong(sentence, self._text, _offset(tree) if offset is None else offset)

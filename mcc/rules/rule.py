@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mcc.contracts.usage import Usage
 from mcc.rules.errors import MAX_STEPS, Exhausted, Fault, Frame, RuleError
 from mcc.rules.expression import Expression, expression
 from mcc.rules.kinds import ANYTHING, JSON_VALUE, Kinds, Null, Plain, Shape, named, of_items, of_keys, text, word
+from mcc.rules.node import Node
 from mcc.rules.reads import READS
 from mcc.rules.report import REPORT, few, resolved
 from mcc.rules.schema import checked_schema
@@ -108,6 +109,57 @@ def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Check
     return Checked(tuple(sentences), tuple(faults))
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Whether a rule holds, and if not, why: its own message, then which items of a list break it; without a message,
+    or where the rule has no value, the sentence that `check` would say."""
+
+    holds: bool
+    message: str = ""
+
+
+class Round:
+    """One round of checks over the same values, whose rules are judged one by one and share its steps.
+
+    `context` is as for `check`; `receipts` and `READS` may be in it. Never raises.
+    """
+
+    def __init__(self, context: Mapping[str, object], steps: int = MAX_STEPS) -> None:
+        self._steps = steps
+        self._copy = Plain()
+        self._plain: Mapping[str, Any] | None = None
+        self._broken = ""
+        try:
+            self._plain = {name: one if name == READS else self._copy.of(one) for name, one in context.items()}
+        except (Fault, RecursionError) as fault:
+            self._broken = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
+
+    def judged(self, rule: CompiledRule, **more: object) -> Judged:
+        """`more` are values of this rule alone."""
+        try:
+            if self._plain is None:
+                return Judged(False, f"The rule could not be checked: {self._broken}.")
+            plain = {**self._plain, **{name: self._copy.of(one) for name, one in more.items()}}
+        except (Fault, RecursionError):
+            return Judged(False, "The rule could not be checked: the value is too large.")
+        sentence, self._steps, broken = _checked(rule, plain, self._steps)
+        if sentence is None:
+            return Judged(True)
+        if broken or not rule.message.strip() or self._steps <= 0:
+            return Judged(False, sentence)
+        told = [note.removesuffix(_NOT_SO) for note in _notes(rule, plain)]
+        shown = "; ".join(few(told, _NOTES, _NOTE)).rstrip(".")
+        return Judged(False, f"{rule.message.strip()} Not so: {shown}." if shown else rule.message.strip())
+
+
+_NOT_SO = ": this is not so"
+
+
+def _notes(rule: CompiledRule, plain: Mapping[str, Any]) -> list[str]:
+    """What the first part of a && that is false says of itself."""
+    return next((notes for _, notes in _false_parts(rule, plain) if notes), [])
+
+
 def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapping[str, Any]:
     """What the rules name, as plain JSON; one that is not there is null."""
     names = sorted({name for rule in rules for name in rule.expression.names})
@@ -136,6 +188,17 @@ def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[
 def _false(rule: CompiledRule, plain: Mapping[str, Any]) -> str:
     """Which part of a && is false, where there are several, and what makes it so; the others need no attention."""
     several = len(rule.expression.parts) > 1
+    for part, notes in _false_parts(rule, plain):
+        told = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
+        if told and READS in rule.expression.names and rule.message.strip():
+            return f"{rule.message.strip()} Not so: {told}{'' if told.endswith('?') else '.'}"
+        where = f": `{part.text}` is false" if several else ""
+        return _sentence(rule, f"is not true{where}{'; ' if where and told else ': ' if told else ''}{told}")
+    return _sentence(rule, "is not true")
+
+
+def _false_parts(rule: CompiledRule, plain: Mapping[str, Any]) -> Iterator[tuple[Node, list[str]]]:
+    """The parts of a && that are false, each with what it notes of why."""
     frame = rule.expression.frame(plain, _EXPLAINING)
     for part in rule.expression.parts:
         frame.notes = []
@@ -145,12 +208,7 @@ def _false(rule: CompiledRule, plain: Mapping[str, Any]) -> str:
                 continue
         except (Fault, Exhausted, RecursionError):
             continue
-        told = "; ".join(few(frame.notes, _NOTES, _NOTE)).rstrip(".")
-        if told and READS in rule.expression.names and rule.message.strip():
-            return f"{rule.message.strip()} Not so: {told}{'' if told.endswith('?') else '.'}"
-        where = f": `{part.text}` is false" if several else ""
-        return _sentence(rule, f"is not true{where}{'; ' if where and told else ': ' if told else ''}{told}")
-    return _sentence(rule, "is not true")
+        yield part, frame.notes or []
 
 
 def _sentence(rule: CompiledRule, verdict: str) -> str:

@@ -1,17 +1,21 @@
 """The rows of controls: read, added and settled inside a transaction."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, SteerMode
+from mcc.contracts.control import Control, ControlKind, SteerMode, merged, not_taken
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.journal import ControlApplied
+from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
 from mcc.store.rows import State, text_json, text_of
-from mcc.store.tables import CONTROLS, STATE
+from mcc.store.tables import CONTROLS, ORDERS, STATE
+from mcc.store.texts import parsed
 
 IS_OPEN = sa.and_(CONTROLS.c.applied_seq.is_(None), CONTROLS.c.refused_json.is_(None))
 _OF_ORDER = sa.select(CONTROLS).where(CONTROLS.c.order_id == sa.bindparam("wanted")).order_by(CONTROLS.c.number)
@@ -36,6 +40,11 @@ _REFUSE_ALL = (
 )
 _NUMBER = sa.update(STATE).where(STATE.c.order_id == sa.bindparam("wanted")).values(control_seq=sa.bindparam("number"))
 _ADD = sa.insert(CONTROLS)
+_SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
+_METADATA = sa.select(STATE.c.metadata_json).where(STATE.c.order_id == sa.bindparam("wanted"))
+_SET_METADATA = (
+    sa.update(STATE).where(STATE.c.order_id == sa.bindparam("wanted")).values(metadata_json=sa.bindparam("said"))
+)
 
 
 def control_of(row: sa.RowMapping) -> Control:
@@ -49,6 +58,7 @@ def control_of(row: sa.RowMapping) -> Control:
         reason=text_of(row["reason_json"]),
         mode=SteerMode(row["mode"] or SteerMode.INJECT) if row["kind"] == ControlKind.STEER else None,
         remove_tools=tuple(json.loads(row["remove_tools_json"] or "[]")),
+        metadata=json.loads(row["metadata_json"]) if row["metadata_json"] else None,
         requested_at=moment(row["requested_at"]),
         delivered_at=moment_or_none(row["delivered_at"]),
         applied_at=moment_or_none(row["applied_at"]),
@@ -73,6 +83,7 @@ def add_control(connection: Connection, state: State, control: Control, principa
         "reason_json": text_json(control.reason),
         "mode": control.mode.value if control.mode else None,
         "remove_tools_json": json.dumps(control.remove_tools) if control.remove_tools else None,
+        "metadata_json": None if control.metadata is None else to_json(control.metadata).decode(),
         "principal": principal,
         "requested_at": micros(control.requested_at),
         "refused_json": text_json(control.refused),
@@ -81,15 +92,28 @@ def add_control(connection: Connection, state: State, control: Control, principa
     connection.execute(_NUMBER, {"wanted": state.order_id, "number": control.number})
 
 
+def why_not_taken(connection: Connection, order_id: str, kind: ControlKind, record_id: str | None = None) -> str | None:
+    """Why the order takes no such control, as its caller said when it was placed; None when it does."""
+    spec = connection.execute(_SPEC, {"wanted": order_id}).scalar()
+    takes = parsed(spec).get("controls") if spec else None
+    return not_taken(kind, record_id, None if takes is None else [ControlKind(one) for one in takes])
+
+
 def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
-    """Settle the receipts of the controls that these entries (with their numbers) apply."""
-    rows = [
-        {"wanted": entry.data.control_id, "of": order_id, "at": micros(entry.at), "seq": seq}
-        for seq, entry in numbered
-        if isinstance(entry.data, ControlApplied)
-    ]
+    """Settle the receipts of the controls that these entries (with their numbers) apply, and keep what they set of the
+    order as a whole. The caller holds the order's lock."""
+    rows, changes = [], list[Mapping[str, Any]]()
+    for seq, entry in numbered:
+        if isinstance(entry.data, ControlApplied):
+            rows.append({"wanted": entry.data.control_id, "of": order_id, "at": micros(entry.at), "seq": seq})
+            if entry.data.metadata is not None and entry.origin.record_id is None:
+                changes.append(entry.data.metadata)
     if rows:
         connection.execute(_APPLY, rows)
+    if changes:
+        kept = connection.execute(_METADATA, {"wanted": order_id}).scalar()
+        metadata = reduce(merged, changes, json.loads(kept or "{}"))
+        connection.execute(_SET_METADATA, {"wanted": order_id, "said": to_json(metadata).decode()})
 
 
 def settle_refused(connection: Connection, control_id: str, why: str) -> bool:

@@ -12,11 +12,10 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.claims import resume
 from mcc.store.clock import micros
-from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, settle_refused
+from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, settle_refused, why_not_taken
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import Database
-from mcc.store.errors import OrderIsFinal
-from mcc.store.orders import is_pruned, unknown_order
+from mcc.store.errors import ControlNotTaken, OrderIsFinal
 from mcc.store.rows import State, entries_after, is_held, lock
 from mcc.store.tables import CONTROLS, among
 from mcc.store.transitions import (
@@ -29,6 +28,7 @@ from mcc.store.transitions import (
     said_by,
     why_refused,
 )
+from mcc.store.views import is_pruned, unknown_order
 
 _OPEN = (
     sa.select(CONTROLS)
@@ -57,16 +57,17 @@ class Controls:
 
         Of an order that no drone runs: a cancel ends it at once, a resume or the cancel of one agent lets a waiting one
         go on, and what only its agents can do stays open for the next holder (of one that was never claimed, what is
-        asked of a single agent is refused). Raises `UnknownOrder`, `OrderIsFinal`.
+        asked of a single agent is refused). Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
         at = self._database.clock.now()
-        return self._database.write(lambda connection: _request(connection, order_id, kind, asked, principal, at))
+        return self._database.write(lambda connection: requested(connection, order_id, kind, asked, principal, at))
 
     def request_all(self, order_id: str, asked: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
         """The same for several, in one transaction; answers them in their order. Of several with a cancel of the whole
-        order only that is done, and the others are refused. Raises `UnknownOrder`, `OrderIsFinal`, and keeps none then.
+        order only that is done, and the others are refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`,
+        and keeps none then.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
@@ -106,7 +107,7 @@ class Controls:
         return self._database.read(controls)
 
 
-def _request(
+def requested(
     connection: Connection,
     order_id: str,
     kind: ControlKind,
@@ -116,13 +117,15 @@ def _request(
     *,
     refused: str | None = None,
 ) -> Control:
-    """`refused`: it is kept with that as its answer, and does nothing."""
+    """What `Controls.request` promises; `refused`: it is kept with that as its answer, and does nothing."""
     state = lock(connection, order_id)
     if state is None:
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
     control = new_control(order_id, state.control_seq + 1, kind, asked, at)
+    if why := why_not_taken(connection, order_id, kind, control.record_id):
+        raise ControlNotTaken(why)
     effect = Effect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
     if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
@@ -138,10 +141,10 @@ def _request_all(
     made: dict[int, Control] = {}
     for place, one in enumerate(asked):
         if cancel is not None and place != cancel:
-            made[place] = _request(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
+            made[place] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
     # Last, because nothing is asked of an order that it has ended.
     for place, one in enumerate(asked) if cancel is None else [(cancel, asked[cancel])]:
-        made[place] = _request(connection, order_id, one.kind, one, principal, at)
+        made[place] = requested(connection, order_id, one.kind, one, principal, at)
     return [made[place] for place in range(len(asked))]
 
 

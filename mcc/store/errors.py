@@ -8,9 +8,10 @@ StoreError
 ├── WorkspaceNeeded       look for the workspace of the order, then claim it with that
 ├── BadEntry              fail the order as internal: the database refuses what it wants to write
 └── Refused               tell the caller
-    ├── UnknownOrder, UnknownSession, BadCursor
-    ├── IdempotencyConflict, SessionBusy
-    ├── OrderIsFinal, OrderIsUnfinished
+    ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
+    ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
+    ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
+    ├── UnknownApproval, AlreadyDecided, ApprovalOver
     ├── QueueFull
     ├── Pruned
     └── CannotFork
@@ -73,6 +74,14 @@ class UnknownSession(Refused):
     pass
 
 
+class UnknownDocument(Refused):
+    """There is none of this id, or it was deleted."""
+
+
+class UnknownBlueprint(Refused):
+    pass
+
+
 class BadCursor(Refused):
     pass
 
@@ -85,12 +94,36 @@ class SessionBusy(Refused):
     pass
 
 
+class DocumentBusy(Refused):
+    """An order generates the document."""
+
+
+class NotAConversation(Refused):
+    """The session is that of a document, whose turns generate it."""
+
+
+class UnknownApproval(Refused):
+    """Nothing of this id waits for a decision."""
+
+
+class AlreadyDecided(Refused):
+    """It was decided otherwise."""
+
+
+class ApprovalOver(Refused):
+    """Nobody waits for the decision any more."""
+
+
 class OrderIsFinal(Refused):
     pass
 
 
 class OrderIsUnfinished(Refused):
     pass
+
+
+class ControlNotTaken(Refused):
+    """When it was placed, such controls were not allowed of this order."""
 
 
 class QueueFull(Refused):

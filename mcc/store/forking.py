@@ -25,7 +25,7 @@ from mcc.contracts.journal import (
 )
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
-from mcc.contracts.order import NewFork, NewOrder, OrderOrigin, WhenBusy, WorkOrder
+from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WhenBusy, WorkOrder
 from mcc.contracts.order_facts import Forked, OrderQueued
 from mcc.contracts.shape import JsonObject, Text, to_json
 from mcc.contracts.status import FINAL, OrderStatus
@@ -300,12 +300,20 @@ class Made:
 
 
 def same_input(source: WorkOrder, at: datetime) -> NewOrder:
-    """The same input. It may begin at once, and expires as long after now as the source did after it was placed."""
+    """The same input. It may begin at once, and expires as long after now as the source did after it was placed.
+
+    Of a document that was made for the source, it goes on with that one.
+    """
     new = NewOrder.model_construct(**{name: getattr(source, name) for name in NewOrder.model_fields})
     expires_at = None
     if source.expires_at is not None:
         expires_at = at + min(max(source.expires_at - source.created_at, timedelta(seconds=1)), LAST - at)
-    return new.model_copy(update={"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE})
+    again: dict[str, object] = {"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE}
+    if source.kind is OrderKind.GENERATE:
+        # Its metadata was set when it was placed; what people changed since then counts.
+        asked = source.generation and source.generation.model_copy(update={"metadata": {}})
+        again |= {"blueprint": None, "generation": asked}
+    return new.model_copy(update=again)
 
 
 def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: datetime) -> Made:
@@ -336,6 +344,10 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
 def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked: NewFork, at: datetime) -> Made:
     """A new session that begins with what the source had done by entry `asked.after`. Raises `CannotFork`."""
     _check_version(source, journal_version)
+    if source.kind is OrderKind.GENERATE:
+        raise CannotFork(
+            f"order {source.id} generates a document, which has one history: generate it again, or retry the order"
+        )
     if asked.after > source.last_seq:
         so_far = "" if source.status in FINAL else " so far"
         raise CannotFork(

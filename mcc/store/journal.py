@@ -16,7 +16,6 @@ from mcc.store.clock import micros
 from mcc.store.control_rows import settle_applied
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
-from mcc.store.orders import check_whole, unknown_order
 from mcc.store.rows import (
     ENTRY_COLUMNS,
     USAGE,
@@ -31,6 +30,7 @@ from mcc.store.rows import (
 from mcc.store.tables import STATE, among
 from mcc.store.texts import Outline, TextPlace, text_digest
 from mcc.store.values import Appended, Batch, Reached
+from mcc.store.views import check_whole, unknown_order
 
 _BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"}
 _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
@@ -141,6 +141,11 @@ class Journal:
 
     def _append(self, written: Sequence[Written]) -> set[str]:
         return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
+
+    def within(self, connection: Connection, batches: Sequence[Batch]) -> None:
+        """Append in a transaction that has locked these orders, under their epochs and at their numbers."""
+        fenced = self._together(connection, [Written.of(batch) for batch in batches])
+        assert not fenced, f"orders {fenced} were locked"
 
     def _together(self, connection: Connection, written: Sequence[Written]) -> set[str]:
         """All of them in this transaction; answers the orders that are fenced."""

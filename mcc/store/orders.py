@@ -13,16 +13,20 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.documents.blueprint import Blueprint
+from mcc.store.document_changes import OpenChanges
+from mcc.store.document_orders import ordered_document
+from mcc.store.documents import Documents
 from mcc.store.endings import record_of
 from mcc.store.engine import Database
-from mcc.store.errors import BadCursor, BadEntry, ForkOfPruned, OrderIsUnfinished, Pruned, UnknownOrder
+from mcc.store.errors import BadCursor, BadEntry, ForkOfPruned, OrderIsUnfinished
 from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
 from mcc.store.placing import Accepted, Placing, QueueBound, leave_out
 from mcc.store.rows import entries_after, lock
 from mcc.store.tables import LABELS, ORDERS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page, Placed
-from mcc.store.views import ORDER, has_status, work_orders
+from mcc.store.views import ORDER, has_status, is_pruned, unknown_order, work_orders
 
 
 def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -34,7 +38,6 @@ def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
-_PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
@@ -47,24 +50,6 @@ RACES = 3
 """Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
 
 
-def unknown_order(order_id: str) -> UnknownOrder:
-    return UnknownOrder(f"there is no order {order_id!r}")
-
-
-def is_pruned(connection: Connection, order_id: str) -> bool:
-    """Whether the order's journal is not there any more. Raises `UnknownOrder`."""
-    row = connection.execute(_PRUNED, {"wanted": order_id}).first() if is_identifier(order_id) else None
-    if row is None:
-        raise unknown_order(order_id)
-    return row.pruned_at is not None
-
-
-def check_whole(connection: Connection, order_id: str) -> None:
-    """Raises `UnknownOrder`, and `Pruned` when its journal is not there any more."""
-    if is_pruned(connection, order_id):
-        raise Pruned(order_id)
-
-
 def count_queued(connection: Connection, most: int) -> int:
     """Orders that are queued, or wait for the time before which they may not begin; no more than `most` of each."""
     return sum(int(connection.scalar(count, {"most": most}) or 0) for count in (_QUEUED, _DELAYED))
@@ -75,17 +60,28 @@ def receipt_of(control: Control) -> Receipt:
 
 
 class Orders:
-    def __init__(self, database: Database, bound: QueueBound) -> None:
+    def __init__(self, database: Database, bound: QueueBound, documents: Documents) -> None:
         self._database = database
         self._bound = bound
+        self._documents = documents
 
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def place(
+        self,
+        new: NewOrder,
+        *,
+        principal: str,
+        idempotency_key: str | None = None,
+        blueprint: Blueprint | None = None,
+    ) -> Placed:
         """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
 
-        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `QueueFull`.
+        A generate order that names a blueprint comes with that, and its document is made in the same transaction; one
+        for a document is a turn of that document's session. Raises `IdempotencyConflict`, `SessionBusy`,
+        `UnknownSession`, `UnknownDocument`, `NotAConversation`, `QueueFull`, `mcc.documents.change.Refused`.
         """
-        database = self._database
-        return self._placed(Placing(new, principal, idempotency_key, database.clock.now(), database.time))
+        database, at = self._database, self._database.clock.now()
+        document = ordered_document(self._documents, new, principal, at, blueprint)
+        return self._placed(Placing(new, principal, idempotency_key, at, database.time, document=document))
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
@@ -136,11 +132,15 @@ class Orders:
         return self._database.read(lambda connection: entries_after(connection, order_id, limit=count))
 
     def _place_made(self, made: Made, principal: str, key: str | None, at: datetime) -> Placed:
-        return self._placed(Placing(made.new, principal, key, at, self._database.time, made))
+        document = ordered_document(self._documents, made.new, principal, at)
+        return self._placed(Placing(made.new, principal, key, at, self._database.time, made, document))
 
     def _placed(self, placing: Placing) -> Placed:
+        opened: list[OpenChanges] = []
+
         def place(connection: Connection) -> Accepted:
-            accepted = placing.place(connection)
+            opened[:] = [self._documents.opened(connection)]
+            accepted = placing.place(connection, opened[0])
             # What made no order needs no place in the queue: a known key, a steer.
             if accepted.created:
                 self._bound.take(lambda most: count_queued(connection, most))
@@ -154,6 +154,7 @@ class Orders:
             except BadEntry:
                 if not keyed or race == RACES:
                     raise
+        opened[0].committed()
         receipt = receipt_of(accepted.steer) if accepted.steer else None
         return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
 

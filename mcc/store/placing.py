@@ -8,7 +8,7 @@ from threading import Lock
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind
+from mcc.contracts.control import Control, ControlKind, merged
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import NewOrder, WhenBusy
@@ -17,7 +17,9 @@ from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
 from mcc.store.audit import add_note
 from mcc.store.claims import resume
 from mcc.store.clock import Clock, micros
-from mcc.store.control_rows import add_control, controls_of
+from mcc.store.control_rows import add_control, controls_of, why_not_taken
+from mcc.store.document_changes import OpenChanges
+from mcc.store.document_orders import OrderedDocument, check_chat
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import DatabaseTime
 from mcc.store.errors import ForkOfPruned, IdempotencyConflict, QueueFull, SessionBusy, UnknownSession
@@ -107,6 +109,10 @@ _SHARE_TEXTS = sa.text(
     "INSERT INTO text_uses (digest, owner) SELECT digest, :to_order FROM text_uses WHERE owner = :from_order"
     " ON CONFLICT DO NOTHING"
 )
+_ADD_ITS_SESSION = sa.text(
+    "INSERT INTO sessions (id, title_json, principal, created_at, turns)"
+    " VALUES (:id, :title_json, :principal, :created_at, :turns) ON CONFLICT (id) DO NOTHING"
+)
 _ADD_SESSION, _ADD_ORDER, _ADD_STATE = sa.insert(SESSIONS), sa.insert(ORDERS), sa.insert(STATE)
 _ADD_LABEL, _ADD_KEY = sa.insert(LABELS), sa.insert(KEYS)
 
@@ -123,7 +129,9 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """One request for an order; `place` is the whole of it, inside a transaction. `made`: it comes of another order."""
+    """One request for an order; `place` is the whole of it, inside a transaction. `made`: it comes of another order;
+    `document`: the one that a generate order works on.
+    """
 
     new: NewOrder
     principal: str
@@ -131,13 +139,18 @@ class Placing:
     at: datetime
     time: DatabaseTime
     made: Made | None = None
+    document: OrderedDocument | None = None
 
-    def place(self, connection: Connection) -> Accepted:
+    def place(self, connection: Connection, changes: OpenChanges) -> Accepted:
         if self.key is not None and (known := self._known(connection)):
             return known
-        if self.new.session_id is None:
+        if self.document is not None:
+            accepted = self._place_for(connection, changes, self.document)
+        elif self.new.session_id is None:
+            check_chat(connection, self.new)
             accepted = self._insert(connection, self._open_session(connection), 1, [])
         else:
+            check_chat(connection, self.new)
             accepted = self._place_in(connection, self.new.session_id)
         if self.key is not None:
             self._keep_key(connection, accepted)
@@ -171,17 +184,29 @@ class Placing:
         }
         connection.execute(_ADD_KEY, row)
 
-    def _open_session(self, connection: Connection) -> str:
-        session_id = fresh_id()
+    def _place_for(self, connection: Connection, changes: OpenChanges, document: OrderedDocument) -> Accepted:
+        """Locks as all others do: the session, the order before, then the document."""
+        session_id = self._open_session(connection, document.id, document.title)
+        if document.begun is not None:
+            changes.begin(document.begun.blueprint, document.begun.change, document.author)
+            return self._insert(connection, session_id, 1, [])
+        accepted = self._place_in(connection, session_id)
+        changes.locked(document.id)
+        if accepted.created and document.commands:
+            changes.apply(document.id, document.commands, document.author)
+        return accepted
+
+    def _open_session(self, connection: Connection, session_id: str | None = None, title: str = "") -> str:
+        """`session_id`: that of a document, which may have its session already."""
         row = {
-            "id": session_id,
-            "title_json": text_json((self.made and self.made.title) or title_of(self.new.prompt)),
+            "id": session_id or fresh_id(),
+            "title_json": text_json(title or (self.made and self.made.title) or title_of(self.new.prompt)),
             "principal": self.principal,
             "created_at": micros(self.at),
             "turns": 0,
         }
-        connection.execute(_ADD_SESSION, row)
-        return session_id
+        connection.execute(_ADD_SESSION if session_id is None else _ADD_ITS_SESSION, row)
+        return str(row["id"])
 
     def _place_in(self, connection: Connection, session_id: str) -> Accepted:
         turns = connection.execute(_SESSION, {"wanted": session_id}).scalar()
@@ -197,7 +222,7 @@ class Placing:
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
-            case WhenBusy.STEER if head.status is OrderStatus.RUNNING:
+            case WhenBusy.STEER if self.document is None and self._may_steer(connection, head):
                 steer = self._control(head, ControlKind.STEER, self.new.prompt)
                 add_control(connection, head, steer, self.principal)
                 return Accepted(head.order_id, created=False, steer=steer)
@@ -207,6 +232,10 @@ class Placing:
                 return Accepted(accepted.order_id, created=True, interrupted=head.order_id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
                 return self._insert(connection, head.session_id, turn, before)
+
+    def _may_steer(self, connection: Connection, head: State) -> bool:
+        running = head.status is OrderStatus.RUNNING
+        return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
 
     def _interrupt(self, connection: Connection, head: State) -> bool:
         """True when the head ended at once, because no drone runs it.
@@ -307,6 +336,7 @@ class Placing:
             "expires_at": expires_at,
             "waits_until": waits_until(due, expires_at) if waiting and due is not None else None,
             "journal_version": JOURNAL_VERSION,
+            "metadata_json": to_json(merged({}, new.metadata)).decode() if new.metadata else None,
         }
 
 

@@ -19,6 +19,7 @@ from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL
 from mcc.store.clock import micros
+from mcc.store.document_ends import due, purge
 from mcc.store.endings import record_of, stored_record
 from mcc.store.engine import Database
 from mcc.store.forking import SAID_AT_ONCE
@@ -59,9 +60,11 @@ BARE_BYTES = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was removed, or would be: `orders` lose their journals, `bytes` is the length of all texts in it."""
+    """What was removed, or would be: `orders` lose their journals, `documents` had been deleted, `bytes` is the length
+    of all texts in it."""
 
     orders: int = 0
+    documents: int = 0
     entries: int = 0
     texts: int = 0
     drones: int = 0
@@ -159,7 +162,8 @@ _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
 
 
 class Retention:
-    """Records, outcomes, controls and the audit stay for good, and of a journal what later turns and retries need.
+    """Records, outcomes, controls and the audit stay for good, of a journal what later turns and retries need, and of a
+    document that is not deleted every version.
 
     An order whose journal a later version wrote is left to services of that version.
     """
@@ -170,19 +174,23 @@ class Retention:
         self._chunk = chunk
 
     def clear(self, before: datetime, *, besides: Collection[str] = ()) -> Iterator[Cleared]:
-        """Empty the journals of orders that ended at `before` or earlier, but for `besides`, and remove what is left
-        over; what each small step removed. Raises `StoreUnavailable`.
+        """Empty the journals of orders that ended at `before` or earlier, but for `besides`, and remove documents that
+        were deleted by then, and what is left over; what each small step removed. Raises `StoreUnavailable`.
         """
         adopt(self._database)
         for order_id in each_order(self._database, _DUE, before):
             if order_id not in besides:
                 yield from self._prune(order_id, before)
+        for count, size in purge(self._database, micros(before)):
+            yield Cleared(documents=count, bytes=size)
         yield from self._forget()
         yield from self._remove_orphans()
 
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
-        """What `clear` would remove of journals (of `most` orders), and of texts that nobody needs already."""
-        found = Cleared()
+        """What `clear` would remove of journals (of `most` orders), of documents, and of texts that nobody needs
+        already."""
+        documents, size = due(self._database, micros(before))
+        found = Cleared(documents=documents, bytes=size)
         for order_id in islice(each_order(self._database, _DUE, before), most):
             found += self._database.read(partial(_would_go, order_id=order_id))
         for some in self._orphans():

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from mcc.contracts.order import SessionWithTurns, WorkOrder
+from mcc.store.agent_changes import AgentChanges
+from mcc.store.approvals import Approvals
 from mcc.store.audit import Audit
+from mcc.store.blueprints import Blueprints
 from mcc.store.claims import Claims
 from mcc.store.clock import Clock
 from mcc.store.controls import Controls
+from mcc.store.document_cache import StateCache
+from mcc.store.documents import Documents
 from mcc.store.engine import PATIENCE_SECONDS, Database
 from mcc.store.errors import StoreUnavailable
 from mcc.store.examine import Examiner, Mender
@@ -116,6 +121,10 @@ class Store:
     mender: Mender
     retention: Retention
     packing: Packing
+    blueprints: Blueprints
+    documents: Documents
+    agent_changes: AgentChanges
+    approvals: Approvals
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -154,12 +163,15 @@ def open_store(
     beats = Database(
         database_url, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
     )
+    blueprints = Blueprints(database)
+    journal = Journal(database)
+    documents = Documents(database, blueprints, StateCache())
     return Store(
         database=database,
         beats=beats,
-        orders=Orders(database, QueueBound(max_queued, database.clock)),
+        orders=Orders(database, QueueBound(max_queued, database.clock), documents),
         claims=Claims(database),
-        journal=Journal(database),
+        journal=journal,
         texts=Texts(database),
         leases=Leases(beats),
         sweeper=Sweeper(database, beats),
@@ -170,4 +182,8 @@ def open_store(
         mender=Mender(database),
         retention=Retention(database),
         packing=Packing(database),
+        blueprints=blueprints,
+        documents=documents,
+        agent_changes=AgentChanges(database, journal, documents),
+        approvals=Approvals(database),
     )

@@ -1,100 +1,23 @@
-"""The tables of this version of the schema, and conditions on their columns."""
-
-import json
-from collections.abc import Iterable
-from typing import Any
+"""The tables of this version of the schema; those of documents stand in `mcc.store.document_tables`."""
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Dialect
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import registry
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
-from sqlmodel import Field, SQLModel
+from sqlmodel import Field
 
 from mcc.contracts.status import UNFINISHED, OrderStatus
-
-
-def among(column: sa.ColumnElement[Any], parameter: str) -> sa.ColumnElement[bool]:
-    """Whether the column is in the list that is given as `parameter`, texts or whole numbers; without one, it is empty.
-
-    `IN (?, ?, …)` is another statement for every length: each connection would prepare and keep dozens of them.
-    """
-    item = sa.BigInteger if isinstance(column.type, sa.Integer) else sa.Text
-    return _Among(column, sa.bindparam(parameter, (), type_=_List(item)))
-
-
-class _List(sa.TypeDecorator[Iterable[Any]]):
-    """An array for PostgreSQL, JSON for SQLite."""
-
-    impl = sa.Text
-    cache_ok = True
-
-    def __init__(self, item: type[sa.types.TypeEngine[Any]]) -> None:
-        super().__init__()
-        self.item = item
-
-    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
-        return dialect.type_descriptor(sa.ARRAY(self.item) if dialect.name == "postgresql" else sa.Text())
-
-    def process_bind_param(self, value: Iterable[Any] | None, dialect: Dialect) -> Any:
-        listed = list(value or ())
-        return listed if dialect.name == "postgresql" else json.dumps(listed)
-
-
-class _Among(FunctionElement[bool]):
-    """Without the type Boolean, for which SQLAlchemy writes `= 1` behind it; SQLite finds no index for that."""
-
-    inherit_cache = True
-
-
-@compiles(_Among, "sqlite")
-def _in_sqlite(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
-    column, listed = (compiler.process(part, **options) for part in element.clauses)
-    return f"({column} IN (SELECT value FROM json_each({listed})))"
-
-
-@compiles(_Among, "postgresql")
-def _in_postgresql(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
-    column, listed = (compiler.process(part, **options) for part in element.clauses)
-    return f"({column} = ANY ({listed}))"
-
-
-class _SizeOf(FunctionElement[int]):
-    inherit_cache = True
-    type = sa.BigInteger()
-
-
-def size_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Bytes of a text; SQLite counts characters unless it is told otherwise, and `octet_length` came late to it."""
-    return _SizeOf(column)
-
-
-@compiles(_SizeOf, "sqlite")
-def _size_in_sqlite(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
-    return f"length(CAST({compiler.process(next(iter(element.clauses)), **options)} AS BLOB))"
-
-
-@compiles(_SizeOf, "postgresql")
-def _size_in_postgresql(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
-    return f"octet_length({compiler.process(next(iter(element.clauses)), **options)})"
-
-
-HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}
+from mcc.store.columns import HALF_FILLED, Row, partial_index
+from mcc.store.columns import among as among
+from mcc.store.columns import size_of as size_of
+from mcc.store.document_tables import BLUEPRINTS as BLUEPRINTS
+from mcc.store.document_tables import DOCUMENT_HEADS as DOCUMENT_HEADS
+from mcc.store.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
+from mcc.store.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
+from mcc.store.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
+from mcc.store.document_tables import DOCUMENTS as DOCUMENTS
 
 
 def _among(*statuses: OrderStatus) -> str:
     listed = ", ".join(f"'{status.value}'" for status in sorted(statuses))
     return f"status IN ({listed})"
-
-
-def _partial(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
-    condition = sa.text(where)
-    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
-
-
-class Row(SQLModel, registry=registry()):
-    """Its own registry, so that a program that embeds MCC keeps its tables apart."""
 
 
 class SessionRow(Row, table=True):
@@ -114,8 +37,8 @@ class OrderRow(Row, table=True):
     __tablename__ = "orders"
     __table_args__ = (
         sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
-        _partial("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
-        _partial(
+        partial_index("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
+        partial_index(
             "orders_to_pack",
             "finished_at",
             where="finished_at IS NOT NULL AND packed_at IS NULL AND pruned_at IS NULL",
@@ -162,14 +85,14 @@ class OrderStateRow(Row, table=True):
 
     __tablename__ = "order_state"
     __table_args__ = (
-        _partial(
+        partial_index(
             "one_held_order_per_session",
             "session_id",
             where=_among(OrderStatus.RUNNING, OrderStatus.WAITING),
             unique=True,
         ),
-        _partial("unfinished_orders", "session_id", "session_seq", where=_among(*UNFINISHED)),
-        _partial("queued_orders", "queue", "priority", "order_id", where=_among(OrderStatus.QUEUED)),
+        partial_index("unfinished_orders", "session_id", "session_seq", where=_among(*UNFINISHED)),
+        partial_index("queued_orders", "queue", "priority", "order_id", where=_among(OrderStatus.QUEUED)),
         HALF_FILLED,
     )
 
@@ -194,6 +117,7 @@ class OrderStateRow(Row, table=True):
     incarnation: str | None = None
     claim_token: str | None = None
     workspace_key: str | None = None
+    metadata_json: str | None = None
     input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cache_write_tokens: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
@@ -209,10 +133,10 @@ class JournalRow(Row, table=True):
 
     __tablename__ = "journal"
     __table_args__ = (
-        _partial("one_end_per_order", "order_id", where="kind = 'order.finished'", unique=True),
-        _partial("one_start_per_record", "order_id", "record_id", where="kind = 'agent.started'", unique=True),
-        _partial("one_end_per_record", "order_id", "record_id", where="kind = 'agent.finished'", unique=True),
-        _partial("one_result_per_call", "order_id", "call_id", where="kind = 'tool.finished'", unique=True),
+        partial_index("one_end_per_order", "order_id", where="kind = 'order.finished'", unique=True),
+        partial_index("one_start_per_record", "order_id", "record_id", where="kind = 'agent.started'", unique=True),
+        partial_index("one_end_per_record", "order_id", "record_id", where="kind = 'agent.finished'", unique=True),
+        partial_index("one_result_per_call", "order_id", "call_id", where="kind = 'tool.finished'", unique=True),
     )
 
     order_id: str = Field(primary_key=True)
@@ -299,6 +223,7 @@ class ControlRow(Row, table=True):
     reason_json: str | None = None
     mode: str | None = None
     remove_tools_json: str | None = None
+    metadata_json: str | None = None
     principal: str
     requested_at: int = Field(sa_type=sa.BigInteger)
     delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)

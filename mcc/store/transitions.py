@@ -74,6 +74,7 @@ def new_control(order_id: str, number: int, kind: ControlKind, asked: NewControl
         reason=asked.reason,
         mode=(asked.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,
         remove_tools=asked.remove_tools,
+        metadata=asked.metadata,
         requested_at=at,
     )
 
@@ -181,6 +182,7 @@ WAKES = frozenset(
         WaitingReason.WORKSPACE,
         WaitingReason.DISK,
         WaitingReason.MEMORY,
+        WaitingReason.FUNCTION,
     }
 )
 """What a `resume` ends; an approval or a question needs its answer."""

@@ -7,13 +7,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
-from mcc.contracts.order import NewOrder, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment, moment_or_none
 from mcc.store.engine import DatabaseTime
+from mcc.store.errors import Pruned, UnknownOrder
 from mcc.store.rows import USAGE, kept_blobs, text_of
 from mcc.store.tables import DRONES, JOURNAL, ORDERS, SESSIONS, STATE, among
 from mcc.store.texts import digests, parsed, whole
@@ -35,6 +37,7 @@ COLUMNS = (
     STATE.c.started_at,
     STATE.c.last_seq,
     STATE.c.queue,
+    STATE.c.metadata_json,
     *(STATE.c[name] for name in USAGE),
     DRONES.c.name.label("drone"),
     SESSIONS.c.title_json.label("session_title"),
@@ -51,6 +54,27 @@ _WHY = (
     .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
     .where(among(JOURNAL.c.order_id, "ids"), JOURNAL.c.kind == sa.bindparam("waiting"))
 )
+
+_PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
+
+
+def unknown_order(order_id: str) -> UnknownOrder:
+    return UnknownOrder(f"there is no order {order_id!r}")
+
+
+def is_pruned(connection: Connection, order_id: str) -> bool:
+    """Whether the order's journal is not there any more. Raises `UnknownOrder`."""
+    row = connection.execute(_PRUNED, {"wanted": order_id}).first() if is_identifier(order_id) else None
+    if row is None:
+        raise unknown_order(order_id)
+    return row.pruned_at is not None
+
+
+def check_whole(connection: Connection, order_id: str) -> None:
+    """Raises `UnknownOrder`, and `Pruned` when its journal is not there any more."""
+    if is_pruned(connection, order_id):
+        raise Pruned(order_id)
+
 
 HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
 
@@ -137,7 +161,9 @@ def work_order(
     """One row of `ORDER` as callers see it; `detail` says why a waiting order waits."""
     spec = NewOrder.model_validate(parsed(row["spec_json"]))
     status = OrderStatus(row["status"])
-    asked = {name: value for name, value in spec if name not in ("session_id",)}
+    asked = {name: value for name, value in spec if name not in ("session_id", "metadata")}
+    if spec.kind is OrderKind.GENERATE:
+        asked["document_id"] = row["session_id"]
     ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
     return WorkOrder.model_construct(
         **asked,
@@ -162,6 +188,7 @@ def work_order(
         blocked_by=blocked_by,
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
+        metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
     )
 
 

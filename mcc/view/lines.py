@@ -88,8 +88,16 @@ class Lines:
     def _name(self, entry: Entry) -> str:
         agent = entry.agent or ""
         if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
-            self._names[entry.record_id] = self._names_of_all.next_of(agent)
+            self._names[entry.record_id] = _node_name(entry.data, agent) or self._names_of_all.next_of(agent)
         return self._names.get(entry.record_id or "", clean(agent))
+
+
+def _node_name(started: AgentStarted, agent: str) -> str | None:
+    """Who works on a node of a document is known by that node; None for all others."""
+    if started.node is None:
+        return None
+    part = agent.rpartition("/")[2].partition(":")[2]
+    return one_line(started.node, CHARACTERS) + (f" ({clean(part)})" if part else "")
 
 
 def _order_line(entry: Entry) -> str | None:
@@ -116,7 +124,8 @@ def _agent_line(entry: Entry) -> str | None:
             file = workspace_file(started)
             origin = f", from {file}" if file else ""
             record = f" (record {entry.record_id})" if entry.parent_id else ""
-            return f"starts with {model.effective}{origin}{record}" + (f": {title}" if title else "")
+            asks = f" with {model.effective}" if model else ""
+            return f"starts{asks}{origin}{record}" + (f": {title}" if title else "")
         case AgentFinished(status=status, error=error):
             return f"{status}" + (f": {error}" if error and entry.parent_id else "")
         case ToolStarted(name=name, arguments=arguments):
@@ -139,6 +148,8 @@ def _agent_line(entry: Entry) -> str | None:
             return f"is asked again (turn {turn}): {message}"
         case ControlApplied() as applied:
             return control_in_brief(applied) if entry.record_id else f"order {control_in_brief(applied)}"
+        case ApprovalRequested(tool="outline"):
+            return "asks whether the outline may count"
         case ApprovalRequested(tool=tool):
             return f"asks whether it may use {tool}"
         case QuestionAsked(question=question):
@@ -197,6 +208,7 @@ def control_in_brief(applied: ControlApplied) -> str:
         said.append(f"{'has a new task' if redirected else 'is told'}: {applied.message}")
     if applied.tools_removed:
         said.append(f"loses {', '.join(applied.tools_removed)}")
+    said += [f"metadata: {key} = {json.dumps(value)}" for key, value in (applied.metadata or {}).items()]
     why = f" ({applied.reason})" if applied.reason else ""
     return "; ".join(said) + why
 
@@ -214,6 +226,8 @@ def waiting_in_brief(waiting: OrderWaiting) -> str:
 
 def what_to_do(order_id: str, reason: str | None) -> str | None:
     """The command that lets a waiting order go on; None where there is none, or nothing to be done."""
+    if reason == WaitingReason.APPROVAL:
+        return f"mcc orders approve {order_id} (or deny; mcc inbox lists what waits)"
     if reason not in _BY_A_RESUME:
         return None
     agents = " (one agent of it: --record RECORD)" if reason == WaitingReason.PAUSED else " (it goes on by itself too)"

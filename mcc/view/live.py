@@ -6,10 +6,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from mcc.contracts.shape import now
+from mcc.view import generation_tree
+from mcc.view.generation import Generation
 from mcc.view.story import Story
 from mcc.view.tree import FRAMES_PER_SECOND, fitting, tree
 
@@ -21,7 +23,7 @@ def live_tree(story: Story) -> Iterator[None]:
     live = Live(
         console=console,
         refresh_per_second=FRAMES_PER_SECOND,
-        get_renderable=lambda: fitting(story, now(), console),
+        get_renderable=lambda: _fitting(story, console),
         transient=True,
         redirect_stdout=False,
     )
@@ -29,7 +31,19 @@ def live_tree(story: Story) -> Iterator[None]:
         with live, _stoppable(live):
             yield
     finally:
-        console.print(tree(story, now()))
+        console.print(_whole(story))
+
+
+def _fitting(story: Story, console: Console) -> RenderableType:
+    if isinstance(story, Generation):
+        return generation_tree.fitting(story, now(), console)
+    return fitting(story, now(), console)
+
+
+def _whole(story: Story) -> RenderableType:
+    if isinstance(story, Generation):
+        return generation_tree.left(story, now())
+    return tree(story, now())
 
 
 @contextmanager

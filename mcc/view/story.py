@@ -178,7 +178,8 @@ class Story:
         parent = self._nodes.get(entry.parent_id or "")
         if parent is None:
             self._names = Names()
-        node = Node(record, self._names.next_of(record.agent), started.model.effective, workspace_file(started) or "")
+        model = started.model.effective if started.model else ""
+        node = Node(record, self._names.next_of(record.agent), model, workspace_file(started) or "")
         if parent is None:
             self.root, self._nodes = node, {}
         else:

@@ -72,11 +72,24 @@ def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
 
 def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
     """The order as it is at the moment `at`: a line about it, then master, subagents and tools."""
+    lines: list[RenderableType] = [heading(story, at)]
+    if story.advice:
+        lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
+    if story.root is None:
+        return Group(*lines)
+    top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
+    _grow(top, story, story.root, at, detail, paused=story.fold.paused)
+    said = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
+    return Group(*lines, top, *said)
+
+
+def heading(story: Story, at: datetime) -> Text:
+    """The order in a line: where it is or how it ended, how long it took, what it spent."""
     heading = Text(overflow="ellipsis", no_wrap=True)
     if story.waiting:
         heading.append("… ", "yellow")
     elif story.fold.finished is None:
-        heading.append(f"{_frame(story, at)} ", "cyan")
+        heading.append(f"{frame(story, at)} ", "cyan")
     heading.append(f"order {short_id(story.fold.order_id)} ", "bold")
     if story.fold.finished is None:
         paused = story.fold.paused and not story.waiting
@@ -86,16 +99,7 @@ def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
         style = "bold green" if story.fold.finished.status is OrderStatus.SUCCEEDED else "bold red"
         heading.append(f"{story.fold.finished.status}{reason}", style)
     elapsed = ((story.ended or at) - story.began).total_seconds() if story.began else 0.0
-    heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.fold.usage)}", "dim")
-    lines: list[RenderableType] = [heading]
-    if story.advice:
-        lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
-    if story.root is None:
-        return Group(*lines)
-    top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
-    _grow(top, story, story.root, at, detail, paused=story.fold.paused)
-    said = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
-    return Group(*lines, top, *said)
+    return heading.append(f"  {figures.seconds(elapsed)} · {figures.spent(story.fold.usage)}", "dim")
 
 
 def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, *, paused: bool) -> None:
@@ -125,7 +129,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
 def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
     held, rests = paused and node.running, (paused or story.waiting) and node.running
-    mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (_frame(story, at), "cyan"))
+    mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(node.name, "bold")
     if node.origin:
@@ -188,7 +192,7 @@ class Spoken:
 
 def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
-    line.append(f"{_frame(story, at)} " if row.running else "· ", "cyan" if row.running else "dim")
+    line.append(f"{frame(story, at)} " if row.running else "· ", "cyan" if row.running else "dim")
     line.append(one_line(row.name, 40))
     if row.calls > 1:
         line.append(f" ×{row.calls}")
@@ -199,6 +203,6 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
     return line
 
 
-def _frame(story: Story, at: datetime) -> str:
+def frame(story: Story, at: datetime) -> str:
     elapsed = (at - story.began).total_seconds() if story.began else 0.0
     return FRAMES[int(elapsed * FRAMES_PER_SECOND) % len(FRAMES)]

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from scripts.reference import cel, channels, commands, http, journal, providers, settings, states, tools
+from scripts.reference import blueprints, cel, channels, commands, http, journal, providers, settings, states, tools
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = "<!-- Written by `python -m scripts.reference`; do not edit. -->"
@@ -23,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/cli.md": _page(commands.page),
     "reference/providers.md": _page(providers.page),
     "reference/cel.md": _page(cel.page),
+    "reference/blueprints.md": _page(blueprints.page),
     "reference/channels.schema.json": channels.schemas,
     "states.md": _page(states.page),
 }

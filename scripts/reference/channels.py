@@ -13,6 +13,7 @@ from mcc.contracts.wire import (
     DroneBeat,
     EntryHead,
     Hint,
+    Progress,
     drone_channel,
     order_channel,
 )
@@ -20,6 +21,7 @@ from mcc.contracts.wire import (
 MESSAGES: Mapping[str, type[BaseModel]] = {
     "head of a large entry": EntryHead,
     "delta": Delta,
+    "progress of a generation": Progress,
     "hint": Hint,
     "heartbeat": DroneBeat,
 }

@@ -54,7 +54,7 @@ def _status(said: str) -> str:
 
 def _content(told: Mapping[str, Any], shapes: Iterable[str]) -> str:
     schemas = [one["schema"] for one in told.get("content", {}).values()]
-    said = [shape(schema, shapes) for schema in schemas if schema]
+    said = list(dict.fromkeys(shape(schema, shapes) for schema in schemas if schema))
     kinds = [kind for kind in told.get("content", {}) if kind not in PLAIN]
     return " ".join([*said, *(f"({kind})" for kind in kinds)]) or told.get("description", "")
 

@@ -125,7 +125,8 @@ def page() -> Iterator[str]:
     yield from _files()
     yield from ("", "## The service", "", "Table `[mcc]` of `mcc.toml`.", "")
     schema = mcc.Settings.model_json_schema()["properties"]
-    rows = ((name, mcc.Settings.variables(name), schema[name]) for name in mcc.Settings.model_fields)
+    names = [name for name in mcc.Settings.model_fields if name not in mcc.Settings.own_tables]
+    rows = ((name, mcc.Settings.variables(name), schema[name]) for name in names)
     yield from _table(rows, OF_MCC)
     yield from ("## Drones", "", "Table `[drone]` of `mcc.toml`. What has two names in the environment is read from")
     yield "`[mcc]` as well; the first name, and `[drone]`, win. `mcc up` decides these for its own drones."
@@ -209,6 +210,9 @@ def _models() -> Iterator[str]:
     yield from table(("key", "value", "default"), properties(drone.Defaults.model_json_schema()))
     yield "`[tools]`: `modules`, a list of files beside your own `mcc.toml` (without `.py`) or names that can be"
     yield "imported: [tools of your own](../how-to/add-a-tool.md#in-the-service-without-a-change-of-mcc)."
+    yield ""
+    yield "`[documents]`: `functions`, a list of modules of the same kind, with the functions that blueprints name as"
+    yield "rules. The service and each drone read it."
     yield ""
     yield "`[roles]`: names of agents, each with an alias or `provider/model`. An agent is asked with that model where"
     yield "neither the order, the call that hired it nor its file names one; else with its parent's."

@@ -39,7 +39,7 @@ def blocks(language: str) -> list[tuple[str, str, str]]:
 
 def is_program(code: str) -> bool:
     """Whether it can be run as it stands: it needs nothing around it, and no service."""
-    return "import drone" in code and "asyncio.run(" in code
+    return ("import drone" in code or "from drone" in code) and "asyncio.run(" in code
 
 
 PYTHON = blocks("python")

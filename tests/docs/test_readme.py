@@ -17,7 +17,7 @@ from mcc.configuration.running import Presence, find_family
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(sh|toml|python)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-DEMO, YOURS, MODEL, CHECK, HTTP, PYTHON = (code for _, code in BLOCKS)
+DEMO, YOURS, DOCUMENTS, MODEL, CHECK, HTTP, PYTHON = (code for _, code in BLOCKS)
 
 pytestmark = [pytest.mark.family, pytest.mark.xdist_group("family")]
 
@@ -100,6 +100,12 @@ def test_a_repository_of_one_s_own_is_worked_on_in_the_background(newcomer: Newc
     assert (marker / ".gitignore").read_text().splitlines()[-1] == "*"
     if shutil.which("git"):
         newcomer.types(f"cd {newcomer.home}/project; git init -q .; ! git status --short | grep mcc-workspace")
+
+
+def test_a_document_is_generated_and_shown(newcomer: Newcomer) -> None:
+    told = newcomer.types(DOCUMENTS)
+    assert "nodes done." in told and "✓ /" in told
+    assert (newcomer.home / "course.md").read_text().startswith("# Photosynthesis")
 
 
 def test_programs_place_orders_too(newcomer: Newcomer) -> None:

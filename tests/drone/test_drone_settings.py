@@ -52,6 +52,15 @@ def test_defaults_are_those_of_the_documents(clean: pytest.MonkeyPatch, tmp_path
     assert settings.name
 
 
+def test_modules_of_functions_are_known_to_drones_too(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "config" / "mcc" / "mcc.toml"
+    file.write_text('[documents]\nfunctions = ["my_rules"]\n')
+    assert load().documents.functions == ("my_rules",)
+    file.write_text('[drone]\ndocuments = {functions = ["my_rules"]}\n')
+    with pytest.raises(BadSettings, match=r"documents does not belong under \[drone\]"):
+        load()
+
+
 def test_arguments_win_over_the_environment_and_that_over_the_file(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text('[drone]\nslots = 1\nname = "file"\nqueues = ["file"]\n')
     clean.setenv("DRONE_NAME", "environment")

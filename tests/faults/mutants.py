@@ -92,6 +92,13 @@ FENCING = _pytest(
 MACHINE = _pytest("state machine", "tests/conformance/store/test_order_machine.py", "-k", "test_every_history")
 SIMULATION = Tier("simulation", ("-m", "tests.faults.simulation", "--count", "120", "--until-failure"))
 RESUMING = _pytest("agent tests", "tests/drone/agent/test_resume_at_every_entry.py")
+DOCUMENTS = _pytest(
+    "conformance of documents",
+    "tests/conformance/store/test_documents.py",
+    "tests/conformance/store/test_agents_changing_documents.py",
+    "-k",
+    "sqlite",
+)
 KEEPING = _pytest("worker tests", "tests/drone/worker/test_keeper.py", "tests/drone/worker/test_journal_writer.py")
 VIEWING = _pytest("feed tests", "tests/mcc/feed/test_order_streams.py")
 
@@ -174,12 +181,37 @@ MUTANTS: tuple[Mutant, ...] = (
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(
+        "a drone that lost its order changes the document",
+        (
+            Patch(
+                f"{STORE}/agent_changes.py",
+                "    if state is None or not is_held(state, held.epoch):\n        return None\n"
+                "    if state.last_seq == held.last_seq:\n",
+                "    if state:\n",
+            ),
+            Patch(f"{STORE}/journal.py", "        assert not fenced, ", "        assert True, "),
+        ),
+        (DOCUMENTS,),
+    ),
+    Mutant(
+        "what a call did to a document is not known any more",
+        (Patch(f"{STORE}/document_rows.py", "    if command_id is None:\n", "    if True:\n"),),
+        (DOCUMENTS,),
+    ),
+    Mutant(
+        "a document is changed from what is in memory",
+        (Patch(f"{STORE}/document_rows.py", "    if known.version == locked.version:\n", "    if known:\n"),),
+        (DOCUMENTS,),
+    ),
+    Mutant(
         "hint before commit",
         (
             Patch(
                 "drone/worker/journal.py",
-                "        batches = batches_of(group)\n",
-                "        batches = batches_of(group)\n        self._publish(batches, Appended())\n",
+                "        group = group_of(some)\n",
+                "        group = group_of(some)\n"
+                "        group.batches()\n"
+                "        self._publish(Committed(group.tried))\n",
             ),
         ),
         (SIMULATION,),

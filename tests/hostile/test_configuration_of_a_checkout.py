@@ -69,6 +69,9 @@ explore = "own"
 
 [tools]
 modules = ["evil"]
+
+[documents]
+functions = ["evil"]
 """
 
 OWN = """

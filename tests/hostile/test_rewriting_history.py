@@ -15,6 +15,7 @@ from mcc.contracts.order import NewOrder
 from mcc.store.migrate import upgrade
 from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone
+from tests.conformance.store.course import BLUEPRINT
 from tests.journey.conftest import SERVER
 
 ROLES = Path(__file__).parents[2] / "deploy" / "roles.sh"
@@ -23,6 +24,10 @@ HARMS = (
     "UPDATE journal SET seq = seq + 100 WHERE seq = 1",
     "UPDATE blobs SET text_json = '\"forged\"'",
     "UPDATE audit SET principal = 'somebody else'",
+    "UPDATE blueprints SET text_json = '\"{}\"'",
+    "UPDATE document_heads SET brief_json = '\"forged\"'",
+    "UPDATE document_nodes SET node_json = '{}' WHERE newest",
+    "UPDATE document_history SET set_by = 'person'",
 )
 
 
@@ -67,6 +72,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_what_was_journaled_cannot_be_rewritten(url: str) -> None:
     store = open_store(url)
     try:
+        store.documents.create(BLUEPRINT, principal="ann", metadata={"topic": "Light"})
         placed = store.orders.place(NewOrder(prompt="p" * 200_000), principal="ann").order
         drone = HandDrone(store)
         held = drone.claim(placed.id)
@@ -86,7 +92,16 @@ def test_what_was_journaled_cannot_be_rewritten(url: str) -> None:
 
 def test_a_drone_deletes_nothing_in_a_database_with_roles() -> None:
     with drones_address() as address, psycopg.connect(address, autocommit=True) as drone:
-        for table in ("journal", "blobs", "audit", "orders", "chat_records"):
+        for table in (
+            "journal",
+            "blobs",
+            "audit",
+            "orders",
+            "chat_records",
+            "documents",
+            "document_nodes",
+            "document_history",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 drone.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -46,6 +46,20 @@ def test_the_file_is_the_named_one_else_the_user_s_own_else_in_the_data_dir(tmp_
     assert load(data, directory=empty).port == 3
 
 
+def test_modules_of_functions_come_from_a_table_of_their_own_and_from_nowhere_else(tmp_path: Path, empty: Path) -> None:
+    own = {"XDG_CONFIG_HOME": str(tmp_path)}
+    (tmp_path / "mcc").mkdir()
+    file = tmp_path / "mcc" / "mcc.toml"
+    file.write_text('[documents]\nfunctions = ["my_rules"]\n')
+    assert load(own, directory=empty).documents.functions == ("my_rules",)
+    assert load(own | {"MCC_DOCUMENTS": "evil"}, directory=empty).documents.functions == ("my_rules",)
+    assert load(own, directory=empty).shown()["documents"] == "my_rules"
+    for wrong in ('[mcc]\ndocuments = {functions = ["my_rules"]}\n', "[documents]\nfunktions = []\n"):
+        file.write_text(wrong)
+        with pytest.raises(BadSettings, match=r"documents|funktions"):
+            load(own, directory=empty)
+
+
 def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) -> None:
     environ = {"MCC_QUEUES": "a, b", "MCC_WORKSPACE_ROOTS": f"/a{os.pathsep}/b/../c,~/d", "MCC_ALLOWED_HOSTS": "x,y"}
     found = load(environ, directory=empty)

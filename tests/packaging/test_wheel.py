@@ -52,6 +52,7 @@ def test_the_wheel_holds_both_packages_the_prompts_and_the_migrations(wheel: Pat
         "mcc/py.typed",
         "drone/__init__.py",
         "drone/py.typed",
+        "drone/_prompts/blueprints/course.yaml",
         "drone/_prompts/master/system.md",
         "drone/_prompts/subagent/explore/system.md",
         "drone/_prompts/subagent/general/system.md",

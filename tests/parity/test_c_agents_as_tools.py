@@ -18,8 +18,9 @@ from drone.agent.toolset import Call, Output
 from drone.models.retry import Fallback, Patience, Retrying
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.schema import ToolDeclarationError
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.tools.wrappers import Redacted
+from mcc.contracts.control import Control
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import NewOrder
@@ -153,6 +154,56 @@ async def test_steering_at_checkpoints_pause_resume_inject_redirect_and_narrow()
     last = model.asks[-1]
     assert last.tools == () and last.messages[-1].text == "Mind the dog."
     assert last.messages[-2].text.endswith("Count the cats.") and "task" in last.messages[-2].text
+
+
+async def test_steering_sets_metadata_which_tools_see_and_models_do_not() -> None:
+    seen: list[dict[str, object]] = []
+
+    @tool(idempotent=True)
+    async def look(context: ToolContext) -> str:
+        """Look."""
+        await steering.set_metadata({"ticket": "OPS-18", "owner": None})
+        seen.append({**context.metadata})
+        return "a garden"
+
+    model = ScriptedModel([calls(call("look")), calls(call("look")), "Done."])
+    agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=model, tools=[look])
+    journal = drone.MemoryJournal("order")
+    turn = agent.turn(journal)
+    steering = drone.Steering(turn)
+    running = asyncio.create_task(agent.run("Look around.", turn))
+    early = await steering.set_metadata({"ticket": "OPS-17", "owner": "ann", "tries": [1]})
+    assert (await running).text == "Done."
+    assert seen == [{"ticket": "OPS-18", "tries": [1]}] * 2
+    record = journal.fold.record()
+    assert record is not None and record.metadata == seen[-1]
+    (first, *_) = [entry for entry in journal.entries if entry.kind == "control.applied"]
+    assert early.applied_seq == first.seq and first.data.metadata == {"ticket": "OPS-17", "owner": "ann", "tries": [1]}
+    assert not any("OPS-1" in str(ask) for ask in model.asks)
+    full = await drone.Steering(agent.turn(drone.MemoryJournal("other"))).set_metadata({"k": "x" * 16_000})
+    assert "16,000" in str(full.refused)
+
+
+async def test_steering_does_only_what_its_allowlist_names_but_for_the_cancel_of_all() -> None:
+    @tool(idempotent=True)
+    async def look() -> str:
+        """Look."""
+        asked.extend([await steering.pause(), await steering.remove_tools("look")])
+        asked.append(await steering.set_metadata({"a": 1}))
+        return "a garden"
+
+    asked: list[Control] = []
+    agent = helper([calls(call("look")), "Done."], tools=[look])
+    turn = agent.turn(drone.MemoryJournal("order"))
+    steering = drone.Steering(turn, takes=["set_metadata"])
+    assert (await agent.run("Look around.", turn)).text == "Done."
+    assert [control.refused is None for control in asked] == [False, False, True]
+    assert "takes no pause" in str(asked[0].refused) and "set_metadata" in str(asked[0].refused)
+    nothing = agent.turn(drone.MemoryJournal("another"))
+    cancelled = await drone.Steering(nothing, takes=()).cancel(reason="enough")
+    assert cancelled.applied_seq is not None
+    with pytest.raises(ValueError, match="stop"):
+        drone.Steering(nothing, takes=["stop"])
 
 
 async def test_cancelling_one_child_leaves_its_siblings_and_the_parent_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResu
 from drone.agent.model import Ask
 from drone.models.body import encoded, listed
 from drone.models.dialects.chat_reply import ChatReply
-from drone.models.dialects.deepseek import DEEPSEEK
 from drone.models.dialects.differences import (
     LEVELS,
     NOTHING,
@@ -19,12 +18,22 @@ from drone.models.dialects.differences import (
     within_cap,
 )
 from drone.models.dialects.gemini import GOOGLE, VERTEX
-from drone.models.dialects.groq import GROQ
-from drone.models.dialects.mistral import MISTRAL, is_of_mistral, mistral_at
-from drone.models.dialects.open_weights import BEDROCK, LLAMACPP, LMSTUDIO, OLLAMA, TOGETHER, VLLM
 from drone.models.dialects.openai import AZURE, OPENAI, effort, effort_refused, not_taken, replaced
-from drone.models.dialects.openrouter import OPENROUTER
-from drone.models.dialects.xai import XAI
+from drone.models.dialects.servers import (
+    BEDROCK,
+    DEEPSEEK,
+    GROQ,
+    LLAMACPP,
+    LMSTUDIO,
+    MISTRAL,
+    OLLAMA,
+    OPENROUTER,
+    TOGETHER,
+    VLLM,
+    XAI,
+    is_of_mistral,
+    mistral_at,
+)
 from drone.models.json_text import write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable

@@ -8,11 +8,11 @@ from typing import Any
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import FINISH, Conversation, Done
 from drone.models.offline.explore import WATCHED, Step
-from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, unique
 from drone.models.offline.languages import is_source
-from drone.models.offline.material import paths_in
+from drone.models.offline.material import paths_in, unique
 from drone.models.offline.report import HONEST
 from drone.models.offline.request import REASON, Trade, focus_of
+from drone.models.offline.results import BLOCKED, COMPLETED, Facts, Finding, shortened
 from mcc.rules.patterns import Pattern
 
 _ORDER = (
@@ -30,6 +30,7 @@ _HONEST = HONEST.strip("*")
 _WORTH = "Worth a second look"
 _LOOKED_OUT_FOR = frozenset(watch.title for watches in WATCHED.values() for watch in watches)
 _FOREIGN_CHARACTERS = 4_000
+_LEAD_CHARACTERS = 2_000
 _CALLED = Pattern(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", lines=True)
 _BOLD = Pattern(r"\*\*([^*\n]+)\*\*")
 _HEADING = Pattern(r"^#{1,3} +(.+?)\s*$")
@@ -224,28 +225,17 @@ def _merged(children: Sequence[Child]) -> _Merged:
             if one.severity == "info" and one.title not in _LOOKED_OUT_FOR:
                 merged.add(one.title, one.evidence.splitlines())
             else:
-                merged.add(_WORTH, [f"- **{one.title}**{_graver(one)}", *_indented(one.evidence)])
+                graver = "" if one.severity == "info" else f" ({one.severity})"
+                merged.add(_WORTH, [f"- **{one.title}**{graver}", *(f"  {line}" for line in one.evidence.splitlines())])
         merged.add(_LAST, [f"- {one}" for one in child.next_actions])
     return merged
-
-
-def _graver(one: Finding) -> str:
-    return "" if one.severity == "info" else f" ({one.severity})"
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]
 
 
 def _foreign(child: Child) -> str:
     """What a subagent of another kind wrote, or why it brought nothing."""
     if not child.failed and (child.findings or _HONEST in child.text):
         return ""
-    text = child.text
-    cut = text if len(text) <= _FOREIGN_CHARACTERS else text[:_FOREIGN_CHARACTERS].rsplit("\n", 1)[0] + "\n…"
-    if child.failed:
-        return f"## {child.title}: not finished\n{cut}"
-    return f"## {child.title}\n{cut}"
+    return f"## {child.title}{': not finished' if child.failed else ''}\n{shortened(child.text, _FOREIGN_CHARACTERS)}"
 
 
 def _heading(merged: _Merged, children: Sequence[Child]) -> str:
@@ -329,19 +319,8 @@ def _listed(value: object) -> list[Any]:
 
 def _json_in(text: str) -> object:
     """The JSON object that a result is, or that begins at one of its first lines; None when there is none."""
-    for line_start in _line_starts(text):
-        if text[line_start : line_start + 1] == "{":
-            try:
-                return json.JSONDecoder().raw_decode(text, line_start)[0]
-            except ValueError:
-                return None
-    return None
-
-
-def _line_starts(text: str, most: int = 4) -> Iterator[int]:
-    start = 0
-    for _ in range(most):
-        yield start
-        start = text.find("\n", start) + 1
-        if not start:
-            return
+    start = 0 if text.startswith("{") else text.find("\n{", 0, _LEAD_CHARACTERS) + 1
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0] if text.startswith("{", start) else None
+    except ValueError:
+        return None

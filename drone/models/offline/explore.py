@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
-from drone.models.offline.facts import Severity
 from drone.models.offline.languages import depth_of, glob_of, is_aside, is_test, language_of, languages_of
 from drone.models.offline.parts import to_read
 from drone.models.offline.request import Focus, Trade
 from drone.models.offline.survey import Survey
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
 
 _MOST_ROUNDS = 8
 EVERYTHING = "**/*"

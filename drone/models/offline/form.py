@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from drone.models.offline.facts import Facts, Finding
+from drone.models.offline.results import Facts, Finding
 
 Schema: TypeAlias = Mapping[str, Any]
 Scope: TypeAlias = Mapping[str, object]
@@ -167,16 +167,7 @@ def _kind_of(schema: Schema, known: object) -> str:
         return said
     if "properties" in schema:
         return "object"
-    if "items" in schema:
-        return "array"
-    match known:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case list() | tuple():
-            return "array"
-    return "string"
+    return "array" if "items" in schema or isinstance(known, list | tuple) else "string"
 
 
 def _least(kind: str, schema: Schema) -> object:

@@ -17,142 +17,59 @@ class Language:
     suffixes: tuple[str, ...]
     entry: str
     public: str
-    fronts: tuple[str, ...] = ()
-    """Names of files that stand for their directory."""
-
     imports: str = ""
 
 
-_JS_IMPORTS = r"\b(from|import|require)\s*\(?\s*[\"'][.][^\"']*[\"']"
-_C_IMPORTS = r"^\s*#\s*include\s*[<\"][^>\"]+[>\"]"
+_NODE_STARTS = r"^#!.*\bnode\b|^[^*/]*\.listen\(|require\.main === module"
+_NODE_IMPORTS = r"\b(from|import|require)\s*\(?\s*[\"'][.][^\"']*[\"']"
+_C_STARTS, _C_IMPORTS = r"^\s*(int\s+|void\s+)?main\s*\(", r"^\s*#\s*include\s*[<\"][^>\"]+[>\"]"
+_PYTHON_IMPORTS = r"^\s*(from\s+[.\w]+\s+import\s|import\s+\w)"
+_RUST_IMPORTS = r"^\s*(pub(\([a-z]+\))?\s+)?(use\s+(crate|super|self)::|mod\s+\w+\s*;)"
+_GO_IMPORTS = r"^\s*(import\s+)?([\w.]+\s+)?\"[\w.-]+\.[\w.-]+/[^\"]*\"\s*(//.*)?$"
+_C_PUBLIC = r"^[a-z].*\w\(.*\)\s*\{?$|^(class|struct|namespace) \w"
+_PYTHON = (r"^if __name__ ==|^(async )?def main\(", r"^(class|def|async def) [A-Za-z]", _PYTHON_IMPORTS)
+_RUST = (r"^\s*(pub )?(async )?fn main\(", r"^\s*pub (async )?(fn|struct|enum|trait|mod) ", _RUST_IMPORTS)
 
 LANGUAGES: tuple[Language, ...] = (
-    Language(
-        "Python",
-        (".py",),
-        r"^if __name__ ==|^(async )?def main\(",
-        r"^(class|def|async def) [A-Za-z]",
-        ("__init__.py", "__main__.py", "main.py", "app.py", "cli.py", "core.py"),
-        r"^\s*(from\s+[.\w]+\s+import\s|import\s+\w)",
-    ),
-    Language(
-        "Rust",
-        (".rs",),
-        r"^\s*(pub )?(async )?fn main\(",
-        r"^\s*pub (async )?(fn|struct|enum|trait|mod) ",
-        ("lib.rs", "main.rs", "mod.rs"),
-        r"^\s*(pub(\([a-z]+\))?\s+)?(use\s+(crate|super|self)::|mod\s+\w+\s*;)",
-    ),
-    Language(
-        "Go",
-        (".go",),
-        r"^func main\(",
-        r"^(func|type) (\([^)]*\) )?[A-Z]",
-        ("doc.go", "main.go"),
-        r"^\s*(import\s+)?([\w.]+\s+)?\"[\w.-]+\.[\w.-]+/[^\"]*\"\s*(//.*)?$",
-    ),
-    Language(
-        "TypeScript",
-        (".ts", ".tsx", ".mts"),
-        r"^#!.*\bnode\b|^[^*/]*\.listen\(|require\.main === module",
-        r"^export ",
-        ("index.ts", "main.ts", "index.tsx", "app.ts", "cli.ts"),
-        _JS_IMPORTS,
-    ),
+    Language("Python", (".py",), *_PYTHON),
+    Language("Rust", (".rs",), *_RUST),
+    Language("Go", (".go",), r"^func main\(", r"^(func|type) (\([^)]*\) )?[A-Z]", _GO_IMPORTS),
+    Language("TypeScript", (".ts", ".tsx", ".mts"), _NODE_STARTS, r"^export ", _NODE_IMPORTS),
     Language(
         "JavaScript",
         (".js", ".mjs", ".cjs", ".jsx"),
-        r"^#!.*\bnode\b|^[^*/]*\.listen\(|require\.main === module",
+        _NODE_STARTS,
         r"^(export |module\.exports|exports\.)",
-        ("index.js", "main.js", "app.js", "cli.js", "index.mjs", "server.js"),
-        _JS_IMPORTS,
+        _NODE_IMPORTS,
     ),
-    Language(
-        "Java",
-        (".java",),
-        r"public static void main\(",
-        r"^\s*(public|protected) ",
-        ("Main.java",),
-        r"^import (static )?[\w.]+",
-    ),
-    Language("Kotlin", (".kt", ".kts"), r"^fun main\(", r"^(class|fun|object|interface|data class) ", ("Main.kt",)),
-    Language(
-        "C",
-        (".c", ".h"),
-        r"^\s*(int\s+|void\s+)?main\s*\(",
-        r"^[a-z].*\w\(.*\)\s*\{?$|^(class|struct|namespace) \w",
-        ("main.c",),
-        _C_IMPORTS,
-    ),
-    Language(
-        "C++",
-        (".cpp", ".cc", ".cxx", ".hpp"),
-        r"^\s*(int\s+|void\s+)?main\s*\(",
-        r"^(class|struct|namespace) ",
-        ("main.cpp",),
-        _C_IMPORTS,
-    ),
-    Language(
-        "C#",
-        (".cs",),
-        r"static .*\bMain\(|^var builder = ",
-        r"^\s*public .*(class|interface|record|enum) ",
-        ("Program.cs",),
-    ),
-    Language("Ruby", (".rb",), r"^if __FILE__ ==|^#!.*ruby", r"^\s*(class|module|def self\.)", ("main.rb",)),
-    Language(
-        "PHP",
-        (".php",),
-        r"^#!.*php|->run\(\)",
-        r"^\s*(final |abstract )?(class|interface|trait|function) ",
-        ("index.php",),
-    ),
+    Language("Java", (".java",), r"public static void main\(", r"^\s*(public|protected) ", r"^import (static )?[\w.]+"),
+    Language("Kotlin", (".kt", ".kts"), r"^fun main\(", r"^(class|fun|object|interface|data class) "),
+    Language("C", (".c", ".h"), _C_STARTS, _C_PUBLIC, _C_IMPORTS),
+    Language("C++", (".cpp", ".cc", ".cxx", ".hpp"), _C_STARTS, r"^(class|struct|namespace) ", _C_IMPORTS),
+    Language("C#", (".cs",), r"static .*\bMain\(|^var builder = ", r"^\s*public .*(class|interface|record|enum) "),
+    Language("Ruby", (".rb",), r"^if __FILE__ ==|^#!.*ruby", r"^\s*(class|module|def self\.)"),
+    Language("PHP", (".php",), r"^#!.*php|->run\(\)", r"^\s*(final |abstract )?(class|interface|trait|function) "),
     Language("Shell", (".sh", ".bash"), r"^main\(\)|^#!.*sh", r"^(function )?[a-z_]+\(\)"),
     Language("Elixir", (".ex", ".exs"), r"def start\(|def main\(", r"^defmodule "),
-    Language(
-        "Swift",
-        (".swift",),
-        r"^@main|^import Foundation",
-        r"^(public )?(class|struct|enum|func|protocol) ",
-        ("main.swift",),
-    ),
+    Language("Swift", (".swift",), r"^@main|^import Foundation", r"^(public )?(class|struct|enum|func|protocol) "),
 )
 
-BUILD_FILES = (
-    "pyproject.toml",
-    "package.json",
-    "Cargo.toml",
-    "go.mod",
-    "pom.xml",
-    "build.gradle",
-    "build.gradle.kts",
-    "setup.py",
-    "setup.cfg",
-    "composer.json",
-    "Gemfile",
-    "mix.exs",
-    "configure.ac",
-    "CMakeLists.txt",
-    "meson.build",
-    "Makefile.am",
-    "Makefile",
-    "tox.ini",
-    "Dockerfile",
-)
-"""Files that say what a project is and how it is built, the most telling first."""
-
-_C, _NODE, _JVM = ("C", "C++"), ("JavaScript", "TypeScript"), ("Java", "Kotlin")
+_PYTHONS, _NODES, _JVM, _CS = ("Python",), ("JavaScript", "TypeScript"), ("Java", "Kotlin"), ("C", "C++")
 _BUILT_BY: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("pyproject.toml", "setup.py", "setup.cfg"), ("Python",)),
-    **dict.fromkeys(("pom.xml", "build.gradle", "build.gradle.kts"), _JVM),
-    **dict.fromkeys(("configure.ac", "CMakeLists.txt", "meson.build", "Makefile.am"), _C),
-    "package.json": _NODE,
+    "pyproject.toml": _PYTHONS,
+    "package.json": _NODES,
     "Cargo.toml": ("Rust",),
     "go.mod": ("Go",),
+    **dict.fromkeys(("pom.xml", "build.gradle", "build.gradle.kts"), _JVM),
+    **dict.fromkeys(("setup.py", "setup.cfg"), _PYTHONS),
     "composer.json": ("PHP",),
     "Gemfile": ("Ruby",),
     "mix.exs": ("Elixir",),
+    **dict.fromkeys(("configure.ac", "CMakeLists.txt", "meson.build", "Makefile.am"), _CS),
 }
+BUILD_FILES = (*_BUILT_BY, "Makefile", "tox.ini", "Dockerfile")
+"""Files that say what a project is and how it is built, the most telling first."""
+
 _BY_SUFFIX: Mapping[str, Language] = {suffix: language for language in LANGUAGES for suffix in language.suffixes}
 _TEST = Pattern(
     r"(?:^|/)(?:tests?|__tests__|specs?|testdata|test[-_][\w-]+|jsontestrunner)/|(?:^|/)test_[^/]*$|[._-]tests?\.\w+$"

@@ -16,7 +16,6 @@ _DOTS = 200
 _MODULE = Pattern(r"^module\s+(\S+)", lines=True)
 _GO = Pattern(r"^go\s+(\S+)", lines=True)
 _REQUIRED = Pattern(r"^[ \t]*(?:require +)?([\w.-]+\.\w+/\S+) +v\S+(.*)$", lines=True)
-_SAID = Pattern(r"^(name|description)[ \t]*=[ \t]*(\S.*?)[ \t\r]*$", lines=True)
 _TARGET = Pattern(r"^([A-Za-z][\w-]*)[ \t]*:(?:[^=]|$)", lines=True)
 _BASE = Pattern(r"^FROM\s+(\S+)", lines=True, ignore_case=True)
 _START = Pattern(r"^(?:ENTRYPOINT|CMD)\s+.+", lines=True, ignore_case=True)
@@ -56,14 +55,31 @@ class Manifest:
     tests: tuple[str, ...] = ()
 
 
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "setup.py": ("pip install -e .", ""),
+    "Cargo.toml": ("cargo build", "cargo test"),
+    "go.mod": ("go build ./...", "go test ./..."),
+    "configure.ac": ("autoreconf -i && ./configure && make", ""),
+    "CMakeLists.txt": ("cmake -B build && cmake --build build", ""),
+    "pom.xml": ("mvn package", "mvn test"),
+    "build.gradle": ("gradle build", "gradle test"),
+    "build.gradle.kts": ("gradle build", "gradle test"),
+}
+"""What builds and what tests a project that has this file, whatever it says."""
+
+
 def manifest(path: str, page: Page) -> Manifest:
     """Read a build file; one that is cut short or unreadable still gives its name where that can be seen."""
-    reader, text = _READERS.get(path.rsplit("/", 1)[-1]), page.text[:_LONGEST]
+    file, text = path.rsplit("/", 1)[-1], page.text[:_LONGEST]
+    reader = _READERS.get(file)
     try:
         found = reader(path, text) if reader else Manifest(path)
     except (ValueError, TypeError, AttributeError, RecursionError):
         found = Manifest(path)
-    return found if found.name else replace(found, name=_named(text), description=_described(text))
+    if file in _COMMANDS:
+        build, test = _COMMANDS[file]
+        found = replace(found, builds=(build,), tests=(test,) if test else found.tests)
+    return found if found.name else replace(found, name=_first(_NAME, text), description=_first(_DESCRIPTION, text))
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -81,17 +97,9 @@ def _pyproject(path: str, text: str) -> Manifest:
     facts = [f"needs Python {project['requires-python']}"] if "requires-python" in project else []
     facts += _needs([_package(need) for need in needs])
     starts = tuple(f"command `{name}` → `{target}`" for name, target in scripts.items())
-    name, description = str(project.get("name", "")), str(project.get("description", ""))
-    tests = ("pytest",) if "pytest" in text else ()
-    return Manifest(path, name, description, starts, tuple(facts), ("pip install -e .",) if name else (), tests)
-
-
-def _tox(path: str, text: str) -> Manifest:
-    return Manifest(path, tests=("tox",) if "[testenv" in text else ())
-
-
-def _setup_py(path: str, text: str) -> Manifest:
-    return Manifest(path, _named(text), _described(text), builds=("pip install -e .",))
+    name, tests = str(project.get("name", "")), ("pytest",) if "pytest" in text else ()
+    builds = ("pip install -e .",) if name else ()
+    return Manifest(path, name, str(project.get("description", "")), starts, tuple(facts), builds, tests)
 
 
 def _package_json(path: str, text: str) -> Manifest:
@@ -127,22 +135,14 @@ def _cargo(path: str, text: str) -> Manifest:
     facts = [f"workspace of {len(members)} crates: {', '.join(members[:8])}"] if members else []
     needs = _mapping(document.get("dependencies"))
     facts += _needs(list(needs))
-    name, description = str(package.get("name", "")), str(package.get("description", ""))
-    return Manifest(path, name, description, starts, tuple(facts), ("cargo build",), ("cargo test",))
+    return Manifest(path, str(package.get("name", "")), str(package.get("description", "")), starts, tuple(facts))
 
 
 def _go_mod(path: str, text: str) -> Manifest:
-    module, version = _MODULE.search(text), _GO.search(text)
-    needs = [found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]]
-    facts = [f"Go {version[1]}"] if version else []
-    facts += _needs(needs)
-    name = module[1] if module else ""
-    return Manifest(path, name, "", (), tuple(facts), ("go build ./...",), ("go test ./...",))
-
-
-def _setup_cfg(path: str, text: str) -> Manifest:
-    said = {found[1]: found[2] for found in _SAID.finditer(text)}
-    return Manifest(path, said.get("name", ""), said.get("description", ""))
+    version = _first(_GO, text)
+    facts = [f"Go {version}"] if version else []
+    facts += _needs([found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]])
+    return Manifest(path, _first(_MODULE, text), facts=tuple(facts))
 
 
 def _makefile(path: str, text: str) -> Manifest:
@@ -156,7 +156,7 @@ def _configure_ac(path: str, text: str) -> Manifest:
     headers = _AC_FILES.search(text)
     facts = [f"version {found[2]}"] if found and found[2] else []
     facts += [f"writes {_ticked(headers[1].split()[:8])}"] if headers else []
-    return Manifest(path, found[1] if found else "", "", (), tuple(facts), ("autoreconf -i && ./configure && make",))
+    return Manifest(path, found[1] if found else "", facts=tuple(facts))
 
 
 def _makefile_am(path: str, text: str) -> Manifest:
@@ -170,20 +170,18 @@ def _makefile_am(path: str, text: str) -> Manifest:
 
 
 def _cmake(path: str, text: str) -> Manifest:
-    project = _CMAKE_PROJECT.search(text)
     starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _CMAKE_TARGETS.finditer(text))[:12]
     below = _CMAKE_BELOW.findall(text)
     facts = (f"goes down into {_ticked(below[:8])}",) if below else ()
     tests = ("ctest --test-dir build",) if _CMAKE_TESTS.search(text) else ()
-    builds = ("cmake -B build && cmake --build build",)
-    return Manifest(path, project[1] if project else "", "", starts, facts, builds, tests)
+    return Manifest(path, _first(_CMAKE_PROJECT, text), "", starts, facts, (), tests)
 
 
 def _meson(path: str, text: str) -> Manifest:
-    project = _MESON_PROJECT.search(text)
+    name = _first(_MESON_PROJECT, text)
     starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _MESON_MADE.finditer(text))[:12]
-    builds, tests = ("meson setup build && meson compile -C build",), ("meson test -C build",)
-    return Manifest(path, project[1] if project else "", "", starts, (), builds if project else (), tests)
+    builds = ("meson setup build && meson compile -C build",) if name else ()
+    return Manifest(path, name, "", starts, (), builds, ("meson test -C build",))
 
 
 def _pom(path: str, text: str) -> Manifest:
@@ -195,15 +193,12 @@ def _pom(path: str, text: str) -> Manifest:
     said = {found[1]: " ".join(found[2].split()) for found in _POM_SAID.finditer(text)}
     modules = _POM_MODULES.findall(text)
     facts = (f"{len(modules)} modules: {_ticked(modules[:8])}",) if modules else ()
-    name, described = said.get("artifactId", ""), said.get("description", "")
-    return Manifest(path, name, described, (), facts, ("mvn package",), ("mvn test",))
+    return Manifest(path, said.get("artifactId", ""), said.get("description", ""), facts=facts)
 
 
 def _gradle(path: str, text: str) -> Manifest:
-    main = _GRADLE_MAIN.search(text)
-    return Manifest(
-        path, starts=(f"main class `{main[1]}`",) if main else (), builds=("gradle build",), tests=("gradle test",)
-    )
+    main = _first(_GRADLE_MAIN, text)
+    return Manifest(path, starts=(f"main class `{main}`",) if main else ())
 
 
 def _dockerfile(path: str, text: str) -> Manifest:
@@ -219,7 +214,6 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "composer.json": _package_json,
     "Cargo.toml": _cargo,
     "go.mod": _go_mod,
-    "setup.cfg": _setup_cfg,
     "Makefile": _makefile,
     "Makefile.am": _makefile_am,
     "CMakeLists.txt": _cmake,
@@ -228,8 +222,6 @@ _READERS: Mapping[str, Callable[[str, str], Manifest]] = {
     "pom.xml": _pom,
     "build.gradle": _gradle,
     "build.gradle.kts": _gradle,
-    "setup.py": _setup_py,
-    "tox.ini": _tox,
     "Dockerfile": _dockerfile,
 }
 
@@ -237,13 +229,9 @@ _NAME = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?name["']?[^\S\n]*[:=][^\S\n]*["']
 _DESCRIPTION = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,300})["']""")
 
 
-def _named(text: str) -> str:
-    found = _NAME.search(text)
-    return found[1] if found else ""
-
-
-def _described(text: str) -> str:
-    found = _DESCRIPTION.search(text)
+def _first(pattern: Pattern, text: str) -> str:
+    """The first group where the pattern is first found; empty where it is not."""
+    found = pattern.search(text)
     return found[1] if found else ""
 
 

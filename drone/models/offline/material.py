@@ -1,12 +1,11 @@
 """Reading what tools brought: listings, search hits, file contents, the environment; paths named in prose."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from drone.agent.receipts import passages
-from drone.models.offline.facts import unique
 from drone.models.offline.languages import is_aside, is_test
 from mcc.rules.patterns import Pattern
 
@@ -64,6 +63,10 @@ class Environment:
     starts: tuple[str, ...] = ()
     commit: str = ""
     has_git: bool = True
+
+
+def unique(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
 
 
 def looks_like_path(word: str) -> bool:

@@ -10,9 +10,10 @@ from drone.agent.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken
 from drone.models.offline import delegate, hand_in
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
-from drone.models.offline.facts import BLOCKED, Facts
+from drone.models.offline.node_task import node_task
+from drone.models.offline.node_work import node_step
 from drone.models.offline.request import Focus, errand_of, focus_of, is_greeting, named_path, terms_of
-from drone.models.offline.results import errand_facts, errand_step, facts_of
+from drone.models.offline.results import BLOCKED, Facts, errand_facts, errand_step, facts_of
 from drone.models.offline.survey import survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
@@ -28,6 +29,7 @@ _ADVICE = (
 )
 _WORKSPACE_TOOLS = frozenset({"list_files", "find_files", "search_text", "read_file"})
 _REFUSAL = "This was not done."
+_NO_WAY = f"{_REFUSAL} I tried several ways, and none of them keeps to all rules."
 _SHOWN = 200
 
 
@@ -81,6 +83,9 @@ def replied_to(conversation: Conversation, tokens: int | None = None) -> Said:
     """The whole policy: an errand, a delegation, an exploration, or an honest word. `tokens`: room for the reply."""
     if not conversation.must_finish and (calls := conversation.reading_on()):
         return _working(Step("A result was cut; I read the whole of it.", tuple(calls)))
+    if (task := node_task(conversation)) is not None:
+        step = node_step(conversation, task)
+        return Said(_NO_WAY, not_done=True) if step is None else _working(step)
     if is_greeting(conversation.request):
         return Said("\n\n".join((_WHO, *_offered(conversation), _ADVICE)))
     errand = errand_of(conversation.request)

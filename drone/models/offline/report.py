@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.models.offline.explore import EVERYTHING, Watch, beginnings, entry_files, watched
-from drone.models.offline.facts import Severity
+from drone.models.offline.explore import EVERYTHING, Severity, Watch, beginnings, entry_files, watched
 from drone.models.offline.languages import (
-    Language,
     glob_of,
     is_aside,
     is_document,
@@ -108,9 +106,8 @@ def _layout(known: Survey) -> Iterator[str]:
     yield f"- {total_files(known)} in {_plural(len(folders), 'directory')}." if folders else f"- {total_files(known)}."
     languages = languages_of(known.files)
     if languages:
-        told = ", ".join(
-            f"{_language_count(known, language, count)} {language.name}" for language, count in languages[:5]
-        )
+        counts = ((max(count, known.counted.get(f"**/{glob_of(one)}", 0)), one.name) for one, count in languages[:5])
+        told = ", ".join(f"{count} {name}" for count, name in counts)
         yield f"- Source files by language: {told}."
     for directory, count in known.by_directory()[:8]:
         yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
@@ -119,10 +116,6 @@ def _layout(known: Survey) -> Iterator[str]:
         yield f"- In the root: {_named(roots, 10)}."
     if known.environment.commit:
         yield f"- At {known.environment.commit}."
-
-
-def _language_count(known: Survey, language: Language, count: int) -> int:
-    return max(count, known.counted.get(f"**/{glob_of(language)}", 0))
 
 
 def _inside(known: Survey, directory: str) -> str:
@@ -224,7 +217,7 @@ def _tests(known: Survey) -> Iterator[str]:
         yield f"- No test file was found by its name{named}."
         return
     folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
-    where = _named([f"{folder}/" for folder, _ in _most(folders, 5)], 5)
+    where = _named([f"{folder}/" for folder in _first(folders)[:5]], 5)
     least = "" if known.whole else "at least "
     shown = _named(telling_tests(known) or tests, 3)
     yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {shown}.{run}"
@@ -290,20 +283,15 @@ def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
         yield f"- “{term}”: {extent}, most in {_named(_first(files), 4)}."
         ranked = sorted(hits, key=lambda hit: (*_weight(hit, term), -files[hit.path]))
         yield from (f"  {_quoted(hit)}" for hit in ranked[:5])
-    yield from _passages(known, terms)
+    mentioned = {hit.path for term in terms for hit in known.found(term)}
+    if read := [path for path in known.pages if path in mentioned]:
+        yield f"- Read around these places: {_named(read, 6)}."
 
 
 def _weight(hit: Hit, term: str) -> tuple[bool, bool]:
     """Code before prose and tests, definitions before mentions."""
     defines = any(term.lower() in name.lower() for name in names_defined([hit.text]))
     return (is_test(hit.path) or language_of(hit.path) is None, not defines)
-
-
-def _passages(known: Survey, terms: Sequence[str]) -> Iterator[str]:
-    mentioned = {hit.path for term in terms for hit in known.found(term)}
-    read = [path for path in known.pages if path in mentioned]
-    if read:
-        yield f"- Read around these places: {_named(read, 6)}."
 
 
 def _open(known: Survey) -> Iterator[str]:
@@ -324,12 +312,8 @@ def _named(names: Sequence[str], most: int) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _most(counts: Counter[str], most: int) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
-
-
 def _first(counts: Counter[str]) -> list[str]:
-    return [name for name, _ in _most(counts, len(counts))]
+    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _plural(count: int, noun: str) -> str:

@@ -1,16 +1,66 @@
-"""Results: what an explorer found, as facts that can be handed in."""
+"""Results: what the offline model can say at the end, in pieces that a form can be filled with."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from drone.models.offline.conversation import Conversation, Done
-from drone.models.offline.explore import Step, entry_files
-from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, shortened, unique
+from drone.models.offline.explore import Severity, Step, entry_files
 from drone.models.offline.languages import languages_of
-from drone.models.offline.material import hits, listing
+from drone.models.offline.material import hits, listing, unique
 from drone.models.offline.report import HONEST, Section, report, sections, total_files
 from drone.models.offline.request import Errand, Focus
 from drone.models.offline.survey import Survey
 from mcc.rules.patterns import Pattern
+
+COMPLETED = "completed"
+BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`evidence` is Markdown lines; `paths` are files that were really read, `place` the first `(path, line)`."""
+
+    title: str
+    evidence: str
+    paths: tuple[str, ...] = ()
+    severity: Severity = "info"
+    place: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`read`: every file that was read, in order. `report` is the whole as Markdown."""
+
+    status: str
+    summary: str
+    report: str
+    name: str = ""
+    findings: tuple[Finding, ...] = ()
+    steps: tuple[str, ...] = ()
+    next_actions: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    files: int | None = None
+    languages: tuple[str, ...] = ()
+    entry_points: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+    def within(self, findings: int, characters: int) -> "Facts":
+        """The same with so many findings at most, so many characters of evidence, and twice that of other texts."""
+        kept = tuple(replace(one, evidence=shortened(one.evidence, characters)) for one in self.findings[:findings])
+        most = 2 * characters
+        return replace(self, findings=kept, report=shortened(self.report, most), summary=shortened(self.summary, most))
+
+    def blocked(self, why: str) -> "Facts":
+        """The same for a reader who refuses the result as a completed one."""
+        return replace(self, status=BLOCKED, summary=f"{self.summary} Not accepted as completed: {why}")
+
+
+def shortened(text: str, characters: int) -> str:
+    """`text`, or the whole lines of it that fit, with a mark."""
+    if len(text) <= characters:
+        return text
+    return text[:characters].rsplit("\n", 1)[0][: max(0, characters - 2)] + "\n…"
+
 
 _PLACE = Pattern(r"`([^`\s:]+):(\d+)`")
 _SHOWN_LINES = 200

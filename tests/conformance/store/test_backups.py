@@ -19,6 +19,7 @@ from mcc.store.engine import Database
 from mcc.store.migrate import downgrade, revisions, schema_problem, upgrade
 from mcc.store.store import Store, open_store
 from mcc.testing import FakeClock, temporary_store
+from tests.conformance.store.course import begun, changed, minutes
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 LONG = "x" * 50_000
@@ -84,6 +85,9 @@ def test_every_row_comes_back_in_either_kind_of_database(scene: Scene, target: D
     worked_on(scene, "another one")
     scene.place("queued", labels=["a", "b"])
     scene.store.orders.retry(scene.store.orders.list().items[-1].id, principal="t", idempotency_key="k")
+    document_id = begun(scene, lessons=2)
+    changed(scene, document_id, minutes(40), {"command": "remove_child", "node": "/lesson-2"}, idempotency_key="k")
+    assert all(rows(scene.store.database)[name] for name in ("blueprints", "document_keys", "document_heads"))
     contents = restore(target, BytesIO(backup(scene)))
     there, here = rows(target), rows(scene.store.database)
     states = [row[3] for row in there.pop("drones")]

@@ -36,12 +36,10 @@ def test_an_order_without_a_session_opens_one_named_after_its_prompt(scene: Scen
 
 def test_every_field_of_an_order_survives(scene: Scene) -> None:
     fields = {
-        "kind": "generate",
         "agent": "review",
         "model": "openai/x",
         "workspace": "/srv/a b",
         "ref": "main",
-        "blueprint": "report",
         "limits": {"rounds": 3},
         "queue": "slow",
         "when_busy": "steer",
@@ -56,7 +54,7 @@ def test_every_field_of_an_order_survives(scene: Scene) -> None:
     assert found.limits and found.limits.rounds == 3
     assert found.rules[0].cel == "true"
     assert found.result_schema == {"type": "object", "x\ud800": ["\x00", None, None]}
-    assert (found.kind, found.agent, found.workspace, found.ref) == ("generate", "review", "/srv/a b", "main")
+    assert (found.agent, found.workspace, found.ref) == ("review", "/srv/a b", "main")
     assert (found.queue, found.labels, found.webhook_url) == ("slow", ("one", "ein Käse"), "https://example.org/hook")
 
 

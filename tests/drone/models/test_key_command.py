@@ -1,5 +1,7 @@
 """Keys that a program prints: run without a shell and within bounds, kept, renewed when refused, and never told."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from drone.agent.model import BadReply, ModelError
 from drone.models.checks import check
 from drone.models.guards import RedactedModels
-from drone.models.providers import MOST_BYTES, KeyCommand
+from drone.models.providers import MOST_BYTES, KeyCommand, why_not_run
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
@@ -146,3 +148,9 @@ def test_a_command_that_cannot_be_meant_is_refused(tmp_path: Path, more: dict[st
 def test_a_command_may_be_one_text() -> None:
     config = ModelConfig(provider="vertex", model="m", key_command="gcloud auth print-access-token --account 'me too'")
     assert config.key_command == ("gcloud", "auth", "print-access-token", "--account", "me too")
+
+
+def test_a_program_that_no_directory_has_is_told_so_also_where_one_may_not_be_looked_into() -> None:
+    refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    assert why_not_run("no-such-program-here", refused) == "No such file on the PATH"
+    assert why_not_run("/no/such/program-here", refused) == "Permission denied"

@@ -10,6 +10,7 @@ import threading
 from drone.agent.control_router import ControlRouter
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
+from drone.generation.port import Documents
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.contracts.drones import Capability
@@ -20,6 +21,7 @@ from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.documents.functions import Functions
 
 
 def started(prompt: str) -> AgentStarted:
@@ -41,6 +43,7 @@ class FakeCrew:
     def __init__(self) -> None:
         self.began = asyncio.Event()
         self.pools = Pools()
+        self.functions: Functions = {}
 
     async def run(
         self,
@@ -50,6 +53,7 @@ class FakeCrew:
         router: ControlRouter,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
+        documents: Documents | None = None,
     ) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if router.tree.root is None:

@@ -2,11 +2,15 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
+from drone.agent.agent_control import Block
 from drone.agent.control_router import NOBODY
 from drone.agent.journal import Fenced
+from drone.crew import Crew
+from drone.generation.outline import LaidAside
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
 from drone.worker.executions import Stop
@@ -14,13 +18,14 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentFinished, AgentStep
-from mcc.contracts.order import Outcome
+from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
-from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
 from mcc.store.values import Ending
 from tests.drone.worker.bench_of_orders import Bench
+from tests.drone.worker.fake_crew import FakeCrew
 
 NOWHERE = "redis://127.0.0.1:1/0"
 
@@ -389,3 +394,20 @@ async def test_an_order_whose_process_is_exhausted_is_not_ended_by_it() -> None:
             await bench.runner.work(order.id)
         assert bench.store.orders.get(order.id).status is OrderStatus.RUNNING
         assert bench.kinds(order.id) == ["order.queued", "order.claimed", "agent.started"]
+
+
+async def test_an_order_that_can_only_wait_is_laid_aside_at_once() -> None:
+    class Asking(FakeCrew):
+        """A generation whose outline waits for somebody."""
+
+        async def run(self, order: WorkOrder, **given: Any) -> Outcome:
+            raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
+
+    async with Bench(crew=cast(Crew, Asking())) as bench:
+        order = bench.place("go")
+        async with asyncio.timeout(10):
+            assert await bench.runner.work(order.id) is None
+        waiting = bench.store.orders.get(order.id)
+        assert (waiting.status, waiting.reason) == (OrderStatus.WAITING, WaitingReason.APPROVAL)
+        assert waiting.detail is not None and "outline" in waiting.detail
+        assert bench.kinds(order.id)[-1] == "order.waiting"

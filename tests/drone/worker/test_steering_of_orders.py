@@ -11,6 +11,7 @@ from drone.agent.journal import Journal
 from drone.agent.subagents.children import Wanted
 from drone.agent.turn import Task, Turn
 from drone.crew import outcome_of
+from drone.generation.port import Documents
 from drone.models.scripted import Line
 from drone.sandbox.paths import Workspace
 from drone.tools.tool import FunctionTools, tool
@@ -67,6 +68,7 @@ class TreeCrew(FakeCrew):
         router: ControlRouter,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
+        documents: Documents | None = None,
     ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
         task = Task(MASTER, root_record_id(order.id))
@@ -175,6 +177,8 @@ async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order
         await first.ask(ControlKind.STEER, record_id=first.child("north").id, message="Count.")
         await first.ask(ControlKind.STEER, message="Look east.", mode="redirect")
         await first.ask(ControlKind.STEER, remove_tools=["workspace_write"])
+        await first.ask(ControlKind.SET_METADATA, metadata={"ticket": "OPS-17", "side": "all"})
+        await first.ask(ControlKind.SET_METADATA, metadata={"side": "north"}, record_id=first.child("north").id)
         first.tree.hold(MASTER)
         first.tree.asked[MASTER].clear()
         first.tree.let_go("north", "south")
@@ -196,6 +200,9 @@ async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order
             said = second.tree.said_to(MASTER)
             assert len(said) == 2 and said[1].endswith("this is your task from now on:\n\nLook east.")
             assert "write" not in second.tree.offered_to(MASTER) and set(second.tree.calls) == {MASTER}
+            known = second.tree.turn.tree
+            assert known.metadata(second.record().id) == order.metadata == {"ticket": "OPS-17", "side": "all"}
+            assert known.metadata(second.child("north").id) == {"ticket": "OPS-17", "side": "north"}
 
 
 async def test_a_message_that_a_lost_drone_had_not_read_is_read_by_the_one_that_takes_over() -> None:

@@ -104,7 +104,7 @@ BLANK = "prompt: Input is blank: say what the master shall hear next, or leave i
         ('{"after": 1, "prompt": " \\t\\n\\u00a0"}', BLANK),
         ('{"after": 1, "prompt": 7}', "prompt: Input should be text, in quotation marks"),
         ('{"after": 1, "prompt": "\\ud800"}', "prompt: Input holds half of a surrogate pair, which is no character;"),
-        ('{"after": 1, "propmt": "x"}', "propmt: Nothing of this name is known here; look at its spelling, or leave"),
+        ('{"after": 1, "propmt": "x"}', 'propmt: Nothing of this name is known here (did you mean "prompt"?)'),
     ],
 )
 async def test_a_fork_that_cannot_be_made_is_refused_with_a_sentence(

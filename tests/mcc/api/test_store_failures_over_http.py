@@ -23,13 +23,14 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 class FailingOrders(Orders):
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreUnavailable("The database is locked.")
 
 
 async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path) -> None:
     store = temporary_store()
-    store = replace(store, orders=FailingOrders(store.database, QueueBound(None, store.database.clock)))
+    bound = QueueBound(None, store.database.clock)
+    store = replace(store, orders=FailingOrders(store.database, bound, store.documents))
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:

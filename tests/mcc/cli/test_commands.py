@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,7 +94,8 @@ def commands(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 ALL = sorted(commands(typer.main.get_command(app)))
 
 
-ORDER_VERBS = ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer", "retry", "fork", "rollback"]
+ORDER_VERBS = ["list", "show", "watch", "record", "cancel", "pause", "resume", "steer", "set-metadata"]
+ORDER_VERBS += ["retry", "fork", "rollback"]
 
 
 def test_every_promised_command_is_there() -> None:
@@ -126,6 +128,31 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
         ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, env={**os.environ, "PATH": path}
     )
     assert (done.stdout, done.stderr) == ("steer\n", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "ask", "answer"),
+    [
+        ("zsh", 'print -r -- "$_comps[mcc]"', "_mcc_completion\n"),
+        ("fish", 'complete -C "mcc orders ste"', "steer\tSay something to the master of a running...\n"),
+    ],
+)
+def test_a_shell_without_a_start_file_of_its_own_takes_its_script(
+    shell: str, ask: str, answer: str, tmp_path: Path
+) -> None:
+    if (program := shutil.which(shell)) is None:
+        pytest.skip(f"there is no {shell} here")
+    script = tmp_path / "script"
+    script.write_text(mcc("completion", shell, data_dir=tmp_path).stdout)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    plain = [program, "-f"] if shell == "zsh" else [program, "--no-config"]
+    done = subprocess.run(
+        [*plain, "-c", f"source {script}; {ask}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path, "HOME": str(tmp_path)},
+    )
+    assert (done.stdout, done.stderr) == (answer, "")
 
 
 @pytest.mark.parametrize(
@@ -505,6 +532,29 @@ def test_who_waits_for_a_control_is_told_what_became_of_it(service: Service) -> 
     assert asked.code == 0 and asked.stdout.startswith("steer requested at ")
     assert ended.code == 0 and re.fullmatch(r"cancel applied at entry \d+\n", ended.stdout)
     assert kept is None, "an order that is over takes no request"
+
+
+def test_metadata_is_set_from_the_command_line_and_what_an_order_does_not_take_is_refused(service: Service) -> None:
+    service.worker.idle.set()
+    try:
+        told = ("run", "hello", "--metadata", "ticket=OPS-17", "--metadata", "tries=1", "--control", "set_metadata")
+        order_id = service.mcc(*told, "--detach").stdout.strip()
+        placed = json.loads(service.mcc("orders", "show", order_id, "--json").stdout)
+        shown = service.mcc("orders", "show", order_id).stdout
+        asked = service.mcc("orders", "set-metadata", order_id, 'by={"a": 1}', "word=two", "--unset", "tries")
+        wrong = service.mcc("orders", "set-metadata", order_id, "word")
+        nothing = service.mcc("orders", "set-metadata", order_id)
+        refused = service.mcc("orders", "steer", order_id, "Hurry.")
+        (control,) = service.worker.store.controls.of_order(order_id)
+        service.mcc("orders", "cancel", order_id)
+    finally:
+        service.worker.idle.clear()
+    assert (placed["metadata"], placed["controls"]) == ({"ticket": "OPS-17", "tries": 1}, ["set_metadata"])
+    assert '{"ticket": "OPS-17", "tries": 1}' in shown and "set_metadata" in shown
+    assert asked.code == 0 and asked.stdout.startswith("set-metadata requested at ")
+    assert control.metadata == {"by": {"a": 1}, "word": "two", "tries": None}
+    assert wrong.code == nothing.code == 2 and "key=value" in wrong.stderr
+    assert refused.code != 0 and "takes no steer" in refused.stderr
 
 
 def test_ctrl_c_detaches_and_says_how_to_watch_again(service: Service) -> None:

@@ -57,6 +57,15 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Store
         assert len(mcc.sessions.list().items) == 2
 
 
+def test_limits_that_nobody_named_are_those_of_the_orders_kind(served: Served) -> None:
+    with MCC(served.url, token=served.token) as mcc:
+        asked = Limits(wall_seconds=30.0)
+        made = mcc.orders.submit("", kind="generate", blueprint="course", limits=asked).limits
+        assert made is not None and made.wall_seconds == 30.0
+        assert (made.subagent_rounds, made.spawns, made.tool_calls) == (50, 20_000, 1_000_000)
+        assert mcc.orders.submit("Explain", limits=asked).limits == asked
+
+
 async def test_the_same_calls_can_be_awaited(served: Served, store: Store) -> None:
     drone = HandDrone(store)
     async with AsyncMCC(served.url, token=served.token) as mcc:
@@ -228,3 +237,53 @@ def test_importing_the_client_loads_neither_http_nor_models() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     roots = {name.partition(".")[0] for name in done.stdout.split()}
     assert not roots & {"httpx", "fastapi", "sqlalchemy", "pydantic", "redis", "celery"}
+
+
+COURSE = """
+blueprint: tiny
+root: course
+components:
+  course:
+    metadata: {topic: {type: text, required: true}}
+    properties: {title: {type: text, required: true}}
+"""
+
+
+def test_a_document_lives_its_life_through_the_client(served: Served) -> None:
+    with MCC(served.url, token=served.token) as mcc:
+        kept = mcc.blueprints.keep(COURSE)
+        assert mcc.blueprints.get(kept.name).digest == kept.digest
+        assert "tiny" in {one.name for one in mcc.blueprints.list()}
+        made = mcc.documents.create(kept.name, {"topic": "Light"}, idempotency_key="k")
+        assert mcc.documents.create(kept.name, {"topic": "Light"}, idempotency_key="k").id == made.id
+        assert [one.id for one in mcc.documents.list(blueprint="tiny", part=made.id[-12:]).items] == [made.id]
+        command = {"command": "set_value", "node": "/", "values": {"title": "Light and leaves"}}
+        done = mcc.documents.run(made.id, [command], expected_version=made.version, idempotency_key="c")
+        assert (done.version, done.status, done.changed) == (2, "done", ("/",))
+        assert mcc.documents.run(made.id, [command], expected_version=made.version, idempotency_key="c") == done
+        with pytest.raises(Conflict) as refused:
+            mcc.documents.run(made.id, [command], expected_version=made.version)
+        assert (refused.value.problem["version"], refused.value.problem["changed"]) == (2, ["/"])
+        assert mcc.documents.get(made.id, node="/", depth=0).nodes[0].props["title"] == "Light and leaves"
+        assert mcc.documents.get(made.id, version=1).nodes[0].props["title"] is None
+        assert mcc.documents.history(made.id, limit=1).items[0].command == "set_value"
+        assert mcc.documents.diff(made.id, 1).nodes[0].fields == {"props.title": (None, "Light and leaves")}
+        assert mcc.documents.export(made.id, "html").startswith(b"<!doctype html>")
+        mcc.documents.delete(made.id)
+        with pytest.raises(NotFound):
+            mcc.documents.get(made.id)
+
+
+async def test_the_same_calls_about_documents_can_be_awaited(served: Served) -> None:
+    async with AsyncMCC(served.url, token=served.token) as mcc:
+        await mcc.blueprints.keep(COURSE)
+        made = await mcc.documents.create("tiny", {"topic": "Light"})
+        await mcc.documents.run(made.id, [{"command": "set_metadata", "node": "/", "values": {"topic": "Heat"}}])
+        assert (await mcc.documents.get(made.id)).nodes[0].metadata == {"topic": "Heat"}
+        assert b'"topic":"Heat"' in await mcc.documents.export(made.id)
+
+
+def test_of_a_wrong_blueprint_the_client_is_told_all(served: Served) -> None:
+    with MCC(served.url, token=served.token) as mcc, pytest.raises(Invalid) as refused:
+        mcc.blueprints.keep(COURSE.replace("required", "requird"))
+    assert [one["line"] for one in refused.value.errors] == [6, 7]

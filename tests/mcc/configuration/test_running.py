@@ -50,6 +50,23 @@ def test_commands_that_look_at_an_installation_look_at_the_one_that_runs(data_di
     assert named.redis_url == "redis://named"
 
 
+def test_what_looks_at_a_family_reads_the_file_that_it_reads_unless_another_one_is_named(tmp_path: Path) -> None:
+    file, other = tmp_path / "other.toml", tmp_path / "named.toml"
+    file.write_text("[mcc]\nsweep_seconds = 3\n")
+    other.write_text("[mcc]\nsweep_seconds = 4\n")
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(0o700)
+    hold = Hold.take(data_dir)
+    hold.publish(Presence("http://127.0.0.1:8431", 42, None, "", settings={"MCC_CONFIG": str(file)}))
+    environ = {"MCC_DATA_DIR": str(data_dir), "HOME": str(tmp_path)}
+    there = load(environ, directory=tmp_path, beside=True)
+    assert (there.sweep_seconds, there.configuration.own) == (3, file)
+    assert load(environ | {"MCC_CONFIG": str(other)}, directory=tmp_path, beside=True).sweep_seconds == 4
+    drone_environ = DroneSettings.with_files_beside(environ, tmp_path, {})
+    assert DroneSettings(drone_environ).sweep_seconds == 3
+    hold.release()
+
+
 def test_where_no_family_runs_nothing_is_said(tmp_path: Path) -> None:
     assert DroneSettings.beside({"MCC_DATA_DIR": str(tmp_path)}, tmp_path, {}) == {}
 

@@ -21,6 +21,7 @@ from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewContr
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
+from mcc.contracts.generation import Generation, Quorum
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -81,8 +82,9 @@ from mcc.contracts.record import (
 )
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
-from mcc.contracts.wire import Delta, Hint, Wake
+from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress, Wake
 from mcc.store.audit import AuditNote
+from tests.mcc.contracts.document_samples import DOCUMENTS
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 12, 1, tzinfo=UTC)
@@ -139,6 +141,7 @@ FACTS: tuple[Fact, ...] = (
         model="fast",
         workspace="/srv/häuser",
         not_before=LATER,
+        metadata={"ticket": "OPS-17"},
         retry_of=ORDER_ID,
         forked=Forked(order_id=ORDER_ID, after=9, until=7),
     ),
@@ -150,6 +153,7 @@ FACTS: tuple[Fact, ...] = (
     OrderFinished(status=OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR, detail="The key is wrong.", usage=USAGE),
     AgentStarted(
         title="Look around",
+        node="/lesson-2",
         call_id=CALL,
         continues=ROOT,
         forked_from="another-record",
@@ -256,7 +260,15 @@ FACTS: tuple[Fact, ...] = (
         tokens_before=40_000,
         tokens_after=20_500,
     ),
-    DocumentChanged(document_id=DOCUMENT_ID, version=3, command="set_title"),
+    DocumentChanged(
+        document_id=DOCUMENT_ID,
+        version=3,
+        command="set_value",
+        node="/lesson-2",
+        fields=("props.minutes", "props.builds_on"),
+        by="metadata_agent",
+        command_id="call-1",
+    ),
     ControlApplied(
         control_id="control-1",
         control="steer",
@@ -264,6 +276,7 @@ FACTS: tuple[Fact, ...] = (
         message="Look at the tests.",
         reason="They matter.",
         tools_removed=("read_file",),
+        metadata={"ticket": "OPS-18", "owner": None},
     ),
     ApprovalRequested(
         approval_id="approval-1", call_id=CALL, tool="run_shell", arguments_digest="a" * 64, tool_digest="b" * 64
@@ -284,14 +297,20 @@ def entry(fact: Fact, seq: int = 7) -> Entry:
 NEW_ORDER = NewOrder(
     prompt="Explain this repository",
     kind=OrderKind.GENERATE,
-    session_id=SESSION_ID,
+    session_id=DOCUMENT_ID,
     agent="master",
     model="anthropic/claude-sonnet",
     **dict(ASKED),
     workspace="/srv/work",
     ref="release/1.2",
     document_id=DOCUMENT_ID,
-    blueprint="novel",
+    generation=Generation(
+        metadata={"topic": "Photosynthesis"},
+        nodes=("/lesson-2",),
+        outline=True,
+        concurrency=20,
+        on_failure=Quorum(quorum=0.9),
+    ),
     limits=LIMITS,
     priority=0,
     queue="slow",
@@ -303,9 +322,11 @@ NEW_ORDER = NewOrder(
     rules=(Rule(cel="size(result.summary) > 0", message="Say something."),),
     verify=Verification(rubric="It is said.", max_revisions=2),
     webhook_url="https://example.org/hook",
+    metadata={"ticket": "OPS-17", "tries": [1, 2]},
+    controls=(ControlKind.PAUSE, ControlKind.RESUME, ControlKind.SET_METADATA),
 )
 WORK_ORDER = WorkOrder(
-    **dict(NEW_ORDER),
+    **{**dict(NEW_ORDER), "blueprint": "course:0123456789ab"},
     id=ORDER_ID,
     session_seq=1,
     status=OrderStatus.FAILED,
@@ -345,6 +366,7 @@ def record(children: tuple[ChatRecord, ...] = ()) -> ChatRecord:
         tools=("read_file",),
         definition_digest="d" * 64,
         definition_origin=ORIGIN,
+        metadata={"ticket": "OPS-17"},
         steps=(
             ModelStep(
                 seq=3,
@@ -462,6 +484,7 @@ CONTROL = Control(
 OTHERS: Mapping[str, BaseModel] = {
     "new-order": NEW_ORDER,
     "new-order-of-defaults": NewOrder(prompt="Hello"),
+    "new-order-of-a-document": NewOrder(kind=OrderKind.GENERATE, blueprint="course"),
     "work-order": WORK_ORDER,
     "outcome": OrderOutcome(
         status=OrderStatus.FAILED,
@@ -481,9 +504,10 @@ OTHERS: Mapping[str, BaseModel] = {
         controls=(
             ControlOfBatch(kind=ControlKind.STEER, message="Hurry.", remove_tools=("git_read",)),
             ControlOfBatch(kind=ControlKind.RESUME, record_id=ORDER_ID),
+            ControlOfBatch(kind=ControlKind.SET_METADATA, metadata={"ticket": None}),
         )
     ),
-    "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late."),
+    "new-control": NewControl(record_id=ORDER_ID, message="Hurry.", reason="Late.", metadata={"ticket": 17}),
     "control": CONTROL,
     "new-fork": NewFork(after=9, prompt="Look at the tests."),
     "earlier-turn": EarlierTurn(order_id=ORDER_ID, session_seq=2, prompt=ODD, status=OrderStatus.SUCCEEDED, answer=ODD),
@@ -495,6 +519,22 @@ OTHERS: Mapping[str, BaseModel] = {
     "registration": REGISTRATION,
     "drone": DRONE,
     "wire-hint": Hint(order_id=ORDER_ID, seq=7, status="running"),
+    "wire-progress": Progress(
+        order_id=ORDER_ID,
+        epoch=2,
+        data=GenerationProgress(
+            document_id=DOCUMENT_ID,
+            done=6,
+            running=2,
+            pending=3,
+            stale=1,
+            failed=1,
+            conflicts=1,
+            output_tokens=1_200,
+            cost_usd=0.25,
+            seconds_left=12.5,
+        ),
+    ),
     "wire-delta": Delta(
         kind="model.delta",
         order_id=ORDER_ID,
@@ -510,4 +550,4 @@ OTHERS: Mapping[str, BaseModel] = {
     ),
     "wire-wake": Wake(order_id=ORDER_ID, control_seq=4),
 }
-SAMPLES: Mapping[str, BaseModel] = {**OTHERS, **{f"journal-{fact.kind}": entry(fact) for fact in FACTS}}
+SAMPLES: Mapping[str, BaseModel] = {**OTHERS, **DOCUMENTS, **{f"journal-{fact.kind}": entry(fact) for fact in FACTS}}

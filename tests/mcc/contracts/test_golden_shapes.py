@@ -91,15 +91,22 @@ def test_no_part_of_a_sample_can_be_changed(name: str) -> None:
                 setattr(part, field, None)
 
 
-FREE = {"arguments", "extra", "detail", "result", "result_schema", "permission"}
+FREE = {"arguments", "extra", "detail", "result", "result_schema", "permission"} | {
+    *("commands", "content", "fields", "metadata", "props")
+}
 """Keys under which anything may stand."""
+
+BY_NAME = {"provenance"}
+"""Keys whose objects have names for keys, and closed objects under them."""
 
 
 def closed_objects(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
         for key, item in value.items():
-            if key not in FREE and value.get("type") != "opaque":
+            if key in BY_NAME:
+                yield from closed_objects(list(item.values()))
+            elif key not in FREE and value.get("type") != "opaque":
                 yield from closed_objects(item)
     elif isinstance(value, list):
         for item in value:

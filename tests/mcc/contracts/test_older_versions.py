@@ -19,12 +19,16 @@ VERSIONS = (2, 3)
 
 ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{version}").glob("journal-*.json"))
 ADDED: dict[str, dict[str, Any]] = {
-    "agent.started": {"definition_origin": None, "environment": "", "model_settings": None, "finish_tools": []},
+    "agent.started": {"definition_origin": None, "environment": "", "model_settings": None, "finish_tools": []}
+    | {"node": None},
     "tool.finished": {"untrusted": False, "images": []},
     "model.replied": {"request_id": "", "context_tokens": None},
     "agent.step": {"in_results": False},
+    "document.changed": {"node": "", "fields": [], "by": "agent", "command_id": None},
     "budget.warned": {"landing": False, "in_results": False},
     "gate.checked": {"check_only": True, "faults": [], "warnings": []},
+    "control.applied": {"metadata": None},
+    "order.queued": {"metadata": {}},
     "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }
 """What the newest version says of an entry that did not say it."""

@@ -36,8 +36,9 @@ def register(
     pid: int = 1,
     claims: str | None = None,
     leaves: bool = False,
+    problem: str | None = "it needs a key",
 ) -> None:
-    """A drone, a while ago when it is one that has left."""
+    """A drone, a while ago when it is one that has left. `problem`: that of its model `fast`."""
     clock = FakeClock(now() - timedelta(seconds=60)) if leaves else None
     store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
     incarnation = fresh_id()
@@ -50,7 +51,7 @@ def register(
             version="0",
             queues=("default",),
             slots=slots,
-            models=(Capability(name="fast", problem="it needs a key"),),
+            models=(Capability(name="fast", problem=problem),),
             tools=tuple(Capability(name=name, problem="no bubblewrap") for name in ("git_diff", "git_log")),
         ),
         lease_seconds=lease_seconds,

@@ -12,7 +12,8 @@ from mcc.doctor.machine import (
     check_prices,
     database_file,
 )
-from tests.mcc.doctor.installations import installed, settings_in, states_by_check
+from mcc.local.data_dir import upgrade_database
+from tests.mcc.doctor.installations import installed, register, settings_in, states_by_check
 
 CONFIG = """
 [models.fast]
@@ -43,6 +44,18 @@ def test_keys_are_told_by_name_and_never_by_value(tmp_path: Path) -> None:
     there = list(check_keys(installed(tmp_path, MY_KEY="sk-very-secret", OPENAI_API_KEY="sk-other")))
     assert [finding.state for finding in there] == ["ok"]
     assert there[0].detail == "set here: OPENAI_API_KEY, MY_KEY"
+
+
+def test_a_key_that_is_missing_here_is_no_warning_where_every_model_that_needs_it_can_be_asked_by_a_drone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mcc.toml").write_text(CONFIG)
+    upgrade_database(f"sqlite:///{tmp_path / 'mcc.db'}")
+    register(tmp_path, lease_seconds=60)
+    assert [finding.state for finding in check_keys(installed(tmp_path))] == ["warning"]
+    register(tmp_path, lease_seconds=60, problem=None, name="other")
+    (found,) = check_keys(installed(tmp_path))
+    assert found.state == "ok" and "MY_KEY is set where drones run" in found.detail
 
 
 def test_what_a_drone_could_not_start_with_is_broken(tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ import pytest
 from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
-from mcc.store.engine import Database
 from mcc.store.errors import StoreFull, StoreUnavailable
 from mcc.store.orders import Orders
 from mcc.store.placing import QueueBound
-from mcc.store.store import BoundedOffload
+from mcc.store.store import BoundedOffload, Store
 from mcc.store.values import Placed
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
@@ -60,12 +59,12 @@ async def test_what_is_raised_there_is_raised_here() -> None:
 class StuckOrders(Orders):
     """Places nothing until it is let."""
 
-    def __init__(self, database: Database, stuck: threading.Event) -> None:
-        super().__init__(database, QueueBound(None, database.clock))
+    def __init__(self, store: Store, stuck: threading.Event) -> None:
+        super().__init__(store.database, QueueBound(None, store.database.clock), store.documents)
         self.stuck = stuck
         self.entered = threading.Semaphore(0)
 
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
         self.entered.release()
         self.stuck.wait(30)
         raise StoreUnavailable("The database is locked.")
@@ -73,7 +72,7 @@ class StuckOrders(Orders):
 
 async def test_readers_are_answered_while_writers_wait_for_a_lock(tmp_path: Path, stuck: threading.Event) -> None:
     store = temporary_store()
-    orders = StuckOrders(store.database, stuck)
+    orders = StuckOrders(store, stuck)
     app = build_app(Settings(data_dir=tmp_path), replace(store, orders=orders), token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:
@@ -89,13 +88,13 @@ async def test_readers_are_answered_while_writers_wait_for_a_lock(tmp_path: Path
 
 
 class FullOrders(Orders):
-    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def place(self, new: NewOrder, *, principal: str, idempotency_key: str | None = None, **_: object) -> Placed:
         raise StoreFull("the disk of the database is full")
 
 
 async def test_a_full_disk_is_an_answer_of_its_own(tmp_path: Path) -> None:
     store = temporary_store()
-    store = replace(store, orders=FullOrders(store.database, QueueBound(None, store.database.clock)))
+    store = replace(store, orders=FullOrders(store.database, QueueBound(None, store.database.clock), store.documents))
     app = build_app(Settings(data_dir=tmp_path), store, token=TOKEN)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as api:

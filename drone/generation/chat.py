@@ -1,0 +1,142 @@
+"""A chat on a document: its commands and what reads it as tools, and what an agent is told of it beforehand."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from drone.agent.messages import ToolSpec
+from drone.agent.toolset import Call, Output
+from drone.generation.document_tools import DocumentTools, Hand, refused, spec_of
+from drone.generation.function_rules import ask_functions
+from drone.generation.port import DocumentLost, Documents
+from mcc.contracts.entry import Origin
+from mcc.contracts.fence import fenced
+from mcc.contracts.shape import now, to_json
+from mcc.documents.asking import describe
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Author
+from mcc.documents.instructions import component_described
+from mcc.documents.node import ROOT, Node
+from mcc.documents.staleness import assessed, pending_of, stale_because
+from mcc.documents.state import State, UnknownNode
+from mcc.documents.tools import READING, chat_tools
+
+READ = "document_read"
+GROUPS = (READ, "document_write")
+
+TOLD_NODES = 60
+"""Nodes that an agent is told of beforehand."""
+
+READ_NODES = 200
+"""Nodes that one reading answers."""
+
+
+async def opened(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
+    """The tools of a chat on this document, and what its agents are told of it. Raises `DocumentLost`."""
+    return ChatTools(documents, order_id), told_of(documents.blueprint, await documents.state())
+
+
+def told_of(blueprint: Blueprint, state: State) -> str:
+    counts = assessed(blueprint, state).counts
+    figures = ", ".join(f"{count:,} {name}" for name, count in counts.model_dump().items() if count)
+    nodes = list(islice(state.walk(), TOLD_NODES + 1))
+    lines = [f"- {_line(blueprint, state, node)}" for node in nodes[:TOLD_NODES]]
+    if len(nodes) > TOLD_NODES:
+        lines.append(f"- and {len(state.nodes) - TOLD_NODES:,} more")
+    listed = fenced("\n".join(lines), state.id)
+    return (
+        f"You are asked about a document, made after the blueprint {blueprint.spec.blueprint} (nodes: {figures}). "
+        "read_document shows its values, describe_component what a component may hold; what you change is changed at "
+        f"once, for all who look at it. Its nodes:\n{listed}"
+    )
+
+
+def _line(blueprint: Blueprint, state: State, node: Node) -> str:
+    status = assessed(blueprint, state).statuses[node.id]
+    return f"{state.path(node)} ({status}): {describe(blueprint, state, node)}"
+
+
+class ChatTools:
+    """Every visible command, with the node that it is about, and `read_document` and `describe_component`."""
+
+    def __init__(self, documents: Documents, order_id: str) -> None:
+        self._documents = documents
+        self._order_id = order_id
+        schemas = chat_tools(documents.blueprint)
+        self._reading = {one.name: spec_of(one, READ) for one in schemas if one.name in READING}
+
+        def author(origin: Origin) -> Author:
+            return Author(by="chat", at=now(), order_id=order_id, record_id=origin.record_id)
+
+        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Hand(author))
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (*self._reading.values(), *self._commands.specs())
+
+    async def call(self, call: Call) -> Output:
+        try:
+            match call.name:
+                case "read_document":
+                    return self._read(await self._documents.state(), call.arguments)
+                case "describe_component":
+                    return self._described(call.arguments)
+                case _:
+                    return await self._changed(call)
+        except DocumentLost as problem:
+            return refused(f"{problem}")
+
+    async def _changed(self, call: Call) -> Output:
+        output = await self._commands.call(call)
+        if call.turn is not None and not output.is_error:
+            await ask_functions(self._documents, call.turn.threads, call.origin, self._order_id)
+        return output
+
+    def _read(self, state: State, arguments: Mapping[str, object]) -> Output:
+        named, depth = arguments.get("node", ROOT), arguments.get("depth")
+        if not isinstance(named, str):
+            return refused("node must be a path or an id")
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
+            return refused("depth must be a whole number, 0 or more")
+        try:
+            top = state.find(named)
+        except UnknownNode as problem:
+            return refused(f"{problem}")
+        found = list(islice(_below(state, top, depth), READ_NODES + 1))
+        shown = [_shown(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
+        more = {"more": "there are more nodes: name one, or a depth"} if len(found) > READ_NODES else {}
+        return Output(to_json({"version": state.version, "nodes": shown, **more}).decode(), untrusted=True)
+
+    def _described(self, arguments: Mapping[str, object]) -> Output:
+        blueprint = self._documents.blueprint
+        try:
+            return Output(component_described(blueprint, blueprint.component(str(arguments.get("component")))))
+        except LookupError as problem:
+            return refused(f"{problem.args[0]}")
+
+
+def _below(state: State, top: Node, depth: int | None) -> Iterator[Node]:
+    """The node and what is below it, so many levels deep, depth first."""
+    waiting = [(top, 0)]
+    while waiting:
+        node, level = waiting.pop()
+        yield node
+        if depth is None or level < depth:
+            waiting.extend((child, level + 1) for child in reversed(state.children_of(node)))
+
+
+def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
+    wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
+    told: dict[str, object] = {
+        "path": state.path(node),
+        "component": node.component,
+        "status": assessed(blueprint, state).statuses[node.id],
+        "metadata": node.metadata,
+        "props": node.props,
+    }
+    more: dict[str, object] = {
+        "pending": pending_of(blueprint, state, node),
+        "stale_because": stale_because(blueprint, state, node),
+        "errors": wrong,
+        "held": [name for name, one in node.provenance.items() if one.held],
+        "summary": node.summary,
+    }
+    return {**told, **{name: value for name, value in more.items() if value}}

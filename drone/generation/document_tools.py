@@ -1,0 +1,104 @@
+"""Commands as the tools of an agent: what a model asks for becomes a change of the document, or a sentence."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from drone.agent.messages import ToolSpec
+from drone.agent.toolset import Call, Output
+from drone.generation.port import DocumentLost, Documents
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import derived_id
+from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import to_json
+from mcc.documents.change import Author, Change, Refused
+from mcc.documents.commands import commands_of
+from mcc.documents.tools import ToolSchema
+from mcc.rules.errors import nearest
+
+GROUP = "document_write"
+ANSWERED = 50
+"""Paths of one answer; how many more there are is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Who changes the document through tools. `node_id` None: an agent that names the node itself.
+
+    `author` is asked anew for each call, with the origin of the call. `lost` is told when the document cannot be gone
+    on with.
+    """
+
+    author: Callable[[Origin], Author]
+    node_id: str | None = None
+    lost: Callable[[DocumentLost], None] = lambda problem: None
+
+
+class DocumentTools:
+    """The commands that `schemas` offer, each call carried out once, however often it is run."""
+
+    def __init__(self, documents: Documents, schemas: Iterable[ToolSchema], hand: Hand) -> None:
+        self._documents = documents
+        self._hand = hand
+        self._specs = {schema.name: spec_of(schema) for schema in schemas}
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return tuple(self._specs.values())
+
+    async def call(self, call: Call) -> Output:
+        spec = self._specs.get(call.name)
+        if spec is None:
+            return refused(f"There is no tool {call.name[:200]}.")
+        # Bound to its node, an agent has fewer arguments than the command has fields.
+        if strangers := _strangers(call.arguments, spec):
+            return refused(*strangers)
+        try:
+            commands = commands_of({**call.arguments, "command": call.name}, self._hand.node_id)
+            author = self._hand.author(call.origin)
+            change = await self._documents.dispatch(call.origin, commands, author, command_id_of(call.call_id))
+        except Refused as refusal:
+            return refused(*refusal.sentences)
+        except DocumentLost as problem:
+            self._hand.lost(problem)
+            return refused(f"{problem}.")
+        return Output(to_json(_answer(change)).decode(), untrusted=False)
+
+
+def command_id_of(call_id: str) -> str:
+    """The same for every run of a call, so that a drone that takes over does nothing twice."""
+    return derived_id(call_id, "command")
+
+
+def spec_of(schema: ToolSchema, group: str = GROUP) -> ToolSpec:
+    """What the runtime knows of such a tool. Commands of one reply run in their order."""
+    effects = "write" if group == GROUP else "read"
+    return ToolSpec(
+        schema.name,
+        schema.description,
+        schema.parameters,
+        group=group,
+        idempotent=True,
+        untrusted=False,
+        effects="write" if effects == "write" else "read",
+    )
+
+
+def _strangers(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
+    known = spec.parameters.get("properties")
+    names = list(known) if isinstance(known, Mapping) else []
+    return [
+        f"{spec.name} has no argument {name[:80]!r}{nearest(name, names)}" for name in arguments if name not in names
+    ]
+
+
+def _answer(change: Change) -> dict[str, object]:
+    return {"version": change.version, "changed": _listed(change.changed), "made": _listed(change.made)}
+
+
+def _listed(paths: Sequence[str]) -> list[str]:
+    more = len(paths) - ANSWERED
+    return [*paths[:ANSWERED], *([f"and {more:,} more"] if more > 0 else [])]
+
+
+def refused(*sentences: str) -> Output:
+    said = [one if one.endswith((".", "!", "?")) else f"{one}." for one in sentences]
+    return Output("\n".join(said), is_error=True, outcome=Outcome.ERROR, untrusted=False)

@@ -1,0 +1,202 @@
+"""The agents of nodes: made of what their node asks for, run to their end, and their node stamped with how that was."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from drone.agent.gate import Evidence
+from drone.agent.parts import AgentParts
+from drone.agent.record import RecordState
+from drone.agent.report import Cause, Report, failure_reason
+from drone.agent.subagents.children import run_child, take_spawn
+from drone.agent.turn import Task, Turn
+from drone.generation.document_gate import DocumentGate
+from drone.generation.document_tools import DocumentTools, Hand
+from drone.generation.jobs import Asked, Job, Part
+from drone.generation.node_check import Checked, NodeCheck
+from drone.generation.outline import outline_of
+from drone.generation.port import DocumentLost, Documents
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.blueprints import MAX_TURNS, NodeAgent
+from mcc.contracts.documents import By
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import derived_id
+from mcc.contracts.limits import AgentLimits
+from mcc.contracts.shape import now
+from mcc.contracts.status import FailureReason
+from mcc.documents.briefs import Brief, brief_of
+from mcc.documents.change import Author, Refused
+from mcc.documents.commands import RunFailure, Settle
+from mcc.documents.state import State
+
+GENERATOR = "generator"
+"""The name of the root record: it asks no model, and its children are the agents of the nodes."""
+
+AUTHORS: Mapping[Part, By] = {"node": "agent", "metadata": "metadata_agent", "outline": "outline"}
+MESSAGE = 2_000
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An agent to be made: `definition` has its instructions and how its model is asked, its `tools` are the groups of
+    reading tools that it may have beside `own`. `owed` goes into its set-up."""
+
+    definition: AgentDefinition
+    own: DocumentTools
+    gate: DocumentGate
+    owed: Mapping[str, object]
+
+
+Hire: TypeAlias = Callable[[Wanted], AgentParts]
+"""Raises `CannotHire`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAgents:
+    """Runs the agents of one generation. `lost` is told when the document cannot be gone on with; `clean` takes known
+    secrets out of what they are asked."""
+
+    documents: Documents
+    turn: Turn
+    hire: Hire
+    order_id: str
+    lost: Callable[[DocumentLost], None]
+    clean: Callable[[str], str] = str
+    asked: dict[str, Asked] = field(default_factory=dict)
+    """What those at work were asked with, by their records."""
+    slow: set[str] = field(default_factory=set)
+
+    async def run(self, job: Job, state: State) -> Report:
+        """The job, begun or gone on with, to its end. `state` is the document as it is now.
+
+        Raises `CannotHire`, `SpawnsExceeded`, `DocumentLost`, `JournalError`.
+        """
+        brief = self._brief(state, job)
+        record = self.turn.tree.begun(job.record_id)
+        asked = self.asked[job.record_id] = await self._kept(record) or Asked.of(brief)
+        check = NodeCheck(self.documents, job, self.slow)
+        agent = self.hire(self._wanted(job, brief, asked, check))
+        prompt = self.clean("\n\n".join(filter(None, (brief.task, brief.present))))
+        task = Task(
+            prompt=prompt,
+            record_id=job.record_id,
+            title=job.path,
+            parent_id=job.generator_id,
+            depth=job.origin.depth,
+            agent=job.agent,
+            node=job.path,
+        )
+        take_spawn(self.turn, task)
+        return (await run_child(agent, task, self.turn)).report
+
+    async def settle(self, job: Job, report: Report) -> None:
+        """Stamp the node with what its agent was asked and how it ended. Doing it again changes nothing."""
+        record = self.turn.tree.records[job.record_id]
+        if job.part == "outline" and report.completed:
+            return  # its node has yet to be asked for its values
+        state = await self.documents.state()
+        if job.node_id not in state.nodes:
+            return  # a person has taken it away
+        asked = self.asked.pop(job.record_id, None) or await self._kept(record) or Asked.of(self._brief(state, job))
+        failure, checked = await self._judged(job, report, record)
+        command = Settle(
+            node=job.node_id,
+            role=job.role,
+            asked=asked.asked,
+            inputs=dict(asked.inputs),
+            rules=asked.rules,
+            summary=report.text or None if failure is None else None,
+            failure=failure,
+            verdicts=checked.kept,
+            order_id=self.order_id,
+            record_id=job.record_id,
+        )
+        origin = Origin(record_id=job.generator_id, agent=GENERATOR)
+        try:
+            await self.documents.dispatch(
+                origin, [command], self.author(job, asked), derived_id(job.record_id, "settle")
+            )
+        except Refused as refusal:
+            if refusal.status != 404:
+                raise
+        # Nobody asks any more what its tools did, and a document has many nodes.
+        record.receipts.clear()
+
+    def author(self, job: Job, asked: Asked) -> Author:
+        return Author(
+            by=AUTHORS[job.part],
+            at=now(),
+            order_id=self.order_id,
+            record_id=job.record_id,
+            node=job.node_id,
+            asked=asked.asked,
+            rules=asked.rules,
+        )
+
+    def _brief(self, state: State, job: Job) -> Brief:
+        brief = brief_of(self.documents.blueprint, state, job.node_id, job.role)
+        return outline_of(brief) if job.part == "outline" else brief
+
+    async def _kept(self, record: RecordState | None) -> Asked | None:
+        """What an agent was asked that began under another drone."""
+        if record is None or record.started is None:
+            return None
+        kept = await self.turn.journal.kept(record.started.setup_digest)
+        return None if kept is None else Asked.read(kept)
+
+    def _wanted(self, job: Job, brief: Brief, asked: Asked, check: NodeCheck) -> Wanted:
+        settings = self.documents.blueprint.component(job.component).settings
+        gated = settings.validates is not False
+        gate = DocumentGate(job.path, check.errors if gated else None)
+        hand = Hand(lambda origin: self.author(job, asked), job.node_id, self.lost)
+        own = DocumentTools(self.documents, brief.tools, hand)
+        return Wanted(definition_of(job, brief, settings), own, gate, asked.as_json(gate.finish))
+
+    async def _judged(self, job: Job, report: Report, record: RecordState) -> tuple[RunFailure | None, Checked]:
+        """How the run ended as the document keeps it, and the verdicts that go with it."""
+        evidence = Evidence(
+            task=record.task,
+            receipts=tuple(record.receipts),
+            children=(),
+            usage=record.spent,
+            threads=self.turn.threads,
+            kept=self.turn.journal.kept,
+        )
+        check = NodeCheck(self.documents, job, self.slow)
+        try:
+            if report.completed:
+                return None, Checked((), await check.found(evidence))
+            checked = await check.look(evidence)
+        except LookupError:
+            checked = Checked((), ())
+        reason, message = reason_of(report), report.error or "The agent has not done its work."
+        if reason == FailureReason.NOT_DONE and checked.errors:
+            # Giving up is no other end than being sent back too often: what counts is what does not hold.
+            reason = FailureReason.GATE_FAILED.value
+            message = (
+                f"its agent gave up; {'; '.join(f'{one.field or one.rule}: {one.message}' for one in checked.errors)}"
+            )
+        return RunFailure(reason=reason, message=message[:MESSAGE], errors=checked.errors), checked
+
+
+def reason_of(report: Report) -> str:
+    """Why a run ended without a pass, in the word that an order would end with."""
+    if report.cause is None:
+        return FailureReason.NOT_DONE.value
+    reason = failure_reason(report.cause, report.limit)
+    return CANCELLED if reason is None or report.cause is Cause.CANCELLED else reason.value
+
+
+def definition_of(job: Job, brief: Brief, settings: NodeAgent) -> AgentDefinition:
+    """The agent of a node, as its component says. `tools` are the groups of reading tools that it may have."""
+    return AgentDefinition(
+        name=job.component,
+        prompt=brief.system,
+        tools=settings.tools,
+        model=settings.model,
+        thinking=settings.thinking,
+        temperature=settings.temperature,
+        max_output_tokens=settings.max_tokens,
+        limits=AgentLimits(rounds=settings.max_turns or MAX_TURNS),
+    )

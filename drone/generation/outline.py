@@ -1,0 +1,113 @@
+"""The outline of a document: its structure first, which waits until a person approves it, and is held from then on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from drone.agent.agent_control import Block
+from drone.agent.turn import Turn
+from drone.generation.port import Documents
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import derived_id
+from mcc.contracts.journal import ApprovalRequested
+from mcc.contracts.shape import digest, now
+from mcc.contracts.status import WaitingReason
+from mcc.documents.briefs import Brief
+from mcc.documents.change import Author
+from mcc.documents.commands import CHILDREN, Accept
+from mcc.documents.state import State
+
+OUTLINE = "outline"
+"""The kind of the item that waits in the inbox, in the place of a tool's name."""
+
+TOOLS = frozenset({"add_child", "remove_child", "move_child"})
+ONLY = (
+    "Only the outline is made now. Make the children, in their order, and say of each what it is about where it has "
+    "metadata; set nothing else. A person looks at the outline before anything else is made."
+)
+AT_ONCE = 500
+"""Nodes whose structure is held by one change."""
+
+
+class LaidAside(Exception):
+    """The order can go on only after somebody, or a clock, has spoken; its drone lets it go until then."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block.message)
+        self.block = block
+
+
+class NotApproved(Exception):
+    """A person does not want the outline; a sentence."""
+
+
+def outline_of(brief: Brief) -> Brief:
+    """The brief of an agent that makes children and nothing else."""
+    tools = tuple(tool for tool in brief.tools if tool.name in TOOLS)
+    return replace(brief, tools=tools, present=f"{brief.present}\n\n{ONLY}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Asks for the approval of a structure, and holds it once it has that."""
+
+    documents: Documents
+    turn: Turn
+    origin: Origin
+    order_id: str
+
+    @property
+    def approval_id(self) -> str:
+        return derived_id(self.order_id, OUTLINE)
+
+    @property
+    def is_asked(self) -> bool:
+        return self._known is not None
+
+    @property
+    def _known(self) -> str | None:
+        """How it was decided: "" while nobody has; None: nobody was asked."""
+        root = self.turn.tree.begun(self.origin.record_id)
+        return None if root is None else root.approvals.get(self.approval_id)
+
+    async def approved(self) -> None:
+        """Return once a person has approved the structure, which is held then.
+
+        Raises `LaidAside` while nobody has decided, `NotApproved`, `DocumentLost`, `JournalError`.
+        """
+        state = await self.documents.state()
+        if self._known is None:
+            asked = ApprovalRequested(
+                approval_id=self.approval_id,
+                call_id="",
+                tool=OUTLINE,
+                arguments_digest=f"sha256:{digest([state.path(node) for node in state.walk()])}",
+                tool_digest=self.documents.blueprint.digest,
+            )
+            await self.turn.journal.write(self.origin, asked)
+        if not self._known:
+            raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
+        if self._known == "deny":
+            raise NotApproved("The outline was not approved.")
+        await self._hold(state)
+
+    async def _hold(self, state: State) -> None:
+        """People's: no agent changes it any more. What they have changed meanwhile is as they want it."""
+        commands = list(_held(state))
+        for begin in range(0, len(commands), AT_ONCE):
+            author = Author(by="person", at=now(), order_id=self.order_id)
+            command_id = derived_id(self.approval_id, "held", begin)
+            await self.documents.dispatch(self.origin, commands[begin : begin + AT_ONCE], author, command_id)
+
+
+def _held(state: State) -> Iterator[Accept]:
+    for node in state.walk():
+        metadata = [
+            f"metadata.{name}"
+            for name, value in node.metadata.items()
+            if value is not None
+            and f"metadata.{name}" in node.provenance
+            and node.provenance[f"metadata.{name}"].by not in ("formula", "binding")
+        ]
+        structure = [CHILDREN] if state.children.get(node.id) else []
+        if fields := (*metadata, *structure):
+            yield Accept(node=node.id, fields=fields)

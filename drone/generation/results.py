@@ -1,0 +1,149 @@
+"""What came of a generation: which nodes are done, and what that means for its order."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from mcc.contracts.documents import Counts, GenerateResult, NodeStatus
+from mcc.contracts.generation import OnFailure, Quorum
+from mcc.contracts.order import Outcome
+from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.usage import Usage
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.staleness import assessed
+from mcc.documents.state import State
+
+TOLD = 5
+"""Nodes that a sentence names, with why they are not done."""
+
+WHY = 200
+"""Characters of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a generation did not go on to its end: the word that its order ends with, None where a person stopped it, and
+    a sentence. `limit` is the one of the order that was reached. `cuts_off`: no agent was let come to its end.
+    """
+
+    reason: FailureReason | None
+    said: str
+    limit: str | None = None
+    cuts_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A node that is not done after the generation. `reason` is that of its last run, "" where none was made."""
+
+    path: str
+    status: NodeStatus
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The document as it is at the end. `total` nodes were in question, and all but the `failed` ones, and those that
+    were `left` below them, are done; `stale` of those rest on what somebody has changed meanwhile."""
+
+    document_id: str
+    version: int
+    counts: Counts
+    total: int
+    failed: tuple[Failed, ...]
+    stale: int = 0
+    left: int = 0
+    usage: Usage = Usage()
+    halted: Halt | None = None
+    on_failure: OnFailure = "collect"
+
+    @classmethod
+    def of(
+        cls, blueprint: Blueprint, state: State, asked: Iterable[str], worked: Collection[str], on_failure: OnFailure
+    ) -> "Generated":
+        """`asked` are the ids of the nodes in question that are there, parents before their children; those of them
+        that `worked` had an agent."""
+        found = assessed(blueprint, state)
+        total, stale, left, failed = 0, 0, 0, list[Failed]()
+        unfinished: set[str] = set()
+        for node_id in asked:
+            total += 1
+            node, status = state.nodes[node_id], found.statuses[node_id]
+            if status == "done":
+                continue
+            above = node_id not in worked and any(one.id in unfinished for one in state.ancestors(node))
+            if above:
+                left += 1
+            elif status == "stale":
+                stale += 1
+            else:
+                broken = next((one.message for one in node.verdicts if one.ok is False), "nothing could be done for it")
+                reason, why = (node.failure.reason, node.failure.message) if node.failure else ("", broken)
+                failed.append(Failed(state.path(node), status, reason, why))
+                unfinished.add(node_id)
+        return cls(
+            state.id, state.version, found.counts, total, tuple(failed), stale=stale, left=left, on_failure=on_failure
+        )
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many nodes are done that the order has succeeded."""
+        if isinstance(self.on_failure, Quorum):
+            return self.total - len(self.failed) - self.left >= self.on_failure.quorum * self.total
+        return not self.failed
+
+    @property
+    def succeeded(self) -> bool:
+        return self.halted is None and self.enough
+
+    @property
+    def why(self) -> str:
+        """What stood in its way, and how far it came."""
+        if self.halted is None:
+            return self.sentence
+        said = f"{self.halted.said[:1].upper()}{self.halted.said[1:].rstrip('.')}."
+        return f"{said} {self.sentence}" if self.total else said
+
+    @property
+    def result(self) -> GenerateResult:
+        return GenerateResult(
+            document_id=self.document_id,
+            version=self.version,
+            counts=self.counts,
+            failed=tuple(one.path for one in self.failed),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What people read of it."""
+        if not self.failed:
+            again = f", {self.stale:,} of them stale again: what they rest on was changed meanwhile"
+            done = f"{_nodes(self.total)} done{again if self.stale else ''}."
+            return done if self.total else "Nothing was pending, stale or failed."
+        told = [f"{one.path}: {one.why[:WHY].rstrip('.')}" for one in self.failed[:TOLD]]
+        more = [f"and {len(self.failed) - TOLD} more"] if len(self.failed) > TOLD else []
+        verb = "is" if len(self.failed) == 1 else "are"
+        below = f" What is below was left: {_nodes(self.left)}." if self.left else ""
+        return f"{len(self.failed)} of {_nodes(self.total)} {verb} not done: {'; '.join([*told, *more])}.{below}"
+
+    def outcome(self) -> Outcome:
+        """How the order ends."""
+        result = self.result.model_dump(mode="json")
+        if self.succeeded:
+            detail = self.sentence if self.failed else None
+            return Outcome(
+                status=OrderStatus.SUCCEEDED, detail=detail, answer=self.sentence, result=result, accepted=True
+            )
+        reason = FailureReason.GATE_FAILED if self.halted is None else self.halted.reason
+        return Outcome(
+            status=OrderStatus.CANCELLED if reason is None else OrderStatus.FAILED,
+            reason=reason,
+            detail=self.why,
+            answer=self.sentence,
+            result=result,
+            accepted=False,
+        )
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"

@@ -1,0 +1,211 @@
+"""What the files of a workspace say for a node of a document: what is read first, and the values that come of it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from drone.agent.model import WantedCall
+from drone.models.offline.conversation import Conversation
+from drone.models.offline.explore import Step
+from drone.models.offline.languages import depth_of, is_aside, is_test, language_of
+from drone.models.offline.node_task import NodeTask, Wish
+from drone.models.offline.node_words import Words
+from drone.models.offline.prose import names_defined, opening_of_readme, own_words, title_of_readme
+from drone.models.offline.survey import Survey, survey
+
+PATH_NAMES = ("path", "file", "source")
+_LINE, _QUOTE = ("line",), ("quote", "excerpt", "snippet")
+_MOST_LISTED = 2_000
+_MOST_LINES = 2_000
+_MOST_READ = 4
+_FEW_PARTS, _MOST_PARTS = 3, 5
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What is known of the workspace, for one node. `base`: the file or directory that it is about; "" = all."""
+
+    task: NodeTask
+    known: Survey
+    base: str
+
+    @classmethod
+    def of(cls, conversation: Conversation, task: NodeTask) -> "Files | None":
+        """None where nothing that has to be set is about files, or nothing can be read here."""
+        if not {"list_files", "read_file"} <= conversation.tools.keys() or not _is_about_files(task):
+            return None
+        own = (value for name, value in task.settled.items() if _names(name, *PATH_NAMES) and isinstance(value, str))
+        base = next(own, "").removeprefix("./").rstrip("/")
+        return cls(task, survey(conversation), "" if base == "." else base)
+
+    def step(self, conversation: Conversation) -> Step | None:
+        """What to list or to read next."""
+        if conversation.must_finish:
+            return None
+        if not self._is_file:
+            listing = conversation.call("list_files", path=self.base or None, depth=4, limit=_MOST_LISTED)
+            if listing is not None and not self.known.files:
+                return Step("I list the files that this is about.", (listing,))
+        calls = tuple(call for path in self._to_read() if (call := _head(conversation, path)) is not None)
+        return Step("I read what this is about.", calls) if calls else None
+
+    @property
+    def read(self) -> list[str]:
+        """Files whose text is known, those that it is about first."""
+        return sorted(self.known.pages, key=lambda path: not path.startswith(self.base))
+
+    def value(self, wish: Wish, words: Words, attempt: int) -> Any:
+        """None where files say nothing for this field."""
+        paths = self.read[attempt:] or self.read
+        if wish.kind == "list":
+            item = wish.item.kind if wish.item else "text"
+            if item == "reference":
+                return self._used() or None
+            return (paths[: int(wish.bounds.most or _MOST_READ)] or None) if wish.names(*PATH_NAMES) else None
+        subject = self._subject()
+        if wish.kind in ("integer", "number"):
+            return subject.line if subject and wish.names(*_LINE) else None
+        if wish.kind == "choice":
+            return self._sort_of(wish, subject)
+        if wish.kind != "text":
+            return None
+        if wish.names(*PATH_NAMES):
+            return (subject.path if subject else "") or (paths[0] if paths else None)
+        if wish.names(*_QUOTE):
+            return subject.text.strip() if subject else None
+        if wish.names("language"):
+            return self._language()
+        if wish.names("name", "title"):
+            return self._title() or None
+        return words.prose(wish, attempt, 0, " ".join(self._sentences()))
+
+    def parts(self, most: int) -> list[dict[str, str]]:
+        """What its children may be about, by the words in the names of their fields: parts of it, or definitions."""
+        if self.base:
+            return [{"name": one.name, "path": one.path} for one in self._definitions()][: min(most, _MOST_NAMES)]
+        own = [path for path in (self.known.own or self.known.files) if not is_test(path)]
+        shared = _shared(own)
+        counted = Counter(_part(path, shared) for path in own)
+        if len(counted) < _FEW_PARTS:
+            counted = Counter(_part(path, shared + 1) for path in own)
+        found = sorted(sorted(counted), key=lambda path: -counted[path])[: min(most, _MOST_PARTS)]
+        return [{"name": path.removesuffix(f".{path.rpartition('.')[2]}"), "path": path} for path in found]
+
+    @property
+    def _is_file(self) -> bool:
+        return language_of(self.base) is not None
+
+    def _to_read(self) -> list[str]:
+        if self._is_file:
+            return [self.base]
+        below = [path for path in self.known.own if path.startswith(f"{self.base}/")] if self.base else []
+        other = [path for path in self.known.files if path.startswith(self.base) and not is_aside(path)]
+        if self.base:
+            telling = sorted(
+                below or other, key=lambda path: (path.rsplit("/", 1)[-1].startswith("__"), depth_of(path))
+            )
+            return telling[: _MOST_READ - 1]
+        return [*self.known.readmes[:1], *self.known.build_files[:1], *self.known.own[:2]][:_MOST_READ] or other[:1]
+
+    def _definitions(self) -> Iterator[Definition]:
+        for path, page in self.known.pages.items():
+            if path.startswith(self.base) and language_of(path) is not None:
+                for number, text in enumerate(page.lines, 1):
+                    for name in names_defined([text]) if text[:1].strip() else ():
+                        yield Definition(name, path, number, text)
+
+    def _subject(self) -> Definition | None:
+        """The definition of which the node has the name; else the first line that says something."""
+        name = next((value for key, value in self.task.settled.items() if _names(key, "name")), None)
+        found = list(self._definitions())
+        named = [one for one in found if one.name == name]
+        for path, page in self.known.pages.items():
+            named += [Definition("", path, at, text) for at, text in enumerate(page.lines, 1) if str(name) in text]
+            named += [Definition("", path, at, text) for at, text in enumerate(page.lines, 1) if len(text.split()) > 2]
+        return next(iter(named), None)
+
+    def _sort_of(self, wish: Wish, subject: Definition | None) -> str | None:
+        line = subject.text if subject else ""
+        word = (
+            "class" if "class " in line else "function" if any(one in line for one in ("def ", "fn ", "func")) else ""
+        )
+        return word if word in wish.options else None
+
+    def _language(self) -> str | None:
+        found = self.known.languages
+        return found[0].name if found else None
+
+    def _title(self) -> str:
+        """What the README calls it, else its build file, else the directory of most of it."""
+        pages = [self.known.pages[path] for path in self.known.readmes if path in self.known.pages]
+        named = [title_of_readme(page) for page in pages] + [found.name for found in self.known.manifests]
+        named += [path.split("/")[0] for path in self.known.own if "/" in path]
+        return next((name for name in named if name), "")
+
+    def _sentences(self) -> Iterator[str]:
+        """What a definition is, or what the files say of themselves and define."""
+        subject = self._subject()
+        if subject is not None and subject.name and self._is_file:
+            yield f"{subject.name} is defined in {subject.path}, line {subject.line}: {subject.text.strip()}"
+        for path in self.known.readmes:
+            if path in self.known.pages and not self.base:
+                yield opening_of_readme(self.known.pages[path])
+        for path in self.read:
+            said = own_words(self.known.pages[path]).rstrip(".")
+            names = ", ".join(self.known.names_in(path)[:_MOST_NAMES])
+            yield f"{path}{f' says of itself: {said}' if said else f' has {len(self.known.pages[path].lines)} lines'}."
+            if names:
+                yield f"It defines {names}."
+        below = [path for path in self.known.files if path.startswith(self.base)]
+        sources = sum(language_of(path) is not None for path in below)
+        if not self._is_file and len(below) > 1:
+            yield f"Below {self.base or 'the root'} lie {len(below)} files, {sources} of them source code."
+
+    def _used(self) -> list[str]:
+        """The nodes beside this one whose files its own text names."""
+        text = "\n".join(self.known.pages[path].text for path in self.read)
+        found: list[str] = []
+        for path, said in self.task.beside.items():
+            names = [word.strip("():,.").removesuffix(".py").replace("/", ".") for word in said.split()[1:3]]
+            if any(len(name) > 2 and (f"import {name}" in text or f"from {name}" in text) for name in names):
+                found.append(path)
+        return found
+
+
+def _is_about_files(task: NodeTask) -> bool:
+    if task.setter == "set_metadata" and task.topic == task.part:
+        return True
+    wanted = [wish for wish in task.wishes if wish.required]
+    wanted += [wish for child in task.children for wish in child.metadata]
+    return any(wish.names(*PATH_NAMES) for wish in wanted) or any("repository" in wish.said for wish in wanted)
+
+
+def _names(name: str, *words: str) -> bool:
+    return any(word in name.lower() for word in words)
+
+
+def _head(conversation: Conversation, path: str) -> WantedCall | None:
+    return conversation.call("read_file", path=path, start_line=1, end_line=_MOST_LINES)
+
+
+def _shared(paths: list[str]) -> int:
+    """How many directories all of them are below."""
+    steps = [path.split("/")[:-1] for path in paths]
+    found = 0
+    while steps and all(len(one) > found and one[found] == steps[0][found] for one in steps):
+        found += 1
+    return found
+
+
+def _part(path: str, below: int) -> str:
+    return "/".join(path.split("/")[: below + 1])

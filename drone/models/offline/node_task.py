@@ -1,0 +1,266 @@
+"""What an agent of a document's node is asked: read off its system prompt, its task and the schemas of its tools."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from drone.models.offline.conversation import Conversation
+from mcc.rules.patterns import Found, Pattern
+
+_PART = Pattern(r"^# Your part: (?P<of>the metadata of )?(?:an? )?(?P<name>\w+)$", lines=True)
+_NODE = Pattern(r"^This is the node (/\S*)\.$", lines=True)
+_LINE = Pattern(r"^- (?P<name>[\w.]+)(?P<must> \(required\))?: (?P<said>.*)$")
+_VALUE = Pattern(r"^- (?P<name>(?:metadata|props)\.\w+): (?P<json>.+)$", lines=True)
+_CHILD = Pattern(r"^- (?P<name>\w+)(?:, |: )(?P<count>[^:\n]+)", lines=True)
+_THERE = Pattern(r"^- (?P<path>/\S*): (?P<said>.*)$", lines=True)
+_HELD = Pattern(r"^People hold these values\..*: (?P<names>[\w., ]+)\.$", lines=True)
+_NUMBER = r"(-?[0-9][0-9.]*(?:e[+-]?[0-9]+)?)"
+_ITEMS = Pattern(r"\(each item: (?P<said>.*?)\)(?:, |\.)")
+_PATTERN = Pattern(r"of the pattern `([^`]+)`")
+_AFTER, _BEFORE = (Pattern(rf"\b{word} ([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})") for word in ("after", "before"))
+_ABOUT = Pattern(r"\b(?:on|about|of) ([^,;.?!\"\n]{3,}?)(?: for |[,;.?!\"]|$)")
+_QUOTED = Pattern(r"\"([^\"\n]{3,80})\"")
+_TOPICS = ("topic", "focus", "name", "subject", "title")
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many characters or items, or between which numbers; None = nothing is said."""
+
+    least: float | None = None
+    most: float | None = None
+
+    @classmethod
+    def of(cls, said: str, unit: str) -> "Bounds":
+        if found := Pattern(rf"{_NUMBER} to {_NUMBER}{unit}").search(said):
+            return cls(float(found[1]), float(found[2]))
+        least = Pattern(rf"at least {_NUMBER}{unit}").search(said)
+        most = Pattern(rf"at most {_NUMBER}{unit}").search(said)
+        return cls(None if least is None else float(least[1]), None if most is None else float(most[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One field that is to be set. `kind` is text, number, integer, boolean, choice, list, date or reference; `said`
+    are all the words about it."""
+
+    name: str
+    kind: str
+    said: str = ""
+    required: bool = False
+    bounds: Bounds = Bounds()
+    options: tuple[str, ...] = ()
+    pattern: str = ""
+    days: tuple[str, str] = ("", "")
+    item: "Wish | None" = None
+
+    def names(self, *words: str) -> bool:
+        return any(word in self.name.lower() for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A component whose nodes this node has as children; `metadata` are the fields that can be said of them."""
+
+    name: str
+    count: Bounds
+    metadata: tuple[Wish, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """`settled` are values that it is asked with, `present` those that it has; `beside` are the nodes that references
+    may lead to, with what they say of themselves. `anew`: what it was asked with has changed. `topic` is what the node
+    is about, `whole` what the document is about."""
+
+    path: str
+    part: str
+    setter: str
+    wishes: tuple[Wish, ...]
+    children: tuple[Child, ...]
+    settled: Mapping[str, Any]
+    present: Mapping[str, Any]
+    there: tuple[str, ...]
+    beside: Mapping[str, str]
+    held: frozenset[str]
+    anew: bool
+    topic: str
+    whole: str
+
+    @property
+    def is_about_itself(self) -> bool:
+        """Whether its own metadata says what it is about."""
+        return any(name.startswith("metadata.") for name in self.settled)
+
+    def chance(self, *words: object) -> int:
+        """The same number for the same node and words."""
+        text = "\n".join(map(str, (self.path, self.topic, *words)))
+        return int.from_bytes(sha256(text.encode("utf-8", "replace")).digest()[:6], "big")
+
+
+def node_task(conversation: Conversation) -> NodeTask | None:
+    """None where no agent of a node is asked."""
+    part = _PART.search(conversation.system)
+    if part is None or "done" not in conversation.tools:
+        return None
+    setter = "set_metadata" if part["of"] else "set_value"
+    request = conversation.request
+    sections = _sections(request)
+    settled = _values(sections.get("What is settled of it", ""))
+    above = list(reversed(_lines(sections.get("What it is part of, from the whole down", ""))))
+    brief = [] if above else _lines(sections.get("The brief", ""))[:1]
+    held = _HELD.search(request)
+    path = _NODE.search(sections.get("How it stands", ""))
+    return NodeTask(
+        path=path[1] if path else "/",
+        part=part["name"],
+        setter=setter,
+        wishes=tuple(_wishes(conversation, setter)),
+        children=tuple(_children(conversation, sections.get("To do", ""))),
+        settled=settled,
+        present=_values(sections.get("Values that are there", "")),
+        there=tuple(found["path"] for found in _THERE.finditer(sections.get("Children that are there", ""))),
+        beside={
+            found["path"]: found["said"]
+            for title, text in sections.items()
+            if title.startswith("Nodes that are")
+            for found in _THERE.finditer(text)
+        },
+        held=frozenset(held["names"].split(", ")) if held else frozenset(),
+        anew="What has changed since it was made" in sections,
+        topic=_topic(settled, above or brief, part["name"]),
+        whole=_topic({} if above else settled, above[-1:] or brief, part["name"]),
+    )
+
+
+def _sections(text: str) -> dict[str, str]:
+    """By their titles. What stands in a fence has none, whatever strangers wrote there."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            fence = "" if line == fence else fence
+        elif line.startswith("<untrusted "):
+            fence = f"</{line[1:]}"
+        elif line.startswith("# "):
+            lines = found.setdefault(line.removeprefix("# "), [])
+            continue
+        lines.append(line)
+    return {title: "\n".join(said) for title, said in found.items()}
+
+
+def _values(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in _VALUE.finditer(text):
+        try:
+            found[line["name"]] = json.loads(line["json"])
+        except ValueError:
+            found[line["name"]] = line["json"]
+    return found
+
+
+def _wishes(conversation: Conversation, setter: str) -> Iterator[Wish]:
+    spec = conversation.tools.get(setter)
+    values = _below(_below(spec.parameters if spec else {}, "properties").get("values"), "properties")
+    lines = {found["name"]: found for line in conversation.system.split("\n") if (found := _LINE.match(line))}
+    for name, schema in values.items():
+        yield _wish(name, schema, lines.get(name))
+
+
+def _wish(name: str, schema: object, line: Found | None) -> Wish:
+    said = str(line["said"]) if line is not None else ""
+    kind = _kind(schema, said)
+    description = str(_of(schema, "description") or "")
+    options = _of(schema, "enum")
+    item = None
+    if kind == "list":
+        each = _ITEMS.search(said)
+        item = _wish(name, _of(schema, "items"), None)
+        item = _said_of(item, each["said"] if each else "")
+        said = said.replace(each.group(), " ", 1) if each else said
+    wish = Wish(
+        name,
+        kind,
+        required=line is not None and bool(line["must"]),
+        options=tuple(one for one in options if isinstance(one, str)) if isinstance(options, list) else (),
+        item=item,
+    )
+    return _said_of(wish, said or description)
+
+
+def _said_of(wish: Wish, said: str) -> Wish:
+    head = said.partition(". ")[0] if wish.kind in ("number", "integer") else said
+    unit = {"text": " characters", "list": " items"}.get(wish.kind, "")
+    pattern, after, before = _PATTERN.search(said), _AFTER.search(said), _BEFORE.search(said)
+    kind = "date" if wish.kind == "text" and said.startswith("date") else wish.kind
+    kind = "reference" if wish.kind == "text" and said.startswith("path of a") else kind
+    return Wish(
+        wish.name,
+        kind,
+        said,
+        wish.required,
+        Bounds.of(head.partition("`")[0] if kind in ("number", "integer") else said, unit),
+        wish.options,
+        pattern[1] if pattern else "",
+        (after[1] if after else "", before[1] if before else ""),
+        wish.item,
+    )
+
+
+def _kind(schema: object, said: str) -> str:
+    types = _of(schema, "type")
+    names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    first = next((name for name in names if name != "null"), "string")
+    if _of(schema, "enum"):
+        return "choice"
+    return {"array": "list", "string": "text"}.get(first, str(first))
+
+
+def _children(conversation: Conversation, to_do: str) -> Iterator[Child]:
+    spec = conversation.tools.get("add_child")
+    properties = _below(spec.parameters if spec else {}, "properties")
+    names = _of(properties.get("component"), "enum")
+    counts = {found["name"]: found["count"] for found in _CHILD.finditer(to_do)}
+    said = properties.get("metadata")
+    several = _of(said, "anyOf")
+    for name in names if isinstance(names, list) else ():
+        ways = several if isinstance(several, list) else [said]
+        own: object = next((way for way in ways if str(_of(way, "description")).endswith(f" {name}.")), {})
+        fields = _below(own, "properties")
+        wishes = tuple(_wish(key, schema, None) for key, schema in fields.items())
+        yield Child(name, Bounds.of(counts.get(name, ""), ""), wishes)
+
+
+def _topic(settled: Mapping[str, Any], above: Sequence[str], part: str) -> str:
+    """In a few words: of its own metadata, else of what it is part of, else of the brief."""
+    own = {key.partition(".")[2]: value for key, value in settled.items() if key.startswith("metadata.")}
+    named = [own[key] for key in _TOPICS if isinstance(own.get(key), str)]
+    named += [value for value in own.values() if isinstance(value, str) and len(value.split()) < 12]
+    if named:
+        return _short(named[0])
+    for line in above:
+        if found := _ABOUT.search(_QUOTED.sub("", line)) or _QUOTED.search(line):
+            return _short(found[1])
+    return _short(above[0]) if above else part
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if line.strip() and not line.startswith("<")]
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split()).strip(" .,:;")
+    return plain if len(plain) <= _LONGEST else plain[:_LONGEST].rsplit(" ", 1)[0].strip(" .,:;")
+
+
+def _of(schema: object, key: str) -> Any:
+    return schema.get(key) if isinstance(schema, Mapping) else None
+
+
+def _below(schema: object, key: str) -> Mapping[str, Any]:
+    found = _of(schema, key)
+    return found if isinstance(found, Mapping) else {}

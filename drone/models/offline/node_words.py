@@ -1,0 +1,238 @@
+"""Words for fields of documents: phrases, sentences, lists and figures about a topic, within what a field allows."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from drone.models.offline.node_task import NodeTask, Wish
+from drone.models.offline.pattern_example import example_of
+from mcc.rules.patterns import Pattern
+
+_ASPECTS = (
+    ("what {t} needs", "What does {t} need?"),
+    ("how {t} begins", "How does {t} begin?"),
+    ("what comes of {t}", "What comes of {t}?"),
+    ("where {t} is found", "Where is {t} found?"),
+    ("how {t} is measured", "How is {t} measured?"),
+    ("what disturbs {t}", "What disturbs {t}?"),
+    ("how {t} changes", "How does {t} change?"),
+    ("who depends on {t}", "Who depends on {t}?"),
+    ("what {t} looks like up close", "What does {t} look like up close?"),
+    ("how people use {t}", "How do people use {t}?"),
+    ("what is often misunderstood about {t}", "What is often misunderstood about {t}?"),
+    ("what happens without {t}", "What happens without {t}?"),
+    ("how long {t} takes", "How long does {t} take?"),
+    ("what {t} is made of", "What is {t} made of?"),
+)
+_SORTS = (
+    *("for beginners", "for every day", "for travel", "for small rooms", "for outdoors", "for two people"),
+    *("that can be repaired", "in a set of three", "to hang up", "with a spare part", "for the workshop", "to lend"),
+)
+_TITLES = ("{t} at a glance", "{t}, step by step", "all about {t}", "a closer look at {t}", "{t} from the beginning")
+_SORT = Pattern(r" (?:for|that|in a|to|with) ")
+_ASKS = ("what ", "how ", "where ", "who ", "why ", "when ")
+_VERBS = (
+    "Explain",
+    "Describe",
+    "Show",
+    "Predict",
+    "Report",
+    "Test",
+    "Question",
+    "Tell others",
+    "Find out",
+    "Write down",
+)
+_WORDS = (
+    "example",
+    "cause",
+    "effect",
+    "part",
+    "change",
+    "source",
+    "measure",
+    "limit",
+    "pattern",
+    "use",
+    "case",
+    "step",
+)
+_SENTENCES = (
+    "The first example of {t} is one that everybody can see.",
+    "Two examples of {t} are compared, and what differs is written down.",
+    "Most people ask first {a}.",
+    "A drawing shows {a}.",
+    "Whoever can say {a} has understood {t}.",
+    "One measurement says more about {t} than ten opinions, so it is made first.",
+    "At the end stands one sentence that says {a}, in plain words.",
+    "What is known of {t} is told apart from what is only guessed.",
+    "Nothing about {t} is taken for granted before it has been tried.",
+    "The first look is for {a}, the second for what follows from it.",
+    "People who meet {t} every day are asked {a}, and others check it.",
+    "A short list says {a}, and each entry is tried.",
+)
+_FIRST_DAY = date(2026, 9, 1)
+_FEW, _SHORT, _TERM = 3, 25, 10
+_LONG = 130
+"""Characters: of a text of which nothing is said there are about so many; shorter ones are phrases."""
+
+
+class Words:
+    """Makes values for the fields of one node; another `attempt` makes another value."""
+
+    def __init__(self, task: NodeTask, numbers: Mapping[str, Any]) -> None:
+        self._task = task
+        self._numbers = {name: one for name, one in numbers.items() if type(one) in (int, float)}
+
+    def value(self, wish: Wish, attempt: int = 0) -> Any:
+        """None where there is nothing to say."""
+        match wish.kind:
+            case "number" | "integer":
+                return self._number(wish, attempt)
+            case "boolean":
+                return attempt % 2 == 1
+            case "choice":
+                return self._choice(wish, attempt)
+            case "date":
+                return self._day(wish, attempt)
+            case "reference":
+                return self._reference(wish, attempt)
+            case "list":
+                return self._list(wish, attempt)
+        return self.text(wish, attempt)
+
+    def text(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
+        """The `number` tells the texts of a list apart."""
+        if wish.pattern:
+            return example_of(wish.pattern, self._task.chance(wish.name, attempt, number))
+        least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
+        if "question mark" in wish.said and "full stop" not in wish.said:
+            return fitted(self._aspect(wish, attempt, number)[1], most)
+        if least > _SHORT or (not most and not wish.names("title", "name", "label")) or most > _LONG:
+            return self.prose(wish, attempt, number)
+        return fitted(self.phrase(wish, attempt, number), most)
+
+    def phrase(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
+        """A title: of the whole, of one side of the topic, or of one sort of it."""
+        place = self._task.chance(wish.name, attempt) + number
+        if wish.names("name"):
+            made = f"{_SORT.split(self._subject, 1)[0]} {_SORTS[place % len(_SORTS)]}"
+        elif wish.names("title") and not self._task.topic.lower().startswith(_ASKS):
+            made = _TITLES[place % len(_TITLES)].format(t=self._subject)
+        else:
+            made = self._aspect(wish, attempt, number)[0]
+        return made[:1].upper() + made[1:]
+
+    def prose(self, wish: Wish, attempt: int = 0, number: int = 0, first: str = "") -> str:
+        """Sentences, as many as the field needs; beside the words of `first` no more than it must have."""
+        least = int(wish.bounds.least or 0)
+        most = int(wish.bounds.most or 0) or 10_000
+        text = first if len(first) <= most else fitted(first, most)
+        enough = max(least, 0 if first else min(_LONG, most // 2))
+        for sentence in self._sentences(wish, attempt, number):
+            if len(text) >= enough:
+                break
+            longer = f"{text} {sentence}".strip()
+            if len(longer) > most:
+                return text if len(text) >= least else fitted(longer, most)
+            text = longer
+        return text
+
+    @property
+    def _subject(self) -> str:
+        """What sentences are about: the node's own topic, where that is no question; else that of the whole."""
+        own = self._task.topic
+        return self._task.whole if own.lower().startswith(_ASKS) else own.partition(":")[0]
+
+    def _aspect(self, wish: Wish, attempt: int, number: int) -> tuple[str, str]:
+        """One side of the subject, as a part of a sentence and as a question."""
+        clause, question = _ASPECTS[(self._task.chance("aspect", attempt) + number) % len(_ASPECTS)]
+        own = self._task.topic
+        if own.lower().startswith(_ASKS) and self._task.is_about_itself:
+            # The node is about one side itself.
+            same = next(
+                (asked for said, asked in _ASPECTS if said.format(t=self._subject) == _uncapital(own)), question
+            )
+            clause, question = (_uncapital(own), same) if number == 0 else (clause, question)
+        return clause.format(t=self._subject), question.format(t=self._subject)
+
+    def _sentences(self, wish: Wish, attempt: int, number: int) -> Iterator[str]:
+        start = self._task.chance(wish.name, attempt, number)
+        for place in range(len(_SENTENCES) * 8):
+            sentence = _SENTENCES[(start + place * 5) % len(_SENTENCES)]
+            yield sentence.format(t=self._subject, a=self._aspect(wish, attempt, number + place)[0])
+
+    def _number(self, wish: Wish, attempt: int) -> int | float:
+        """Whole, and a multiple of five where there is room; below what is settled of the same thing."""
+        words = {one for one in wish.name.split("_") if len(one) > 3}
+        same = [one for name, one in self._numbers.items() if words & set(name.partition(".")[2].split("_"))]
+        least, most = wish.bounds.least, wish.bounds.most
+        low = least if least is not None else 0.0
+        high = min([*([most] if most is not None else []), *(one for one in same if one >= low)], default=None)
+        known = sorted(one for one in self._numbers.values() if one >= low and (most is None or one <= most))
+        if high is None or high > low + 10_000:
+            # Nothing near bounds it: between what is settled, else half or a multiple of what was said before.
+            low, high = (known[0], known[-1]) if len(known) > 1 and attempt % 2 == 0 else (max(low, 1.0), low + 100)
+        spread = (self._task.chance(wish.name, attempt) % 7 + 1) / 8
+        found = low + (high - low) * spread
+        fives = 5 * round(found / 5)
+        found = fives if low <= fives <= high else round(found, 2)
+        return int(found) if wish.kind == "integer" or float(found).is_integer() else found
+
+    def _choice(self, wish: Wish, attempt: int) -> str | None:
+        if not wish.options:
+            return None
+        return wish.options[(self._task.chance(wish.name) + attempt) % len(wish.options)]
+
+    def _day(self, wish: Wish, attempt: int) -> str:
+        after, before = (date.fromisoformat(one) if one else None for one in wish.days)
+        first = _FIRST_DAY if after is None or after < _FIRST_DAY else after + timedelta(days=1)
+        day = first + timedelta(days=self._task.chance(wish.name, attempt) % 60)
+        if before is None or day < before:
+            return day.isoformat()
+        return (max(after or date.min, before - timedelta(days=2)) + timedelta(days=1)).isoformat()
+
+    def _reference(self, wish: Wish, attempt: int) -> str | None:
+        """A node that stands beside, and before this one where there is such a one."""
+        paths = list(self._task.beside)
+        return paths[attempt % len(paths)] if paths and (wish.required or attempt or len(paths) % 2) else None
+
+    def _list(self, wish: Wish, attempt: int) -> list[Any] | None:
+        item = wish.item or Wish(wish.name, "text")
+        least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
+        count = max(least, min(_FEW, most or _FEW))
+        if item.kind != "text":
+            found = [self.value(item, attempt + place) for place in range(count * 3)]
+            kept = list(dict.fromkeys(one for one in found if one is not None))[:count]
+            return kept if len(kept) >= least else None
+        lower = "lower case" in wish.said
+        few = (item.bounds.least or 0) < _TERM
+        made = self._terms(wish, attempt) if few else self._deeds(wish, item, attempt)
+        texts = (one.lower() if lower else one for one in made)
+        unlike: dict[str, None] = dict.fromkeys(fitted(one, int(item.bounds.most or 0)) for one in texts)
+        return list(unlike)[:count]
+
+    def _terms(self, wish: Wish, attempt: int) -> Iterator[str]:
+        start = self._task.chance(wish.name, attempt)
+        yield self._subject
+        for place in range(len(_WORDS)):
+            yield f"{_WORDS[(start + place * 5) % len(_WORDS)]} of {self._subject}"
+
+    def _deeds(self, wish: Wish, item: Wish, attempt: int) -> Iterator[str]:
+        start = self._task.chance(wish.name, attempt)
+        for place in range(len(_VERBS)):
+            made = f"{_VERBS[(start + place * 3) % len(_VERBS)]} {self._aspect(wish, attempt, place)[0]}"
+            yield made if len(made) >= (item.bounds.least or 0) else self.prose(item, attempt, place)
+
+
+def _uncapital(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def fitted(text: str, most: int) -> str:
+    """Cut at a word where it is too long; a mark at its end stays."""
+    if not most or len(text) <= most:
+        return text
+    mark = text[-1] if text[-1] in ".?!" else ""
+    kept = text[: most - len(mark)]
+    return (kept.rsplit(" ", 1)[0] if " " in kept else kept).rstrip(" ,.:;") + mark

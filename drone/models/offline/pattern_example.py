@@ -1,0 +1,68 @@
+"""A text that a simple regular expression matches: letters, classes and how often, read from left to right."""
+
+from collections.abc import Iterator
+
+from mcc.rules.patterns import Found, Pattern
+
+_PIECE = Pattern(
+    r"\[(?P<not>\^?)(?P<class>(?:\\.|[^\]\\])+)\]|\\(?P<escape>.)|(?P<sign>[\^$().?*+|])|(?P<letter>[^{}\[\]\\])"
+    r"|\{(?P<least>[0-9]+)(?:,(?P<most>[0-9]*))?\}"
+)
+_RANGE = Pattern(r"(?P<first>[^\\])-(?P<last>[^\\])|\\(?P<escape>.)|(?P<one>.)")
+_LETTERS, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+_CLASSES = {"d": _DIGITS, "w": _LETTERS, "s": " "}
+_LONGEST = 60
+
+
+def example_of(pattern: str, chance: int) -> str:
+    """Of an expression with choices, the first; what is not understood is taken as it is written."""
+    made: list[str] = []
+    for number, (possible, times) in enumerate(_pieces(pattern)):
+        if not possible:
+            continue
+        step = chance >> (number % 40)
+        made += [possible[(step + place * 7) % len(possible)] for place in range(min(times, _LONGEST))]
+    return "".join(made)
+
+
+def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
+    """The characters that may stand at each place, and how many of them do."""
+    waiting = ""
+    for found in _PIECE.finditer(pattern):
+        if found["least"] is not None:
+            yield waiting, int(found["least"])
+            waiting = ""
+            continue
+        if found["sign"] in ("?", "*", "+"):
+            yield waiting, 0 if found["sign"] in "?*" else 1
+            waiting = ""
+            continue
+        if found["sign"] == "|":
+            break
+        if waiting:
+            yield waiting, 1
+        waiting = _possible(found)
+    if waiting:
+        yield waiting, 1
+
+
+def _possible(found: Found) -> str:
+    if found["class"]:
+        inside = "".join(_members(found["class"]))
+        every = _LETTERS + _LETTERS.upper() + _DIGITS
+        return "".join(one for one in every if one not in inside) if found["not"] else inside
+    if found["escape"]:
+        return str(_CLASSES.get(found["escape"], found["escape"]))
+    if found["sign"]:
+        return _LETTERS if found["sign"] == "." else ""
+    return str(found["letter"])
+
+
+def _members(inside: str) -> Iterator[str]:
+    for found in _RANGE.finditer(inside):
+        if found["first"]:
+            yield from map(chr, range(ord(found["first"]), min(ord(found["last"]), ord(found["first"]) + 100) + 1))
+        elif found["escape"]:
+            yield _CLASSES.get(found["escape"], found["escape"])
+        else:
+            yield found["one"]

@@ -1,0 +1,120 @@
+"""Blueprints by name: the operator's own files, those that ship, and what was handed to the service.
+
+Each file is read anew when it has changed.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Literal, Protocol, TypeAlias
+
+from mcc.configuration.places import NotPrivate, refuse_others
+from mcc.documents.blueprint import Blueprint, blueprint_files, shipped_blueprints
+from mcc.documents.reading import BlueprintError
+from mcc.rules.errors import nearest
+
+Origin: TypeAlias = Literal["shipped", "operator", "kept"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A blueprint that may be named, and whose it is."""
+
+    blueprint: Blueprint
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    origin: Origin
+
+
+class UnknownBlueprint(LookupError):
+    """There is no blueprint of this name; the message is a sentence that names the nearest one."""
+
+
+class Kept(Protocol):
+    """Blueprints that were handed to a service: the newest of a name, or one whose digest begins so."""
+
+    def find(self, name: str, digits: str | None = None) -> Blueprint | None: ...
+
+    def list(self) -> Sequence[Blueprint]: ...
+
+
+class Catalogue:
+    """Safe for several threads; every call blocks. `own` is the operator's folder, which nobody else may write.
+
+    A name means a file of the operator's, else a shipped blueprint, else the newest of those that were handed over;
+    `name:DIGEST12` exactly the one with that content.
+    """
+
+    def __init__(self, own: Path, kept: Kept | None = None) -> None:
+        self._folder = own
+        self._kept = kept
+        self._read: dict[Path, tuple[tuple[int, int], Blueprint]] = {}
+        self._lock = Lock()
+
+    def find(self, reference: str) -> Offered:
+        """The blueprint of `name`, or of `name:DIGEST12`. Raises `UnknownBlueprint`, `BlueprintError`."""
+        name, _, digits = reference.partition(":")
+        files = self._files()
+        file = files.get(name)
+        if file is not None:
+            found = Offered(self._blueprint(file.path), file.origin)
+            if found.blueprint.digest.removeprefix("sha256:").startswith(digits):
+                return found
+        kept = self._kept.find(name, digits or None) if self._kept is not None else None
+        if kept is not None:
+            return Offered(kept, "kept")
+        if digits:
+            raise UnknownBlueprint(f"No blueprint {name[:80]!r} is here whose digest begins with {digits[:64]!r}.")
+        known = {*files, *(one.name for one in (self._kept.list() if self._kept is not None else ()))}
+        raise UnknownBlueprint(f"There is no blueprint {name[:80]!r}{nearest(name[:80], known)}.")
+
+    def usable(self, tell: Callable[[BlueprintError], None]) -> Iterator[Offered]:
+        """All that a name alone means, by name; `tell` hears what is wrong with those that are left out."""
+        files = self._files()
+        for _, file in sorted(files.items()):
+            try:
+                yield Offered(self._blueprint(file.path), file.origin)
+            except BlueprintError as error:
+                tell(error)
+        for kept in self._kept.list() if self._kept is not None else ():
+            if kept.name not in files:
+                yield Offered(kept, "kept")
+
+    def _files(self) -> Mapping[str, _File]:
+        shipped = {name: _File(path, "shipped") for name, path in blueprint_files((shipped_blueprints(),)).items()}
+        return {**shipped, **{name: _File(path, "operator") for name, path in _own(self._folder).items()}}
+
+    def _blueprint(self, path: Path) -> Blueprint:
+        try:
+            found = path.stat()
+        except OSError:
+            return Blueprint.load(path)
+        stamp = (found.st_mtime_ns, found.st_size)
+        with self._lock:
+            known = self._read.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        blueprint = Blueprint.load(path)
+        with self._lock:
+            self._read[path] = (stamp, blueprint)
+        return blueprint
+
+
+def _own(folder: Path) -> Mapping[str, Path]:
+    """The operator's files by name; none, and a word in the log, where others can write the folder."""
+    try:
+        refuse_others(folder.stat(), folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, NotPrivate) as error:
+        log.warning("no blueprint of %s is read: %s", folder, error)
+        return {}
+    return blueprint_files((folder,))

@@ -1,0 +1,246 @@
+"""Documents over HTTP: making, reading, changing, exporting and deleting them."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from mcc.api.controls import Requested, announce, traced
+from mcc.api.function_rules import has_functions
+from mcc.api.orders import IdempotencyKey, IdPart, check_disk
+from mcc.api.problems import Refusal
+from mcc.api.service import API, ERRORS, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
+from mcc.contracts.answers import Listing
+from mcc.contracts.documents import (
+    BlueprintChanged,
+    ChangeOfBlueprint,
+    CommandsDone,
+    DocumentDiff,
+    DocumentSummary,
+    DocumentView,
+    HistoryItem,
+    NewCommands,
+    NewDocument,
+    NodeStatus,
+    VersionConflict,
+)
+from mcc.contracts.generation import PATH_CHARACTERS
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.shape import now
+from mcc.documents import difference
+from mcc.documents.change import Author
+from mcc.documents.commands import commands_of
+from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
+from mcc.documents.node import ROOT
+from mcc.documents.state import MAX_LEVELS, State, UnknownNode
+from mcc.documents.views import PAGE, Kept, Page, document_view
+from mcc.store.documents import Begun
+from mcc.store.errors import StoreError
+from mcc.store.store import Store
+
+MOST_NODES = 1_000
+"""Of a page."""
+
+router = APIRouter(prefix=API, tags=["documents"])
+
+
+async def _document_id(document_id: str) -> str:
+    """What cannot be a document's id is not asked for in the database."""
+    if not is_identifier(document_id):
+        raise Refusal(404, "There is no such document.")
+    return document_id
+
+
+async def _nodes(
+    node: Annotated[str, Query(max_length=PATH_CHARACTERS)] = ROOT,
+    depth: Annotated[int | None, Query(ge=0, le=MAX_LEVELS)] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = PAGE,
+    cursor: Cursor = None,
+) -> Page:
+    return Page(node, depth, limit, cursor)
+
+
+DocumentId = Annotated[str, Depends(_document_id)]
+Nodes = Annotated[Page, Depends(_nodes)]
+AnyVersion = Annotated[int, Query(ge=0, le=10**15)]
+EXPORTED = {
+    "content": {media.partition(";")[0]: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()},
+    "description": "The document",
+}
+CHANGED = answers(CommandsDone) | {409: {"model": VersionConflict, "description": "A node changed meanwhile"}}
+
+
+@router.post("/documents", status_code=201, responses=answers(DocumentView, 201) | answers(DocumentView))
+async def create(new: NewDocument, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
+    """A new document of a blueprint. `metadata` is the root's, and a person's; with `nodes` it begins with what they
+    say, as an export has it. The same key and body again give the same document."""
+    offered = await service.offload(service.catalogue.find, new.blueprint)
+
+    def begin() -> Begun:
+        check_disk(service)
+        return service.store.documents.create(
+            offered.blueprint,
+            principal=PRINCIPAL,
+            metadata=new.metadata,
+            nodes=new.nodes,
+            idempotency_key=idempotency_key,
+            functions=service.function_rules.functions,
+        )
+
+    run = service.function_rules.run if has_functions(offered.blueprint) else service.write
+    begun = await run(begin)
+    found = await service.slow(shown, service.store, begun.document.id, Page())
+    headers = {"Location": f"{API}/documents/{found.id}", **_tag(found.version)}
+    return answer(found, 201 if begun.created else 200, headers)
+
+
+@router.get("/documents", responses=answers(Listing[DocumentSummary]))
+async def list_documents(
+    service: ServiceHere,
+    blueprint: Annotated[str | None, Query(max_length=200)] = None,
+    status: NodeStatus | None = None,
+    part: IdPart | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """Documents without their nodes, newest first; with `part` those whose id begins or ends so. `blueprint` is a name
+    or `name:DIGEST12`."""
+    documents = service.store.documents
+    return page(
+        await service.offload(documents.list, blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
+    )
+
+
+@router.get("/documents/{document_id}", responses=answers(DocumentView))
+async def show(
+    document_id: DocumentId, service: ServiceHere, nodes: Nodes, version: AnyVersion | None = None
+) -> Response:
+    """A document with a page of its nodes, depth first: from `node` (a path or id) down, at most `depth` levels below
+    it. With `version` as it was then. The `ETag` is the version."""
+    found = await service.slow(shown, service.store, document_id, nodes, version)
+    return answer(found, headers=_tag(found.version))
+
+
+@router.get("/documents/{document_id}/history", responses=answers(Listing[HistoryItem]))
+async def history(document_id: DocumentId, service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """What was done to the document, newest first: by whom, to which node, and its values before and after."""
+    return page(await service.offload(service.store.documents.history, document_id, cursor=cursor, limit=limit))
+
+
+@router.get("/documents/{document_id}/diff", responses=answers(DocumentDiff))
+async def diff(
+    document_id: DocumentId,
+    service: ServiceHere,
+    since: Annotated[AnyVersion, Query(alias="from")],
+    to: AnyVersion | None = None,
+) -> Response:
+    """What differs between two versions, node by node; `to` left out: as it is now."""
+
+    def differing() -> DocumentDiff:
+        documents = service.store.documents
+        return difference.diff(documents.state(document_id, since), documents.state(document_id, to))
+
+    return answer(await service.slow(differing))
+
+
+@router.get("/documents/{document_id}/export", response_class=Response, responses={200: EXPORTED, **ERRORS})
+async def export(
+    document_id: DocumentId, service: ServiceHere, format: Format = "json", version: AnyVersion | None = None
+) -> Response:
+    """The whole document: as JSON, as Markdown, as a page that needs nothing else, or as lines of what each node's
+    agent is asked with, its values and verdicts. With `version` as it was then."""
+    as_of, content = await service.slow(exported_whole, service.store, document_id, format, version)
+    name = f'attachment; filename="{document_id}.{format}"'
+    headers = {"Content-Disposition": name, **_tag(as_of)}
+    return Response(content, media_type=MEDIA_TYPES[format], headers=headers)
+
+
+@router.post("/documents/{document_id}/commands", responses=CHANGED)
+async def commands(
+    document_id: DocumentId, new: NewCommands, service: ServiceHere, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Do these commands in turn, all or none. With `expected_version` 409 when a node that they name changed after it:
+    the problem has `version` and `changed`. A value that only breaks a rule is taken; the node's verdict says so."""
+    author = Author(by="person", at=now(), principal=PRINCIPAL)
+    rules = service.function_rules
+    judged, left = await rules.with_verdicts(document_id, commands_of(new.commands), author)
+    done = await service.write(
+        service.store.documents.dispatch,
+        document_id,
+        judged,
+        author,
+        expected_version=new.expected_version,
+        idempotency_key=idempotency_key,
+    )
+    if left:
+        rules.ask_later(document_id, PRINCIPAL)
+    return answer(done, headers=_tag(done.version))
+
+
+@router.post("/documents/{document_id}/blueprint", responses=answers(BlueprintChanged))
+async def change_blueprint(document_id: DocumentId, new: ChangeOfBlueprint, service: ServiceHere) -> Response:
+    """Move the document to another content of its blueprint, and tell which nodes are stale by that and what has no
+    place there. 409 while an order works on it."""
+    offered = await service.offload(service.catalogue.find, new.blueprint)
+    changed = await service.write(
+        service.store.documents.change_blueprint, document_id, offered.blueprint, principal=PRINCIPAL
+    )
+    if has_functions(offered.blueprint):
+        service.function_rules.ask_later(document_id, PRINCIPAL)
+    return answer(changed, headers=_tag(changed.version))
+
+
+@router.delete("/documents/{document_id}", status_code=204, responses=dict(ERRORS))
+async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
+    """Delete the document: an order that works on it is cancelled first. Its history goes with old journals."""
+    requested = await service.write(_delete, service, document_id)
+    for one in requested:
+        announce(service, one)
+    return Response(status_code=204)
+
+
+def exported_whole(store: Store, document_id: str, format: Format, version: int | None = None) -> tuple[int, bytes]:
+    """The version, and the document as it was then. Raises `UnknownDocument`."""
+    head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
+    kept = Kept(head.created_at, head.updated_at, head.order_id)
+    spent = spent_by(store, state) if format == "jsonl" else None
+    return state.version, b"".join(exported(store.blueprints.get(state.blueprint), state, kept, format, spent))
+
+
+def spent_by(store: Store, state: State) -> Mapping[str, Spent]:
+    """What the agents that worked on the document asked and spent, by their records, as far as those are kept."""
+    orders = {stamp.order_id for node in state.nodes.values() for stamp in node.stamps.values() if stamp.order_id}
+    found: dict[str, Spent] = {}
+    for order_id in orders:
+        with contextlib.suppress(StoreError):
+            record = store.orders.record(order_id)
+            for one in record.subagent_history if record is not None else ():
+                found[one.id] = Spent(one.model.effective if one.model else None, one.usage)
+    return found
+
+
+def shown(store: Store, document_id: str, nodes: Page, version: int | None = None) -> DocumentView:
+    """A page of the document. Raises `UnknownDocument`, `Refusal`."""
+    head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
+    kept = Kept(head.created_at, head.updated_at, head.order_id)
+    try:
+        return document_view(store.blueprints.get(state.blueprint), state, kept, nodes)
+    except UnknownNode as error:
+        raise Refusal(404, f"{error}.") from error
+    except ValueError as error:
+        raise Refusal(400, f"{error}; begin without one.") from error
+
+
+def _delete(service: Service, document_id: str) -> Sequence[Requested]:
+    store = service.store
+    requested: list[Requested] = []
+    for order_id in store.documents.delete(document_id, principal=PRINCIPAL):
+        with contextlib.suppress(StoreError):
+            requested.append(traced(store, store.controls.of_order(order_id)[-1]))
+    return requested
+
+
+def _tag(version: int) -> Mapping[str, str]:
+    return {"ETag": f'"{version}"'}

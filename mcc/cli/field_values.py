@@ -1,0 +1,109 @@
+"""`key=value` of the command line as values of a component's fields, each in the kind of its field."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from mcc.contracts.blueprints import Component, FieldSpec, ItemField
+
+Section = Literal["metadata", "props"]
+
+UNSET = "null"
+"""Takes a value away."""
+
+_SHOWN = 60
+
+
+def pairs_in(said: Iterable[str]) -> dict[str, str]:
+    """`key=value`, each. Raises ValueError with a sentence."""
+    found: dict[str, str] = {}
+    for one in said:
+        key, sign, value = one.partition("=")
+        if not sign or not key.strip():
+            raise ValueError(f"{one[:_SHOWN]!r}: write key=value.")
+        if key.strip() in found:
+            raise ValueError(f"{key.strip()[:_SHOWN]!r} is given twice; give it once.")
+        found[key.strip()] = value
+    return found
+
+
+def metadata_in(component: "Component", said: Iterable[str]) -> dict[str, Any]:
+    """The metadata of a component by its fields' names. Raises ValueError with a sentence."""
+    return {
+        key.removeprefix("metadata."): value_in(
+            _field(component.metadata, key.removeprefix("metadata."), ""), key, value
+        )
+        for key, value in pairs_in(said).items()
+    }
+
+
+def values_in(component: "Component", said: Iterable[str]) -> Mapping[Section, dict[str, Any]]:
+    """Properties and metadata of a component: `props.minutes` and `metadata.focus`, or the name alone where only one of
+    both has it. Raises ValueError with a sentence."""
+    found: dict[Section, dict[str, Any]] = {"metadata": {}, "props": {}}
+    for key, value in pairs_in(said).items():
+        section, name = _place(component, key)
+        fields = component.metadata if section == "metadata" else component.properties
+        found[section][name] = value_in(_field(fields, name, f"{section}."), key, value)
+    return found
+
+
+def _place(component: "Component", key: str) -> tuple[Section, str]:
+    for section in ("metadata", "props"):
+        if key.startswith(f"{section}."):
+            return section, key.removeprefix(f"{section}.")
+    if key in component.metadata and key in component.properties:
+        raise ValueError(f"{key}: both metadata and properties have it; write metadata.{key} or props.{key}.")
+    if key in component.metadata:
+        return "metadata", key
+    if key not in component.properties:
+        _field({**component.metadata, **component.properties}, key, "")
+    return "props", key
+
+
+def _field(fields: "Mapping[str, FieldSpec]", name: str, section: str) -> "FieldSpec":
+    from mcc.rules.errors import nearest
+
+    if name not in fields:
+        known = nearest(name, fields) or f"; there is: {', '.join(fields) or 'none'}"
+        raise ValueError(f"There is no field {section}{name[:_SHOWN]}{known}.")
+    return fields[name]
+
+
+def value_in(field: "FieldSpec | ItemField", key: str, said: str) -> Any:
+    """Raises ValueError with a sentence. Whether it keeps the field's rules is the service's to say."""
+    from mcc.contracts.blueprints import BooleanField, ListField, NumberField
+
+    if said == UNSET:
+        return None
+    match field:
+        case NumberField():
+            return _number(key, said)
+        case BooleanField():
+            if said.lower() not in ("true", "false"):
+                raise ValueError(f"{key}: {said[:_SHOWN]!r} is not true or false.")
+            return said.lower() == "true"
+        case ListField(items=items):
+            return _list(items, key, said)
+    return said
+
+
+def _number(key: str, said: str) -> int | float:
+    try:
+        return int(said) if said.lstrip("+-").isdecimal() else float(said)
+    except ValueError:
+        raise ValueError(f"{key}: {said[:_SHOWN]!r} is no number; write 7 or 2.5.") from None
+
+
+def _list(items: "ItemField", key: str, said: str) -> list[Any]:
+    """A JSON array, or items with commas between them."""
+    if not said.lstrip().startswith("["):
+        return [value_in(items, key, part.strip()) for part in said.split(",") if part.strip()]
+    try:
+        found = json.loads(said)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{key}: this begins as a JSON array and is none.") from None
+    if not isinstance(found, list):
+        raise ValueError(f"{key}: this is no list; write a,b,c or a JSON array.")
+    return found

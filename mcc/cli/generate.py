@@ -1,0 +1,241 @@
+"""The command `mcc generate`: a document made of a blueprint, or what one lacks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcc.cli.asking import Asked, key_in, limits_in
+from mcc.cli.blueprints import Here, loaded
+from mcc.cli.command import USAGE, DataDir, Url, fail, say
+from mcc.cli.documents import FORMATS
+from mcc.cli.field_values import metadata_in
+from mcc.cli.following import conclude
+from mcc.cli.placing import place_and_follow, shown_as
+from mcc.cli.run_options import Detach, IdempotencyKey, JsonLines, Label, Limit, Model, Queue, Quiet
+from mcc.cli.server import document_named
+
+if TYPE_CHECKING:
+    from mcc.client import MCC
+    from mcc.contracts.blueprints import BlueprintSpec
+    from mcc.contracts.documents import BlueprintDetail
+    from mcc.contracts.order import WorkOrder
+    from mcc.documents.blueprint import Blueprint
+    from mcc.settings import Settings
+
+PATHS = ("/", ".")
+"""What has one of these in it is the path of a file, and not a name."""
+
+Named = Annotated[
+    str | None, typer.Argument(metavar="NAME_OR_PATH", help="A blueprint's name, or the path of its file.")
+]
+Document = Annotated[
+    str | None, typer.Option(metavar="ID", help="Go on with this document instead: its id, an end of it, or @last.")
+]
+Node = Annotated[
+    list[str] | None, typer.Option(metavar="PATH", help="Only this node of the document; may be repeated.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Metadata of the root; may be repeated.")
+]
+Brief = Annotated[str, typer.Option(metavar="TEXT", help="What all its agents read.")]
+Workspace = Annotated[
+    Path | None,
+    typer.Option(help="Directory to read in; the current one where agents of the blueprint read, else none."),
+]
+Outline = Annotated[bool, typer.Option("--outline", help="First the structure alone, which then waits for approval.")]
+Concurrency = Annotated[int | None, typer.Option(help="Nodes at a time (8).", min=1, max=200)]
+OnFailure = Annotated[
+    str | None, typer.Option(metavar="collect|fail_fast|quorum=0.9", help="What failed nodes mean for the others.")
+]
+Out = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Where the document is written: .json, .md, .html or .jsonl; may be repeated."),
+]
+
+
+def generate(
+    named: Named = None,
+    document: Document = None,
+    node: Node = None,
+    set_: Set = None,
+    brief: Brief = "",
+    workspace: Workspace = None,
+    model: Model = None,
+    outline: Outline = False,
+    concurrency: Concurrency = None,
+    on_failure: OnFailure = None,
+    limit: Limit = None,
+    label: Label = None,
+    queue: Queue = "default",
+    idempotency_key: IdempotencyKey = None,
+    out: Out = None,
+    detach: Detach = False,
+    quiet: Quiet = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: JsonLines = None,
+) -> None:
+    """Generate a document of a blueprint, or with --document what is pending, stale or failed of one that is there.
+
+    Its tree is drawn on stderr while agents work on its nodes. The document stays in the database, whether the order
+    succeeds or fails, and is written to each --out. Where no service runs and none is named, one is started for this
+    order alone.
+
+    Example: mcc generate course --set topic="Photosynthesis" --set grade=8 --out course.md --out course.json
+    """
+    if (named is None) == (document is None):
+        fail("Name either a blueprint, or a document that is there with --document.", USAGE)
+    if node and document is None:
+        fail("--node names a node of a document: --document is missing.", USAGE)
+    files = _files(out or (), detach)
+    generation: dict[str, Any] = {
+        "nodes": node or None,
+        "outline": outline or None,
+        "concurrency": concurrency,
+        "on_failure": _policy(on_failure),
+    }
+    order: dict[str, Any] = {
+        "kind": "generate",
+        "model": model,
+        "workspace": str(workspace.resolve()) if workspace else None,
+        "generation": {name: value for name, value in generation.items() if value is not None},
+        "limits": limits_in(limit or []),
+        "labels": label or None,
+        "queue": queue,
+    }
+    given = Given(named, document, tuple(set_ or ()))
+    asked = AskedDocument(brief, order, key_in(idempotency_key), False, detach, quiet, given.read())
+    shown = shown_as(as_json, quiet)
+
+    def concluded(client: "MCC", order: "WorkOrder") -> int:
+        code = conclude(order, shown)
+        _write(client, order, files, asked)
+        return code
+
+    place_and_follow(asked, shown, url, data_dir, conclude=concluded)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is to be generated, as it was said: a blueprint's name or path, or a document. `blueprint` is that of a
+    path, or of a name that means one on this machine."""
+
+    named: str | None = None
+    document: str | None = None
+    sets: tuple[str, ...] = ()
+    blueprint: "Blueprint | None" = None
+
+    @property
+    def is_path(self) -> bool:
+        return self.named is not None and any(mark in self.named for mark in PATHS)
+
+    def read(self) -> "Given":
+        """With the blueprint of a path, checked. Ends the command where that is wrong."""
+        if not self.is_path:
+            return self
+        from mcc.documents.reading import BlueprintError
+
+        try:
+            found = replace(self, blueprint=loaded(Path(str(self.named))))
+        except BlueprintError as error:
+            say(str(error))
+            raise typer.Exit(USAGE) from None
+        assert found.blueprint is not None
+        _metadata(found.blueprint.spec, self.sets)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDocument(Asked):
+    """A generate order as the command line says it; the service knows which blueprint a name means."""
+
+    given: Given = Given()
+
+    def whole(self) -> dict[str, Any]:
+        # Whatever stands for the blueprint until a service has said which it is: only the form is looked at.
+        source = {"document_id": "00000000-0000-7000-8000-000000000000"} if self.given.document else {"blueprint": "x"}
+        return {**Asked.whole(self), **source}
+
+    def check_here(self, settings: "Settings") -> None:
+        if self.given.named is not None and not self.given.is_path:
+            _metadata(_of(Here(settings).get(self.given.named)), self.given.sets)
+
+    def place(self, client: "MCC") -> "WorkOrder":
+        order = dict(self.order)
+        if self.given.document is not None:
+            order["document_id"] = document_named(client, self.given.document)
+            pinned = client.documents.get(order["document_id"], depth=0).blueprint
+            reference = f"{pinned.name}:{pinned.digest.removeprefix('sha256:')[:12]}"
+        elif self.given.blueprint is not None:
+            kept = client.blueprints.keep(self.given.blueprint.text)
+            reference = order["blueprint"] = f"{kept.name}:{kept.digest.removeprefix('sha256:')[:12]}"
+        else:
+            reference = order["blueprint"] = str(self.given.named)
+        spec = _spec(client, reference)
+        order["generation"] = {**order["generation"], "metadata": _metadata(spec, self.given.sets)}
+        if order["workspace"] is None and _reads(spec):
+            order["workspace"] = str(Path().resolve())
+        return client.orders.submit(self.prompt, idempotency_key=self.key, **order)
+
+
+def _spec(client: "MCC", reference: str) -> "BlueprintSpec":
+    from mcc.client import Invalid, NotFound
+
+    try:
+        return _of(client.blueprints.get(reference))
+    except (Invalid, NotFound) as error:
+        fail(str(error), USAGE)
+
+
+def _of(found: "BlueprintDetail") -> "BlueprintSpec":
+    from mcc.contracts.blueprints import BlueprintSpec
+
+    return BlueprintSpec.model_validate(found.content)
+
+
+def _reads(spec: "BlueprintSpec") -> bool:
+    """Whether an agent of it has tools, all of which read."""
+    return any(spec.settings(name).tools for name in spec.components)
+
+
+def _metadata(spec: "BlueprintSpec", sets: Sequence[str]) -> dict[str, Any]:
+    try:
+        return metadata_in(spec.components[spec.root], sets)
+    except ValueError as problem:
+        fail(f"--set: {problem}", USAGE)
+
+
+def _policy(said: str | None) -> object:
+    if said is None or not said.startswith("quorum="):
+        return said
+    try:
+        return {"quorum": float(said.removeprefix("quorum="))}
+    except ValueError:
+        fail(f"--on-failure: {said!r}: write quorum=0.9, a share of the nodes.", USAGE)
+
+
+def _files(out: Sequence[Path], detach: bool) -> dict[Path, str]:
+    """Where the document is written, and as what."""
+    if out and detach:
+        fail("--out writes what has come of it, so it does not go with --detach: mcc documents export does it.", USAGE)
+    for file in out:
+        if file.suffix.lower() not in FORMATS:
+            fail(f"--out: {file} ends in none of {', '.join(FORMATS)}.", USAGE)
+        if not file.absolute().parent.is_dir():
+            fail(f"--out: there is no directory {file.absolute().parent}.", USAGE)
+    return {file: FORMATS[file.suffix.lower()] for file in out}
+
+
+def _write(client: "MCC", order: "WorkOrder", files: dict[Path, str], asked: Asked) -> None:
+    for file, format in files.items():
+        content = client.documents.export(str(order.document_id), format)
+        try:
+            file.write_bytes(content)
+        except OSError as problem:
+            fail(f"{file} cannot be written: {problem.strerror}. The document is kept: {order.document_id}.")
+        asked.tell(f"written: {file}")
+    if not files:
+        asked.tell(f"document {order.document_id} · mcc documents show {str(order.document_id)[-12:]}")

@@ -1,0 +1,54 @@
+"""The way to one service for ordinary code: every call blocks. Written by `python -m scripts.sync_client`."""
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from mcc.client import address, calls
+from mcc.client.calls import Call
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+
+class Connection:
+    """Sends calls to one service, those that can be repeated more than once."""
+
+    def __init__(
+        self, service: address.Address, timeout_seconds: float, transport: "httpx.BaseTransport | None"
+    ) -> None:
+        import httpx
+
+        self._url = service.url
+        self._seconds = timeout_seconds
+        self.http = httpx.Client(
+            base_url=service.url,
+            headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
+            timeout=timeout_seconds,
+            transport=transport,
+        )
+
+    def send(self, call: Call[T]) -> T:
+        import httpx
+
+        for attempt in range(calls.TRIES if call.repeatable else 1):
+            last = attempt == calls.TRIES - 1 or not call.repeatable
+            try:
+                answer = self.http.request(
+                    call.method,
+                    calls.API + call.path,
+                    params=call.query,
+                    content=call.body,
+                    headers=calls.headers(call),
+                    timeout=call.seconds or self._seconds,
+                )
+            except httpx.HTTPError as error:
+                if last:
+                    raise calls.unreachable(self._url, error) from error
+                time.sleep(calls.retry_wait(attempt, None))
+                continue
+            if last or answer.status_code not in calls.RETRYABLE:
+                return calls.answered(call, answer.status_code, answer.content, self._url)
+            time.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
+        raise AssertionError("the last try answers or raises")

@@ -1,0 +1,111 @@
+"""The first version of a document: its root, what it begins with, defaults, and what follows from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mcc.contracts.documents import NewNode
+from mcc.contracts.ids import derived_id
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Author, Change, Refused
+from mcc.documents.dispatching import finished
+from mcc.documents.functions import Functions
+from mcc.documents.node import ROOT, Node
+from mcc.documents.setting import with_values
+from mcc.documents.state import State
+from mcc.documents.structure import child, enter, may_have, room, set_values, with_defaults
+from mcc.documents.work import Work
+
+TITLE_CHARACTERS = 200
+MAX_DIGITS = 9
+_TITLES = ("metadata", "text")
+
+
+def new_state(
+    blueprint: Blueprint,
+    *,
+    id: str,
+    title: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    nodes: Sequence[NewNode] = (),
+    author: Author,
+    functions: Functions | None = None,
+) -> Change:
+    """Version 1 of the document `id`. Raises `Refused` (422).
+
+    `metadata` is the root's, set by the author. `nodes` are values to begin with, parents before their children; they
+    count as imported, and nobody holds them. Without a title it is the first text of the root's metadata that is
+    no default, or the blueprint's name.
+    """
+    root = Node(
+        id=derived_id(id, "root"),
+        parent_id=None,
+        key="",
+        component=blueprint.spec.root,
+        rank=0.0,
+        version=1,
+        metadata={},
+        props={},
+        made_by=author.by,
+    )
+    work = Work(blueprint, State(id, blueprint.digest, title, 0, {}, {}, root.id), author)
+    enter(work, with_defaults(work, root))
+    work.author = replace(author, by="import")
+    for place, node in enumerate(nodes):
+        try:
+            _begin(work, node)
+        except Refused as refused:
+            raise Refused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
+    work.author = author
+    _set(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
+    work.step("create", ROOT, {name: (None, value) for name, value in set_values(work.state.root).items()})
+    change = finished(work, functions)
+    named = title.strip() or _title(blueprint, change.state)
+    return replace(change, state=replace(change.state, title=named[:TITLE_CHARACTERS]))
+
+
+def _begin(work: Work, given: NewNode) -> None:
+    """One of the nodes to begin with. Raises `Refused`."""
+    above, _, key = given.path.rstrip("/").rpartition("/")
+    node = work.state.root if not key else _made(work, work.find(above or ROOT), key, given)
+    fields = work.component(node).fields
+    values = {f"metadata.{name}": value for name, value in given.metadata.items()}
+    values |= {f"props.{name}": value for name, value in given.props.items()}
+    # What is made by formulas and bindings is made anew, and what is unset may have a default by now.
+    settable = {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name not in fields or fields[name].computation is None)
+    }
+    _set(work, node, settable, summary=given.summary)
+
+
+def _made(work: Work, parent: Node, key: str, given: NewNode) -> Node:
+    component, _, digits = key.rpartition("-")
+    if given.component not in (None, component) or not digits.isascii() or not digits.isdigit() or digits[0] == "0":
+        named = given.component or component or "lesson"
+        raise Refused(422, f"{key[:100]!r} is no key of a node: it is its component and a number, such as {named}-1")
+    if len(digits) > MAX_DIGITS:
+        raise Refused(422, f"the number of {key[:100]!r} has more than {MAX_DIGITS} digits")
+    may_have(work, parent, component)
+    room(work, parent, 1)
+    if (parent.id, key) in work.state.keys:
+        raise Refused(422, f"{given.path[:200]!r} is there twice")
+    number = max(parent.next_numbers.get(component, 1), int(digits) + 1)
+    node = child(work, parent, component, key)
+    work.change(parent, set(), next_numbers={**parent.next_numbers, component: number})
+    enter(work, node)
+    return node
+
+
+def _set(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
+    changed, _, _ = with_values(work, node, values)
+    work.draft.put(replace(changed, **more))
+
+
+def _title(blueprint: Blueprint, state: State) -> str:
+    texts = (field.key for field in blueprint.root.fields.values() if (field.section, field.spec.type) == _TITLES)
+    set_by = {name: known.by for name, known in state.root.provenance.items()}
+    given = (state.root.metadata[key] for key in texts if set_by.get(f"metadata.{key}") != "default")
+    found = next((value for value in given if value is not None), blueprint.name)
+    return " ".join(str(found).split())

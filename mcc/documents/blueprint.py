@@ -1,0 +1,178 @@
+"""Blueprints: parsed, checked, and ready to make documents of."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import chain, islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mcc.contracts.blueprints import BlueprintSpec
+from mcc.contracts.shape import to_json
+from mcc.definitions.front_matter import Place, suggestion
+from mcc.documents import field_checks, tree_checks
+from mcc.documents.compiling import compiled
+from mcc.documents.component import CompiledComponent
+from mcc.documents.reading import (
+    MAX_BYTES,
+    MAX_TOLD,
+    BlueprintError,
+    BlueprintProblem,
+    Source,
+    failed,
+    read,
+    structure,
+)
+from mcc.rules.patterns import Pattern
+
+_NAME = Pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, eq=False)
+class Blueprint:
+    """What documents are made of; it never changes, and may be shared by threads.
+
+    `digest` is over the content, in the order of its keys; `text` is that content, of which `parse` makes the same.
+    """
+
+    spec: BlueprintSpec
+    digest: str
+    text: str = field(repr=False)
+    components: Mapping[str, CompiledComponent] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.spec.blueprint
+
+    @property
+    def root(self) -> CompiledComponent:
+        return self.components[self.spec.root]
+
+    def component(self, name: str) -> CompiledComponent:
+        """Raises LookupError with a sentence."""
+        if name not in self.components:
+            raise LookupError(
+                f"the blueprint {self.name} has no component {name[:80]!r}{suggestion(name, self.components)}"
+            )
+        return self.components[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blueprint) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @classmethod
+    def parse(cls, text: str, source: str = "blueprint") -> "Blueprint":
+        """`text` is YAML or JSON, `source` labels it in messages. Raises `BlueprintError` with all that is wrong.
+
+        Takes up to some seconds for the largest texts; call it in a thread where others wait.
+        """
+        return _made(read(text, source))
+
+    @classmethod
+    def load(cls, named: str | Path | Mapping[str, Any], folders: Sequence[Path] = ()) -> "Blueprint":
+        """By the name of a file in `folders` or of a shipped one, by a path, or from its content itself.
+
+        A text with a slash or a dot in it is a path. Raises `BlueprintError`.
+        """
+        if isinstance(named, Mapping):
+            return _of_mapping(named)
+        if isinstance(named, str) and _NAME.fullmatch(named):
+            found = blueprint_files((*folders, shipped_blueprints()))
+            if named not in found:
+                raise failed(named, f"There is no blueprint {named!r}{suggestion(named, found)}")
+            named = found[named]
+        return cls.parse(_text_of(Path(named)), str(named))
+
+
+def shipped_blueprints() -> Path:
+    """The directory of those that came with this installation: in the package `drone`, in a checkout beside it."""
+    root = Path(__file__).resolve().parents[2]
+    packed = root / "drone" / "_prompts"
+    return (packed if packed.is_dir() else root / "prompts") / "blueprints"
+
+
+def blueprint_files(folders: Sequence[Path]) -> Mapping[str, Path]:
+    """The blueprints of these folders by the names of their files; the first folder that has a name counts."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        try:
+            files = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
+        except OSError:
+            continue
+        for path in files:
+            if _NAME.fullmatch(path.stem):
+                found.setdefault(path.stem, path)
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise failed(str(path), "There is no such file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise failed(str(path), f"The file cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        if isinstance(error, BlueprintError):
+            raise
+        raise failed(str(path)[:200], "This is no name of a file") from error
+    if len(content) > MAX_BYTES:
+        raise failed(str(path), f"A blueprint may have {MAX_BYTES // 1024} KB at most; this has more")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise failed(str(path), f"Byte {error.start} is not UTF-8; save the file as UTF-8", line) from error
+
+
+def _of_mapping(content: Mapping[str, Any]) -> Blueprint:
+    try:
+        text = to_json(content).decode()
+    except (TypeError, ValueError) as error:
+        raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
+    value = json.loads(text)
+    return _made(Source("blueprint", text, value, {}))
+
+
+def _made(source: Source) -> Blueprint:
+    found, problems = structure(source)
+    if found is None:
+        raise BlueprintError(problems, source.label)
+    spec = found.spec
+    if (why := field_checks.too_many(spec)) is not None:
+        raise BlueprintError((*problems, BlueprintProblem(None, "", why)), source.label)
+    components: dict[str, CompiledComponent] = {}
+    for name, component in spec.components.items():
+
+        def tell(place: Place, message: str, name: str = name) -> None:
+            problems.append(source.problem(("components", name, *place), message))
+
+        components[name] = compiled(name, component, spec.settings(name), tell)
+    known = source.value["components"].keys()
+    found_there = chain(
+        field_checks.of_fields(spec),
+        tree_checks.of_agents(spec),
+        tree_checks.of_tree(spec, known, found.whole),
+        tree_checks.of_bindings(spec, components, found.whole),
+    )
+    problems += [source.problem(place, message) for place, message in islice(found_there, MAX_TOLD + 1)]
+    if problems:
+        raise BlueprintError(problems, source.label)
+    text = _canonical(source)
+    digest = f"sha256:{sha256(text.encode()).hexdigest()}"
+    return Blueprint(spec, digest, text, MappingProxyType(components))
+
+
+def _canonical(source: Source) -> str:
+    """JSON without spaces, keys in the order of the text: that of fields and children says how they are shown."""
+    try:
+        return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        problem = BlueprintProblem(None, "", "A number in it is none that JSON has")
+        raise BlueprintError((problem,), source.label) from error

@@ -1,0 +1,273 @@
+"""The commands that change a document: those that agents see as tools, those of people, those of a run that ended."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, PlainValidator, StringConstraints, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from mcc.contracts.blueprints import Word
+from mcc.contracts.documents import NodeName, RuleError
+from mcc.contracts.shape import Closed, JsonObject, Text
+from mcc.documents.change import Refused
+from mcc.rules.errors import nearest
+from mcc.rules.mistakes import mistakes
+
+MAX_VALUES = 250_000
+"""Characters of the values of one command, as JSON."""
+
+CHILDREN = "children"
+"""Stands among the fields of a node that can be accepted and released: which children it has, and in which order."""
+
+
+def _values(value: object) -> Any:
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("dict_type", "Input should be an object")
+    try:
+        text = json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PydanticCustomError("no_json", "Input should be plain JSON, without infinite numbers") from error
+    if len(text) > MAX_VALUES:
+        raise PydanticCustomError("too_long", f"All values of a command have at most {MAX_VALUES:,} characters")
+    # A copy: whoever sent the values may go on changing them, and a document may not change with them.
+    return json.loads(text)
+
+
+def _some(value: object) -> Any:
+    values = _values(value)
+    if not values:
+        raise PydanticCustomError("too_short", "Name at least one field")
+    return values
+
+
+Values = Annotated[Mapping[str, Any], PlainValidator(_values), WithJsonSchema({"type": "object"})]
+SomeValues = Annotated[Mapping[str, Any], PlainValidator(_some), WithJsonSchema({"type": "object", "minProperties": 1})]
+Position = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+"""Place among the children of one node, from 1; beyond the last one is the end."""
+
+FieldName = Annotated[str, StringConstraints(max_length=100)]
+"""A field ("props.minutes", or "minutes" where only one section has it), or "children"."""
+
+
+class AnyCommand(Closed):
+    hidden: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        word: str = getattr(self, "command")  # noqa: B009
+        return word
+
+
+class SetValue(AnyCommand):
+    """Set properties of this node; null takes a value away."""
+
+    hidden: ClassVar[bool] = False
+    command: Literal["set_value"] = "set_value"
+    node: NodeName
+    values: SomeValues
+
+
+class SetMetadata(AnyCommand):
+    """Set metadata of this node; null takes a value away."""
+
+    hidden: ClassVar[bool] = False
+    command: Literal["set_metadata"] = "set_metadata"
+    node: NodeName
+    values: SomeValues
+
+
+class AddChild(AnyCommand):
+    """Add a child to this node."""
+
+    hidden: ClassVar[bool] = False
+    command: Literal["add_child"] = "add_child"
+    node: NodeName
+    component: Word
+    metadata: Values = Field(default_factory=dict)
+    values: Values = Field(default_factory=dict)
+    position: Position | None = None
+
+
+class RemoveChild(AnyCommand):
+    """Remove a child with all that is below it."""
+
+    hidden: ClassVar[bool] = False
+    command: Literal["remove_child"] = "remove_child"
+    node: NodeName
+
+
+class MoveChild(AnyCommand):
+    """Move a child to another position among its siblings."""
+
+    hidden: ClassVar[bool] = False
+    command: Literal["move_child"] = "move_child"
+    node: NodeName
+    position: Position
+    parent: NodeName | None = None
+
+
+class Undo(AnyCommand):
+    """Take back the last change of this principal that stands."""
+
+    command: Literal["undo"] = "undo"
+
+
+class Redo(AnyCommand):
+    """Make the change again that this principal took back last."""
+
+    command: Literal["redo"] = "redo"
+
+
+class Accept(AnyCommand):
+    """Hold values as they are: those of these fields, or all that are set. Generation leaves them from then on."""
+
+    command: Literal["accept"] = "accept"
+    node: NodeName
+    fields: Annotated[tuple[FieldName, ...], Field(max_length=1_000)] | None = None
+
+
+class Release(AnyCommand):
+    """Give held values back to the generator: those of these fields, or all."""
+
+    command: Literal["release"] = "release"
+    node: NodeName
+    fields: Annotated[tuple[FieldName, ...], Field(max_length=1_000)] | None = None
+
+
+class Select(AnyCommand):
+    """Look at a node. It changes nothing."""
+
+    command: Literal["select"] = "select"
+    node: NodeName
+
+
+class Judged(Closed):
+    """What a rule said that dispatch does not judge itself, because its judgement takes receipts or foreign code."""
+
+    rule: str
+    ok: bool | None
+    message: Text = ""
+
+
+class RunFailure(Closed):
+    """How a run ended without a pass; `errors` are those of its last check."""
+
+    reason: str
+    message: Text
+    errors: tuple[RuleError, ...] = ()
+
+
+class Settle(AnyCommand):
+    """A run of the node's agent ended: stamps the node with what the agent was asked, keeps how it ended.
+
+    Sent by the generator alone. `summary` None leaves the one that is there. `verdicts` are those of evidence and
+    function rules, as the run's last check found them.
+    """
+
+    command: Literal["settle"] = "settle"
+    node: NodeName
+    role: Literal["node", "metadata"]
+    asked: str
+    inputs: JsonObject
+    rules: str | None = None
+    summary: Text | None = None
+    failure: RunFailure | None = None
+    verdicts: tuple[Judged, ...] = ()
+    order_id: str | None = None
+    record_id: str | None = None
+
+
+class Judge(AnyCommand):
+    """Function rules were judged, outside of any transaction, against the document at `version`.
+
+    Sent by the service alone; of a node that changed since then nothing is kept.
+    """
+
+    command: Literal["judge"] = "judge"
+    version: int
+    verdicts: Mapping[str, tuple[Judged, ...]]
+
+
+class Instruct(AnyCommand):
+    """What all agents of the document read from now on. Sent by the generator alone."""
+
+    command: Literal["instruct"] = "instruct"
+    brief: Text
+
+
+VisibleCommand: TypeAlias = SetValue | SetMetadata | AddChild | RemoveChild | MoveChild
+HiddenCommand: TypeAlias = Undo | Redo | Accept | Release | Select
+InternalCommand: TypeAlias = Settle | Judge | Instruct
+Command: TypeAlias = VisibleCommand | HiddenCommand | InternalCommand
+
+VISIBLE: tuple[type[AnyCommand], ...] = (SetValue, SetMetadata, AddChild, RemoveChild, MoveChild)
+HIDDEN: tuple[type[AnyCommand], ...] = (Undo, Redo, Accept, Release, Select)
+FROM_OUTSIDE: Mapping[str, type[AnyCommand]] = {one.model_fields["command"].default: one for one in (*VISIBLE, *HIDDEN)}
+
+_BOUND = ("set_value", "set_metadata", "add_child")
+"""Of these an agent that is bound to a node need not say the node."""
+
+
+def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
+    """Typed commands of what somebody sent: one command or several, as JSON or typed already.
+
+    `node` is that of an agent that is bound to one. Raises `Refused` (422) with all that is wrong.
+    """
+    several: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
+    made: list[Command] = []
+    wrong: list[str] = []
+    for place, one in enumerate(several):
+        if isinstance(one, AnyCommand):
+            made.append(one)  # type: ignore[arg-type]
+            continue
+        told = f"commands.{place}" if len(several) > 1 else ""
+        try:
+            made.append(_command(one, node))
+        except _Wrong as error:
+            wrong.extend(
+                f"{told}{'.' if told and field else ''}{field}: {said}".lstrip(": ") for field, said in error.found
+            )
+    if wrong:
+        raise Refused(422, *wrong)
+    return tuple(made)
+
+
+class _Wrong(Exception):
+    def __init__(self, *found: tuple[str, str]) -> None:
+        super().__init__()
+        self.found = found
+
+
+def _command(given: object, node: str | None) -> Any:
+    if not isinstance(given, Mapping):
+        raise _Wrong(("", "a command should be a JSON object, in braces"))
+    name = given.get("command")
+    if not isinstance(name, str) or name not in FROM_OUTSIDE:
+        hint = nearest(name, FROM_OUTSIDE) if isinstance(name, str) else ""
+        raise _Wrong(("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}"))
+    kind = FROM_OUTSIDE[name]
+    whole = {"node": node, **given} if node is not None and name in _BOUND else given
+    surplus = [key for key in whole if key not in kind.model_fields]
+    if surplus:
+        raise _Wrong(
+            *(
+                (str(key)[:80], f"{name} has nothing of this name{nearest(str(key), kind.model_fields)}")
+                for key in surplus
+            )
+        )
+    try:
+        # By way of JSON's types alone, lists for tuples.
+        return kind.model_validate(whole)
+    except ValidationError as error:
+        raise _Wrong(*((one.field, one.message) for one in mistakes(error.errors()))) from None
+
+
+def addressed(commands: Iterable[Command]) -> tuple[str, ...]:
+    """The nodes that commands name, by path or id."""
+    found: dict[str, None] = {}
+    for command in commands:
+        for name in (getattr(command, "node", None), getattr(command, "parent", None)):
+            if name is not None:
+                found[name] = None
+    return tuple(found)

@@ -1,0 +1,277 @@
+"""The one door by which a document changes: commands are reduced, what follows is computed, rules are judged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from mcc.contracts.documents import By
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Author, Change, Refused, Step
+from mcc.documents.commands import (
+    HIDDEN,
+    Accept,
+    AddChild,
+    Command,
+    Instruct,
+    Judge,
+    MoveChild,
+    Redo,
+    Release,
+    RemoveChild,
+    Select,
+    SetMetadata,
+    Settle,
+    SetValue,
+    Undo,
+    addressed,
+    commands_of,
+)
+from mcc.documents.functions import Functions
+from mcc.documents.holding import accept, instruct, release, settle, stamp
+from mcc.documents.judging import judge, judge_functions
+from mcc.documents.node import Node, Verdict
+from mcc.documents.recomputing import recompute
+from mcc.documents.references import brought_forward, keep, reference_fields, referrers
+from mcc.documents.setting import set_fields
+from mcc.documents.staleness import begun_conflicts
+from mcc.documents.state import State, UnknownNode
+from mcc.documents.structure import add, move, remove
+from mcc.documents.undoing import Removed, redo, undo
+from mcc.documents.work import Work
+
+_STRUCTURE = (AddChild, RemoveChild, MoveChild)
+_MAY: Mapping[By, tuple[type, ...]] = {
+    "agent": (SetValue, *_STRUCTURE, Settle),
+    "metadata_agent": (SetMetadata, Settle),
+    "outline": (SetMetadata, *_STRUCTURE, Settle),
+}
+"""What an agent may do; whoever is not named may do all but what is hidden, which people may."""
+
+
+def dispatch(
+    blueprint: Blueprint,
+    state: State,
+    commands: object,
+    author: Author,
+    *,
+    expected_version: int | None = None,
+    own: Sequence[Step] = (),
+    removed: Removed | None = None,
+    functions: Functions | None = None,
+    command_id: str | None = None,
+) -> Change:
+    """All these commands done in turn, or none of them. Raises `Refused`.
+
+    `commands` are typed, or JSON as people and tools send it: one or several. `own` are the steps of this principal's
+    history, and `removed` the nodes that some of their versions took out (`versions_needed`); only undo and redo look
+    at them. Without `functions` the function rules of what changed are left without a verdict (`judge_command` makes it
+    up); with them this blocks until they have answered.
+    """
+    if blueprint.digest != state.blueprint:
+        raise ValueError(f"the document is pinned to the blueprint {state.blueprint}, not to {blueprint.digest}")
+    typed = commands_of(commands, author.node)
+    if expected_version is not None:
+        _check_version(state, typed, expected_version)
+    work = Work(blueprint, state, author, own)
+    for index, command in enumerate(typed):
+        work.index = index
+        try:
+            _check_author(work, command)
+            _reduce(work, command, removed or {})
+        except Refused as refused:
+            if len(typed) == 1:
+                raise
+            raise Refused(refused.status, *(f"commands.{index}: {one}" for one in refused.sentences)) from None
+    return finished(work, functions, command_id)
+
+
+def _check_version(state: State, commands: Sequence[Command], expected: int) -> None:
+    changed: list[str] = []
+    for name in addressed(commands):
+        try:
+            node = state.find(name)
+        except UnknownNode:
+            continue  # perhaps an earlier one of the commands makes it
+        if node.version > expected:
+            changed.append(state.path(node))
+    if changed:
+        told = f"version {expected} was expected, and since then changed: {', '.join(changed)}"
+        raise Refused(409, told, version=state.version, changed=tuple(changed))
+
+
+def _check_author(work: Work, command: Command) -> None:
+    author = work.author
+    may = _MAY.get(author.by)
+    if may is not None and not isinstance(command, may):
+        raise Refused(422, f"{command.command} is not for this agent")
+    if isinstance(command, HIDDEN) and author.by != "person":
+        raise Refused(422, f"{command.command} belongs to people")
+    if author.node is None or isinstance(command, Undo | Redo | Judge | Instruct):
+        return
+    bound, node = work.find(author.node), work.find(command.node)
+    if isinstance(command, RemoveChild | MoveChild):
+        if node.parent_id != bound.id:
+            raise Refused(422, f"{work.state.path(node)} is no child of {work.state.path(bound)}")
+        if isinstance(command, MoveChild) and command.parent is not None:
+            raise Refused(422, "a child is moved among its siblings alone; leave `parent` out")
+    elif node.id != bound.id:
+        raise Refused(422, f"this agent works on {work.state.path(bound)}, not on {work.state.path(node)}")
+    elif isinstance(command, AddChild) and command.values:
+        raise Refused(422, "the values of a child are set by its own agent; leave `values` out")
+
+
+def _reduce(work: Work, command: Command, removed: Removed) -> None:
+    match command:
+        case SetValue():
+            values = {f"props.{key}": value for key, value in command.values.items()}
+            set_fields(work, command.command, work.find(command.node), values)
+        case SetMetadata():
+            values = {f"metadata.{key}": value for key, value in command.values.items()}
+            set_fields(work, command.command, work.find(command.node), values)
+        case AddChild():
+            values = {f"metadata.{key}": value for key, value in command.metadata.items()}
+            values |= {f"props.{key}": value for key, value in command.values.items()}
+            add(work, work.find(command.node), command.component, values, command.position)
+        case RemoveChild():
+            remove(work, work.find(command.node))
+        case MoveChild():
+            parent = None if command.parent is None else work.find(command.parent)
+            move(work, work.find(command.node), command.position, parent)
+        case Undo():
+            undo(work, removed)
+        case Redo():
+            redo(work, removed or {})
+        case Accept():
+            accept(work, command)
+        case Release():
+            release(work, command)
+        case Select():
+            work.find(command.node)
+        case Settle():
+            settle(work, command)
+        case Judge():
+            _judged(work, command)
+        case Instruct():
+            instruct(work, command)
+        case _:
+            assert_never(command)
+
+
+def _judged(work: Work, command: Judge) -> None:
+    """Together with other commands it is a part of what these came to, and no step of its own."""
+    alone = not work.steps
+    for id, verdicts in command.verdicts.items():
+        node = work.draft.node(id)
+        if (
+            node is not None
+            and max((node.version, *(one.version for one in node.provenance.values()))) <= command.version
+        ):
+            work.draft.put(replace(node))
+            work.say(node, verdicts)
+            if alone:
+                work.step(command.command, work.state.path(node))
+
+
+def finished(
+    work: Work, functions: Functions | None = None, command_id: str | None = None, was: Blueprint | None = None
+) -> Change:
+    """The change that the work comes to: with all that follows from it computed and judged. `was` is the blueprint that
+    the document had, where it gets another one."""
+    if not work.draft.before and work.brief is None:
+        return Change(work.base, work.base.version)
+    recompute(work)
+    stamp(work)
+    known = brought_forward(work.blueprint, referrers(work.blueprint, work.base), work.draft)
+    for id in _to_judge(work, known):
+        _judge(work, id, functions)
+    state = replace(work.draft.finished(work.version), blueprint=work.blueprint.digest)
+    if work.brief is not None:
+        state = replace(state, brief=work.brief)
+    state = _in_conflict(work, state, was)
+    if reference_fields(work.blueprint):
+        keep(work.blueprint, state, known)
+    return _change(work, state, command_id)
+
+
+def _in_conflict(work: Work, state: State, was: Blueprint | None) -> State:
+    """With the conflicts that begin: whoever is not asked again would never learn that the ground has moved."""
+    if not work.base.nodes:
+        return state
+    begun = begun_conflicts(work.blueprint, work.base, state, was)
+    nodes = {id: state.nodes[id] for id in begun}
+    for id, node in nodes.items():
+        work.draft.before.setdefault(id, work.base.nodes.get(id))
+        nodes[id] = replace(node, conflicts={**node.conflicts, **begun[id]})
+    return state.with_nodes(work.version, nodes) if nodes else state
+
+
+def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
+    """What changed, what is above it and looks below, and what refers to it."""
+    found: dict[str, None] = {}
+    for id, before in list(work.draft.before.items()):
+        node = work.draft.node(id)
+        if node is not None:
+            found[id] = None
+            found.update((one.id, None) for one in work.state.ancestors(node) if _looks_around(work, one))
+        if known and (before is None or node is None or before.parent_id != node.parent_id):
+            paths = [] if before is None else [work.base.path(before)]
+            paths += [] if node is None else [work.state.path(node)]
+            found.update((one, None) for path in paths for one in known.get(path, ()))
+    return [id for id in found if work.draft.node(id) is not None]
+
+
+def _looks_around(work: Work, node: Node) -> bool:
+    return any(rule.kind == "function" for rule in work.component(node).rules)
+
+
+def _judge(work: Work, id: str, functions: Functions | None) -> None:
+    said = work.said.get(id, {})
+    node = work.state.nodes[id]
+    kinds = {rule.id: rule.kind for rule in work.component(node).rules}
+    given = {
+        name: Verdict(name, kinds[name], one.ok, one.message, work.version)
+        for name, one in said.items()
+        if kinds.get(name) in ("function", "evidence")
+    }
+    asked = {} if functions is None else judge_functions(work.blueprint, work.state, id, functions, work.version)
+    found = judge(
+        work.blueprint,
+        work.state,
+        id,
+        functions={**asked, **{name: one for name, one in given.items() if one.kind == "function"}},
+        evidence={name: one for name, one in given.items() if one.kind == "evidence"},
+        version=work.version,
+    )
+    before = {one.rule: one for one in node.verdicts}
+    kept = tuple(_kept(before.get(one.rule), one) for one in found)
+    if kept != node.verdicts:
+        work.draft.put(replace(node, verdicts=kept))
+
+
+def _kept(before: Verdict | None, now: Verdict) -> Verdict:
+    """A verdict that says the same stays as old as it is; one on evidence is as new as the value it is about."""
+    if before is None or now.kind == "evidence" or replace(now, version=before.version) != before:
+        return now
+    return before
+
+
+def _change(work: Work, state: State, command_id: str | None) -> Change:
+    nodes: dict[str, Node | None] = {}
+    changed: list[str] = []
+    for id, before in work.draft.before.items():
+        after = state.nodes.get(id)
+        if after is before or after == before:
+            continue
+        nodes[id] = after
+        if after is not None and before is not None and _differs(before, after):
+            changed.append(state.path(after))
+    made = tuple(state.path(state.nodes[id]) for id in work.made)
+    steps = tuple(replace(step, command_id=command_id) for step in work.steps)
+    return Change(state, state.version, tuple(changed), made, nodes, steps)
+
+
+def _differs(before: Node, after: Node) -> bool:
+    """Whether a command changed it, or a value of it follows from what one changed."""
+    if before.version != after.version:
+        return True
+    return before.metadata != after.metadata or before.props != after.props

@@ -1,0 +1,227 @@
+"""A document of this process: one that changes, with its history, over states that do not."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from mcc.contracts.documents import By, Counts, DocumentDiff, NewNode, NodeStatus, NodeView
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.shape import now
+from mcc.documents.beginning import new_state
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Author, Change, Step
+from mcc.documents.commands import Accept
+from mcc.documents.difference import diff
+from mcc.documents.dispatching import dispatch
+from mcc.documents.export import Format, exported
+from mcc.documents.functions import Functions, functions_in
+from mcc.documents.node import Node
+from mcc.documents.staleness import assessed, pending_of, stale_because
+from mcc.documents.state import State
+from mcc.documents.succession import Succession, succeeded
+from mcc.documents.undoing import versions_needed
+from mcc.documents.views import Kept, node_view
+from mcc.rules.mistakes import mistakes
+
+_NODES: TypeAdapter[tuple[NewNode, ...]] = TypeAdapter(tuple[NewNode, ...])
+_OF_PEOPLE: frozenset[By] = frozenset({"person", "chat", "import"})
+
+
+class Document:
+    """A document without a database; not shared by threads.
+
+    `metadata` is the root's, and held: a person set it. `functions` are those that rules name; None = those of the
+    modules of this program. Raises `Refused` for values that the blueprint has no place for.
+    """
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        metadata: Mapping[str, Any] | None = None,
+        title: str = "",
+        *,
+        nodes: Sequence[NewNode] = (),
+        functions: Functions | None = None,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self.blueprint = blueprint
+        self._given = functions
+        self._clock = clock
+        self._rows: list[tuple[int, Mapping[str, Node | None]]] = []
+        self._removed: dict[int, list[Node]] = {}
+        self._done: dict[str, Change] = {}
+        self._history: list[Step] = []
+        author = self._author("person")
+        self._created_at = author.at
+        begun = partial(new_state, blueprint, id=fresh_id(), author=author, functions=self.functions)
+        first = begun(title=title, metadata=metadata, nodes=nodes)
+        self._state = first.state
+        self.take(first)
+
+    @classmethod
+    def of_export(cls, blueprint: Blueprint, text: str | bytes, functions: Functions | None = None) -> "Document":
+        """From what `export("json")` gave: its values, with those held that were. Raises ValueError for another text,
+        `Refused` for values that the blueprint has no place for."""
+        found = json.loads(text)
+        if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+            raise ValueError("this is no export of a document: it has no list `nodes`")
+        try:
+            nodes = _NODES.validate_python(found["nodes"])
+        except ValidationError as error:
+            wrong = mistakes(error.errors())
+            raise ValueError(f"this is no export of a document: nodes.{wrong[0].sentence}") from error
+        document = cls(blueprint, title=str(found.get("title", "")), nodes=nodes, functions=functions)
+        held = [Accept(node=one["path"], fields=fields) for one in found["nodes"] if (fields := _held(one))]
+        if held:
+            document.dispatch(held)
+        return document
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def history(self) -> Sequence[Step]:
+        """All that was done, the first of it first."""
+        return self._history
+
+    @property
+    def status(self) -> NodeStatus:
+        return assessed(self.blueprint, self._state).status
+
+    @property
+    def counts(self) -> Counts:
+        return assessed(self.blueprint, self._state).counts
+
+    @property
+    def functions(self) -> Functions:
+        """The functions that rules of the blueprint name, as far as they are known here."""
+        wanted = {
+            rule.function
+            for component in self.blueprint.components.values()
+            for rule in component.rules
+            if rule.kind == "function"
+        }
+        if self._given is None and wanted:
+            found = functions_in(tuple(sys.modules.values()), wanted)
+            self._given = found if wanted <= found.keys() else None
+            return found
+        return self._given or {}
+
+    def dispatch(
+        self,
+        commands: object,
+        by: By = "person",
+        *,
+        author: Author | None = None,
+        expected_version: int | None = None,
+        command_id: str | None = None,
+    ) -> Change:
+        """All these commands done in turn, or none of them: one or several, typed or as JSON. Raises `Refused`.
+
+        What was done under a `command_id` before is answered again, and nothing is done.
+        """
+        if command_id is not None and command_id in self._done:
+            return replace(self._done[command_id], state=self._state, nodes={}, steps=())
+        author = author or self._author(by)
+        own = [one for one in self._history if (one.by, one.principal) == (author.by, author.principal)]
+        several = len(commands) if isinstance(commands, list | tuple) else 1
+        change = dispatch(
+            self.blueprint,
+            self._state,
+            commands,
+            author,
+            expected_version=expected_version,
+            own=own,
+            removed={version: self._removed.get(version, ()) for version in versions_needed(own, several)},
+            functions=self.functions,
+            command_id=command_id,
+        )
+        self.take(change)
+        if command_id is not None:
+            self._done[command_id] = change
+        return change
+
+    def take(self, change: Change) -> None:
+        """Go on with what a dispatch over this document's state made."""
+        gone = [self._state.nodes[id] for id, node in change.nodes.items() if node is None]
+        if gone:
+            self._removed[change.version] = gone
+        if change.steps:
+            self._rows.append((change.version, change.nodes))
+        self._history.extend(change.steps)
+        self._state = change.state
+
+    def undo(self) -> Change:
+        """Take back the last change by a person. Raises `Refused` (409)."""
+        return self.dispatch({"command": "undo"})
+
+    def redo(self) -> Change:
+        return self.dispatch({"command": "redo"})
+
+    def change_blueprint(self, blueprint: Blueprint) -> Succession:
+        """Go on with another blueprint; what it has no place for is dropped, and told. Raises `Refused` (422)."""
+        found = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
+        self.blueprint = blueprint
+        self.take(found.change)
+        return found
+
+    def node(self, named: str) -> NodeView:
+        """The node of this path or id, as it is now. Raises `UnknownNode`."""
+        return node_view(self.blueprint, self._state, self._state.find(named))
+
+    def pending(self) -> Mapping[str, tuple[str, ...]]:
+        """By path, what keeps nodes pending: fields, children, rules of the component."""
+        found = assessed(self.blueprint, self._state).statuses
+        return self._by_path(pending_of, [id for id, status in found.items() if status in ("pending", "failed")])
+
+    def stale(self) -> Mapping[str, tuple[str, ...]]:
+        """By path, what has changed since the agents of stale nodes were asked."""
+        return self._by_path(stale_because, assessed(self.blueprint, self._state).stale)
+
+    def at(self, version: int) -> State:
+        """The document as it was. Raises ValueError for a version that it never had."""
+        if not 1 <= version <= self._state.version:
+            raise ValueError(f"the document has the versions 1 to {self._state.version}")
+        nodes: dict[str, Node] = {}
+        for made, rows in self._rows:
+            for id, node in rows.items() if made <= version else ():
+                if node is None:
+                    nodes.pop(id, None)
+                else:
+                    nodes[id] = node
+        state = self._state
+        return State.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
+
+    def diff(self, before: int, after: int | None = None) -> DocumentDiff:
+        """What differs between two versions; `after` None: the one of now."""
+        return diff(self.at(before), self._state if after is None else self.at(after))
+
+    def export(self, format: Format = "json") -> str:
+        """The whole document: `json`, `md`, `html`, or `jsonl` (a line for each node, what its agent is asked with)."""
+        kept = Kept(self._created_at, self._history[-1].at)
+        return b"".join(exported(self.blueprint, self._state, kept, format)).decode()
+
+    def _author(self, by: By) -> Author:
+        return Author(by, self._clock(), principal="person" if by in _OF_PEOPLE else None)
+
+    def _by_path(
+        self, told: Callable[[Blueprint, State, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        wanted = set(ids)
+        nodes = [node for node in self._state.walk() if node.id in wanted] if wanted else []
+        return {self._state.path(node): told(self.blueprint, self._state, node) for node in nodes}
+
+
+def _held(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields of an exported node that people held."""
+    known = node.get("provenance")
+    if not isinstance(known, Mapping):
+        return ()
+    return tuple(name for name, one in known.items() if isinstance(one, Mapping) and one.get("accepted") is not None)

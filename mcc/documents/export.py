@@ -1,0 +1,85 @@
+"""A document as a file: JSON, Markdown, a page of HTML, or a line of JSON for each node."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mcc.contracts.documents import DocumentSummary, NodeExample, NodeView
+from mcc.contracts.shape import to_json
+from mcc.contracts.usage import Usage
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.briefs import question_of
+from mcc.documents.export_html import html
+from mcc.documents.export_markdown import markdown
+from mcc.documents.node import Node
+from mcc.documents.state import State
+from mcc.documents.views import Kept, node_view, provenance_view, summary, verdicts_view
+
+Format: TypeAlias = Literal["json", "md", "html", "jsonl"]
+
+MEDIA_TYPES: Mapping[Format, str] = {
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The model that an agent asked, and what its run spent."""
+
+    model: str | None
+    usage: Usage | None
+
+
+NOTHING_KNOWN = Spent(None, None)
+
+
+def exported(
+    blueprint: Blueprint, state: State, kept: Kept, format: Format, spent: Mapping[str, Spent] | None = None
+) -> Iterator[bytes]:
+    """The whole document in UTF-8, piece by piece. `spent`, by the ids of records, goes into the lines of `jsonl`.
+
+    What a document holds is shown and nothing else: no text of it can act as Markdown or HTML.
+    """
+    nodes = (node_view(blueprint, state, node) for node in state.walk())
+    match format:
+        case "json":
+            yield from _json(summary(blueprint, state, kept), nodes)
+        case "jsonl":
+            for node in state.walk():
+                yield to_json(_example(blueprint, state, node, spent or {})) + b"\n"
+        case "md":
+            yield from (piece.encode() for piece in markdown(summary(blueprint, state, kept), nodes))
+        case "html":
+            paths = (state.path(node) for node in state.walk())
+            yield from (piece.encode() for piece in html(summary(blueprint, state, kept), nodes, paths))
+
+
+def _json(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[bytes]:
+    """What `GET /documents/ID` answers with all nodes in one page, a line each."""
+    yield to_json(document)[:-1] + b',"next_cursor":null,"nodes":['
+    for place, node in enumerate(nodes):
+        yield (b",\n" if place else b"\n") + to_json(node)
+    yield b"\n]}\n"
+
+
+def _example(blueprint: Blueprint, state: State, node: Node, spent: Mapping[str, Spent]) -> NodeExample:
+    system, task = question_of(blueprint, state, node, "node")
+    stamp = node.stamps.get("node")
+    known = spent.get(stamp.record_id or "", NOTHING_KNOWN) if stamp is not None else NOTHING_KNOWN
+    return NodeExample(
+        document_id=state.id,
+        version=state.version,
+        path=state.path(node),
+        component=node.component,
+        system=system,
+        task=task,
+        metadata=node.metadata,
+        props=node.props,
+        verdicts=verdicts_view(node.verdicts),
+        provenance=provenance_view(node),
+        model=known.model,
+        usage=known.usage,
+    )

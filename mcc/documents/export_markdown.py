@@ -1,0 +1,72 @@
+"""A document as Markdown."""
+
+from collections.abc import Iterable, Iterator
+
+from mcc.contracts.documents import Counts, DocumentSummary, NodeView
+from mcc.documents.inert import in_markdown, in_words, lines_in_markdown
+
+_DEEPEST = 6
+"""Levels of headings that Markdown has."""
+
+
+def markdown(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[str]:
+    """Title, what it is made after, and each node below a heading with its values and what is wrong with it."""
+    made_after = f"{document.blueprint.name} {document.blueprint.version}"
+    yield f"# {in_markdown(document.title) or 'Untitled'}\n\n"
+    yield f"{made_after}, version {document.version}: {document.status} ({counted(document.counts)})\n"
+    for node in nodes:
+        level = len([key for key in node.path.split("/") if key]) + 1
+        if level > 1:
+            yield f"\n{'#' * min(level, _DEEPEST)} {node.component.replace('_', ' ')} {node.position}\n"
+        yield "".join(f"{line}\n" for line in _node(node))
+
+
+def counted(counts: Counts) -> str:
+    """ "6 done, 1 stale, 2 conflicts"."""
+    told = [f"{number} {name}" for name, number in counts if number and name != "conflicts"]
+    if counts.conflicts:
+        told.append(f"{counts.conflicts} conflict{'s' if counts.conflicts > 1 else ''}")
+    return ", ".join(told)
+
+
+def _node(node: NodeView) -> Iterator[str]:
+    if node.summary:
+        yield ""
+        yield f"*{in_markdown(node.summary)}*"
+    yield ""
+    for name, value in (*node.metadata.items(), *node.props.items()):
+        yield from _field(name, value)
+    yield from _wrong(node)
+
+
+def _field(name: str, value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, list | tuple):
+        yield f"- **{name.replace('_', ' ')}**:"
+        for item in value:
+            yield f"  - {'<br>'.join(lines_in_markdown(in_words(item)))}"
+        return
+    lines = list(lines_in_markdown(in_words(value)))
+    if len(lines) == 1:
+        yield f"- **{name.replace('_', ' ')}**: {lines[0]}"
+        return
+    yield f"- **{name.replace('_', ' ')}**:"
+    yield ""
+    for line in lines:
+        yield f"  > {line}  " if line else "  >"
+    yield ""
+
+
+def _wrong(node: NodeView) -> Iterator[str]:
+    told = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
+    told += [f"stale, because of {reason}" for reason in node.stale_because]
+    told += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]
+    if node.failure is not None:
+        told.insert(0, f"the last run failed ({node.failure.reason}): {node.failure.message}")
+    if told:
+        yield ""
+        yield f"**{node.status}**"
+        yield ""
+        for line in told:
+            yield f"- {in_markdown(line)}"

@@ -1,0 +1,121 @@
+"""Function rules: Python that looks at a node and says whether it is as it should be."""
+
+import inspect
+import threading
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+from mcc.documents.node import Node
+from mcc.documents.state import State
+
+SECONDS = 10.0
+"""How long one function may take."""
+
+LEFT_BEHIND = 32
+"""Calls of one process that have not come back; with so many no other is made."""
+
+MAX_MESSAGE = 2_000
+_LEFT = "rule function that has not come back"
+_MARK = "__mcc_function__"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node of a document for functions to look at; nothing of it can be changed."""
+
+    _state: State
+    _node: Node
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return _frozen(self._node.metadata)
+
+    @property
+    def props(self) -> Mapping[str, Any]:
+        return _frozen(self._node.props)
+
+    @property
+    def component(self) -> str:
+        return self._node.component
+
+    @property
+    def path(self) -> str:
+        return self._state.path(self._node)
+
+    @property
+    def parent(self) -> "NodeView | None":
+        above = self._state.parent(self._node)
+        return None if above is None else NodeView(self._state, above)
+
+    @property
+    def children(self) -> tuple["NodeView", ...]:
+        return tuple(NodeView(self._state, child) for child in self._state.children_of(self._node))
+
+
+def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType({name: tuple(one) if isinstance(one, list) else one for name, one in values.items()})
+
+
+RuleFunction: TypeAlias = Callable[[NodeView], object]
+Functions: TypeAlias = Mapping[str, RuleFunction]
+"""By the names that blueprints know them by."""
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def function(name: str) -> Callable[[F], F]:
+    """Marks a function of one node as the rule `name`: True or None = it holds, a text says what is wrong."""
+
+    def marked(found: F) -> F:
+        setattr(found, _MARK, name)
+        return found
+
+    return marked
+
+
+def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = None) -> Functions:
+    """The marked functions of these modules, those of these `names` alone; where two have one name, ValueError."""
+    found: dict[str, RuleFunction] = {}
+    for module in modules:
+        for one in list(vars(module).values()):
+            name = getattr(one, _MARK, None) if inspect.isroutine(one) else None
+            if not isinstance(name, str) or (names is not None and name not in names):
+                continue
+            if name in found and found[name] is not one:
+                raise ValueError(f"two functions are registered as {name!r}; rename one of them")
+            found[name] = one
+    return MappingProxyType(found)
+
+
+def asked(found: RuleFunction, state: State, node: Node, seconds: float = SECONDS) -> str | None:
+    """What the function says is wrong with the node, a sentence; None where it holds. Blocks up to `seconds`.
+
+    It runs in a thread of its own, which is left behind when it does not come back. An error is a failure.
+    """
+    if sum(thread.name == _LEFT for thread in threading.enumerate()) >= LEFT_BEHIND:
+        return "The function was not asked: too many others have not come back."
+    answers: list[str | None] = []
+
+    def run() -> None:
+        try:
+            answers.append(_answer(found(NodeView(state, node))))
+        except BaseException as error:  # whatever a stranger's function raises is an answer
+            answers.append(f"The function failed: {type(error).__name__}: {error}"[:MAX_MESSAGE])
+
+    thread = threading.Thread(target=run, name="rule function", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if answers:
+        return answers[0]
+    thread.name = _LEFT
+    return f"The function has not answered within {seconds:g} seconds."
+
+
+def _answer(said: object) -> str | None:
+    if said is None or said is True:
+        return None
+    if isinstance(said, str) and said.strip():
+        return said.strip()[:MAX_MESSAGE]
+    return "The function says that this does not hold." if said is False else "The function gave no answer."

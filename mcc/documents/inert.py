@@ -1,0 +1,59 @@
+"""Texts of a document made fit to be shown: nothing in them acts, or turns around what stands beside them."""
+
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from mcc.contracts.documents import ProvenanceView, SetByAgent, SetByPerson
+from mcc.documents.templates import written
+
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+"""Characters that are not seen and turn the direction of what follows."""
+
+_SHOWN: Mapping[int, str] = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF), "\ufffd"),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+    **{code: f"[U+{code:04X}]" for code in _TURNING},
+    ord("\n"): "\n",
+    ord("\t"): "\t",
+}
+_MARKS: Mapping[int, str] = {ord(mark): f"\\{mark}" for mark in "\\`*_{}[]()#!|<>~&$"}
+
+
+def visible(text: str) -> str:
+    """The text with every line's end as one newline and every character that is not seen shown as one that is."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_SHOWN)
+
+
+def in_html(text: str) -> str:
+    """As content of an element or of a quoted attribute."""
+    return escape(visible(text))
+
+
+def in_markdown(text: str) -> str:
+    """On one line, in the middle of one."""
+    return " ".join(visible(text).split("\n")).translate(_MARKS)
+
+
+def lines_in_markdown(text: str) -> Iterator[str]:
+    """Each on a line of its own, which it begins."""
+    for line in visible(text).split("\n"):
+        rest = line.lstrip(" \t")
+        indent = "\u00a0" * (len(line) - len(rest))
+        marked = rest.translate(_MARKS)
+        number = len(marked) - len(marked.lstrip("0123456789"))
+        begins_block = marked[number : number + 1] in (tuple(".)") if number else tuple("-+=:"))
+        yield f"{indent}{marked[:number]}\\{marked[number:]}" if begins_block else f"{indent}{marked}"
+
+
+def in_words(value: object) -> str:
+    """A value that is no list, as people write it."""
+    return written(value)
+
+
+def set_by(known: ProvenanceView) -> str:
+    """Who set a value, in words: "agent, version 31"."""
+    whose = ""
+    if isinstance(known, SetByPerson) and known.principal:
+        whose = f" {known.principal}"
+    held = isinstance(known, SetByAgent | SetByPerson) and known.accepted is not None
+    return f"{known.by.replace('_', ' ')}{whose}, version {known.version}{', held' if held else ''}"

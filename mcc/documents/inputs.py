@@ -1,0 +1,102 @@
+"""What of a document and its blueprint goes into the question to an agent, by name, and what of it has changed."""
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from mcc.documents.asking import field_of, frame_of
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.formulas import Binding
+from mcc.documents.node import Node, Role, Stamp
+from mcc.documents.state import State
+
+Inputs: TypeAlias = Mapping[str, Any]
+"""By "brief", "instructions", "describe lesson" (their digests), and by a node's id with a field of it, or its
+`position` (their values; of long ones the beginning and a digest). Ids, because paths change when nodes move."""
+
+_KEPT = 200
+_SHOWN = 60
+
+
+def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inputs:
+    found: dict[str, Any] = {
+        "brief": _digest(state.brief) if state.brief else "",
+        "instructions": frame_of(blueprint, node.component, role).digest.hex(),
+    }
+    for ancestor in state.ancestors(node):
+        template = blueprint.component(ancestor.component).describe
+        found[f"describe {ancestor.component}"] = _digest(template.source)
+        for name in template.names:
+            found[f"{ancestor.id} {name}"] = _kept(_value(state, ancestor, name))
+    for owner, name in _own(blueprint, state, node, role):
+        found[f"{owner.id} {name}"] = _kept(_value(state, owner, name))
+    return found
+
+
+def because(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
+    """What has changed since the agent was asked: "/ metadata.grade, 7 → 8 at version 42". Nothing where nobody knows
+    what went into the question then."""
+    if not stamp.inputs:
+        return
+    today = inputs_of(blueprint, state, node, role)
+    if {key for key in stamp.inputs if " " in key and not key.startswith("describe ")} - today.keys():
+        yield "its place in the document"
+    for name, value in today.items():
+        before = stamp.inputs.get(name)
+        if name in stamp.inputs and before == value:
+            continue
+        if name == "brief":
+            yield "the brief"
+        elif name == "instructions":
+            yield f"what the blueprint says of {node.component}"
+        elif name.startswith("describe "):
+            yield f"how the blueprint describes {name.removeprefix('describe ')}"
+        elif name in stamp.inputs:
+            yield _changed(state, name, f"{_shown(before)} → {_shown(value)}")
+        else:
+            yield _changed(state, name, f"now {_shown(value)}")
+
+
+def _own(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
+    """The fields that what is settled of the node is made of, with whose they are."""
+    parent = state.parent(node)
+    fields = blueprint.component(node.component).fields
+    for name in frame_of(blueprint, node.component, role).known:
+        computation = fields[name].computation
+        if computation is None:
+            yield node, name
+        elif isinstance(computation, Binding):
+            for read in computation.reads:
+                if read == "position":
+                    yield node, read
+                elif read.startswith("parent.") and parent is not None:
+                    yield parent, read.removeprefix("parent.")
+
+
+def _changed(state: State, name: str, how: str) -> str:
+    id, _, field = name.partition(" ")
+    owner = state.nodes[id]
+    provenance = owner.provenance.get(field)
+    version = owner.version if provenance is None else provenance.version
+    return f"{state.path(owner)} {field}, {how} at version {version}"
+
+
+def _value(state: State, node: Node, name: str) -> Any:
+    return state.position(node) if name == "position" else field_of(node, name)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _kept(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _KEPT else f"{text[:_KEPT]}… {_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

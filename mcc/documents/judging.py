@@ -1,0 +1,219 @@
+"""What a node's rules say of it: all of them, every time, each with a verdict."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, around, computed
+from mcc.documents.constraints import Looked
+from mcc.documents.functions import SECONDS, Functions, asked
+from mcc.documents.kinds import check_kind
+from mcc.documents.node import Node, Provenance, Role, Verdict
+from mcc.documents.state import State
+from mcc.rules.reads import READS, Reads
+from mcc.rules.rule import CompiledRule, Judged, Round
+
+Verdicts: TypeAlias = Mapping[str, Verdict]
+"""By the ids of their rules."""
+
+NO_AGENT = "No agent set this value."
+NOT_JUDGED = "The agent that set this value has not been judged by it yet."
+NOT_VALIDATED = "Nodes of this component are not validated."
+GUIDELINE = "Told to the agent, and judged by nobody."
+
+_AGENTS = frozenset({"agent", "metadata_agent", "chat", "outline"})
+
+
+def judge(
+    blueprint: Blueprint,
+    state: State,
+    node_id: str,
+    *,
+    functions: Verdicts | None = None,
+    evidence: Verdicts | None = None,
+    version: int,
+) -> tuple[Verdict, ...]:
+    """The verdicts on a node, in the order of its component's rules; `version` is that of the document.
+
+    `functions` are what `judge_functions` said: a function rule without a verdict there is `ok` None. `evidence` is
+    what `judge_evidence` said; where it says nothing, a verdict that the node has stays as long as its value does.
+    Blocks for up to 0.3 s, never raises for what a node holds.
+    """
+    judging = _Judging(blueprint.component(state.nodes[node_id].component), state, state.nodes[node_id], version)
+    return judging.all(functions or {}, evidence or {})
+
+
+def judge_functions(
+    blueprint: Blueprint, state: State, node_id: str, functions: Functions, version: int, seconds: float = SECONDS
+) -> Verdicts:
+    """What the functions say of a node. Each runs in a thread, and this waits for it: up to `seconds` for each."""
+    node = state.nodes[node_id]
+    component = blueprint.component(node.component)
+    said: dict[str, Verdict] = {}
+    for rule in component.rules if component.validates else ():
+        if rule.kind != "function":
+            continue
+        found = functions.get(rule.function)
+        if found is None:
+            said[rule.id] = Verdict(rule.id, "function", None, f"No function {rule.function!r} is known here.", version)
+        else:
+            why = asked(found, state, node, seconds)
+            said[rule.id] = Verdict(rule.id, "function", why is None, why or "", version)
+    return said
+
+
+def judge_evidence(
+    blueprint: Blueprint,
+    state: State,
+    node_id: str,
+    *,
+    receipts: Sequence[Mapping[str, object]],
+    reads: Reads | None,
+    record_id: str,
+    role: Role,
+    version: int,
+) -> Verdicts:
+    """What the calls of one agent prove of the values that it vouches for: those that it set itself, and those of
+    earlier agents that nothing proves yet. Component rules are the node agent's. `receipts` are plain JSON.
+    """
+    node = state.nodes[node_id]
+    component = blueprint.component(node.component)
+    context = {"metadata": node.metadata, "props": node.props, "receipts": list(receipts), READS: reads}
+    checks = Round(context)
+    said: dict[str, Verdict] = {}
+    for rule in component.rules if component.validates else ():
+        if rule.kind == "evidence" and _is_asked(rule, node, record_id, role):
+            found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
+            said[rule.id] = Verdict(rule.id, "evidence", found.holds, found.message, version)
+    return said
+
+
+def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
+    """The rules that do not hold, as `validate` and `done` list them; for the metadata agent (`role`) those of its
+    fields alone, for the node agent the others."""
+    return [
+        {"node": path, "field": _field_of(one.rule), "rule": one.rule, "message": one.message}
+        for one in verdicts
+        if one.ok is False and (role is None or (role == "metadata") == one.rule.startswith("metadata."))
+    ]
+
+
+def undecided(component: CompiledComponent, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """The functions that nobody here could ask: until one can, the node has not passed."""
+    without = {one.rule for one in verdicts if one.kind == "function" and one.ok is None}
+    return tuple(rule.function for rule in component.rules if component.validates and rule.id in without)
+
+
+def _field_of(rule: str) -> str | None:
+    """`props.title` of `props.title.min_length`, `children.lesson` of `children.lesson.min`; None of `rules[0]`."""
+    section, _, rest = rule.partition(".")
+    return f"{section}.{rest.partition('.')[0]}" if rest else None
+
+
+class _Judging:
+    """One round over one node."""
+
+    def __init__(self, component: CompiledComponent, state: State, node: Node, version: int) -> None:
+        self._component = component
+        self._state = state
+        self._node = node
+        self._version = version
+        self._cel = Round({"metadata": node.metadata, "props": node.props})
+        self._misfits: dict[str, str | None] = {}
+
+    def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[Verdict, ...]:
+        rules = self._component.rules
+        if not self._component.validates:
+            return tuple(self._verdict(rule, None, NOT_VALIDATED) for rule in rules)
+        return tuple(self._of(rule, functions, evidence) for rule in rules)
+
+    def _of(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
+        match rule.kind:
+            case "guideline":
+                return self._verdict(rule, None, GUIDELINE)
+            case "function":
+                why = f"The function {rule.function!r} has not looked at this yet."
+                return functions.get(rule.id) or self._verdict(rule, None, why)
+            case "evidence":
+                return evidence.get(rule.id) or self._kept(rule)
+            case "cel":
+                found = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
+                return self._verdict(rule, found.holds, found.message)
+        wrong = self._derived(rule)
+        return self._verdict(rule, wrong is None, wrong or "")
+
+    def _verdict(self, rule: NodeRule, ok: bool | None, message: str) -> Verdict:
+        return Verdict(rule.id, rule.kind, ok, message, self._version)
+
+    def _derived(self, rule: NodeRule) -> str | None:
+        if rule.field is None:
+            return rule.constraint(Looked(self._state, self._node, None)) if rule.constraint else None
+        field = self._component.fields[rule.field]
+        value = _value(self._node, field)
+        if rule.id.endswith(".required") and rule.constraint is None:
+            return None if value is not None else "A value is needed here."
+        if rule.constraint is None:
+            return computed(field, around(self._component, self._state, self._node)).problem
+        return None if value is None else self._misfit(field) or rule.constraint(Looked(self._state, self._node, value))
+
+    def _misfit(self, field: CompiledField) -> str | None:
+        """Constraints are about values of the field's kind alone."""
+        if field.name not in self._misfits:
+            self._misfits[field.name] = check_kind(field.spec, _value(self._node, field))
+        return self._misfits[field.name]
+
+    def _kept(self, rule: NodeRule) -> Verdict:
+        """The verdict on evidence that stays with the value, for as long as an agent's value does."""
+        set_by = _set_by(self._node, rule)
+        if rule.field is not None and set_by is None:
+            return self._verdict(rule, None, NO_AGENT)
+        kept = _known(self._node, rule)
+        return kept or self._verdict(rule, None, NO_AGENT if rule.field is None else NOT_JUDGED)
+
+
+def _is_asked(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
+    if rule.field is None:
+        return role == "node"
+    set_by = _set_by(node, rule)
+    if set_by is None or rule.field.startswith("metadata.") != (role == "metadata"):
+        return False
+    known = _known(node, rule)
+    return set_by.record_id == record_id or known is None or not known.ok
+
+
+def _set_by(node: Node, rule: NodeRule) -> Provenance | None:
+    """Where the value comes from, if an agent set it."""
+    known = node.provenance.get(rule.field or "")
+    return known if known is not None and known.by in _AGENTS else None
+
+
+def _known(node: Node, rule: NodeRule) -> Verdict | None:
+    """What an agent's calls have proved, or not, of the value that is there now."""
+    since = node.provenance.get(rule.field or "")
+    for one in node.verdicts:
+        if one.rule == rule.id and one.kind == "evidence" and one.ok is not None:
+            return one if since is None or one.version >= since.version else None
+    return None
+
+
+def _value(node: Node, field: CompiledField | None) -> Any:
+    if field is None:
+        return None
+    return (node.metadata if field.section == "metadata" else node.props).get(field.key)
+
+
+def _by_cel(checks: Round, rule: NodeRule, value: Any) -> Judged:
+    assert rule.cel is not None
+    if rule.field is None:
+        return checks.judged(rule.cel)
+    if not rule.each:
+        return checks.judged(rule.cel, value=value)
+    return _each(checks, rule.cel, value)
+
+
+def _each(checks: Round, rule: CompiledRule, value: Any) -> Judged:
+    for place, item in enumerate(value if isinstance(value, list | tuple) else ()):
+        found = checks.judged(rule, value=item)
+        if not found.holds:
+            return Judged(False, f"Item {place + 1}: {found.message}")
+    return Judged(True)

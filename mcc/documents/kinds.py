@@ -1,0 +1,113 @@
+"""The kinds of values that fields have: text, number, boolean, choice, list, date, reference."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any
+
+from mcc.contracts.blueprints import FieldSpec, ListField, NumberField
+from mcc.rules.patterns import Pattern
+
+_DATE = Pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TOO_LARGE = 10**300
+
+Judge = Callable[[Any], str | None]
+
+
+def check_kind(spec: FieldSpec, value: object) -> str | None:
+    """Why `value` is not of the kind of its field, a sentence; None where it is. Null always is.
+
+    What only breaks a rule (too short, none of the options, no whole number) is of the kind.
+    """
+    if value is None:
+        return None
+    if isinstance(spec, ListField):
+        return _list(spec, value)
+    return _KINDS[spec.type](value)
+
+
+def as_kept(spec: FieldSpec, value: Any) -> Any:
+    """`value`, which is of the field's kind, as documents keep it: 45.0 of a field of whole numbers is 45."""
+    if isinstance(spec, NumberField) and spec.integer and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(spec, ListField) and isinstance(value, list | tuple):
+        return [as_kept(spec.items, item) for item in value]
+    return value
+
+
+def as_date(text: str) -> date | None:
+    """The day that `text` names as YYYY-MM-DD; None where it names none."""
+    try:
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def word_for(value: object) -> str:
+    """What a person calls a value like this."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list() | tuple():
+            return "a list"
+    return "an object"
+
+
+def _list(spec: ListField, value: object) -> str | None:
+    if not isinstance(value, list | tuple):
+        return f"This is a list, and {word_for(value)} was given."
+    for place, item in enumerate(value):
+        why = "An item of a list cannot be null." if item is None else check_kind(spec.items, item)
+        if why:
+            return f"Item {place + 1}: {why}"
+    return None
+
+
+def _text(value: object) -> str | None:
+    return None if isinstance(value, str) else f"This is a text, and {word_for(value)} was given."
+
+
+def _number(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"This is a number, and {word_for(value)} was given."
+    if isinstance(value, int):
+        return None if abs(value) < _TOO_LARGE else "This number has more than 300 digits."
+    return None if math.isfinite(value) else f"This is a number, and {value} is none that JSON has."
+
+
+def _boolean(value: object) -> str | None:
+    return None if isinstance(value, bool) else f"This is true or false, and {word_for(value)} was given."
+
+
+def _choice(value: object) -> str | None:
+    return None if isinstance(value, str) else f"This is one of its options, a text, and {word_for(value)} was given."
+
+
+def _date(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"This is a date, such as 2026-01-31, and {word_for(value)} was given."
+    return None if as_date(value) is not None else f"This is a date, such as 2026-01-31, and {value[:40]!r} is none."
+
+
+def _reference(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"This is the path of a node, and {word_for(value)} was given."
+    if value.startswith("/"):
+        return None
+    return f"This is the path of a node, such as /lesson-2, and {value[:40]!r} is none."
+
+
+_KINDS: Mapping[str, Judge] = {
+    "text": _text,
+    "number": _number,
+    "boolean": _boolean,
+    "choice": _choice,
+    "date": _date,
+    "reference": _reference,
+}

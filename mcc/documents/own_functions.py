@@ -1,0 +1,58 @@
+"""Functions of the operator's own, from modules that mcc.toml names and from installed packages, loaded at the start.
+
+What cannot be used is left out and said: a rule that names it is not judged, and is never a pass.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+
+from mcc.configuration.own_code import own_code
+from mcc.documents.functions import Functions, RuleFunction, functions_in
+
+ENTRY_POINTS = "mcc.functions"
+"""The group of entry points under which an installed package names a module, a function or a list of functions."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFunctions:
+    """`functions` by the names that blueprints know them by; `problems` are sentences about what was left out."""
+
+    functions: Functions = field(default_factory=lambda: MappingProxyType({}))
+    problems: tuple[str, ...] = ()
+
+
+def own_functions(modules: Iterable[str], directory: Path | None) -> OwnFunctions:
+    """Those of installed packages, then those of `modules`: files in `directory`, the operator's own configuration, or
+    else names that can be imported. Of two of one name the first stays. Each problem is logged as well."""
+    functions: dict[str, RuleFunction] = {}
+    problems: list[str] = []
+    for code in own_code(modules, directory, ENTRY_POINTS):
+        try:
+            found = functions_in(_modules(code.load()))
+        except (Exception, SystemExit) as error:
+            problems.append(f"{code.name} ({code.origin}) cannot be loaded: {type(error).__name__}: {error}")
+            continue
+        if not found:
+            problems.append(f'{code.name} ({code.origin}) holds no function: mark one with @function("name")')
+        for name, one in found.items():
+            if functions.setdefault(name, one) is not one:
+                problems.append(f"{code.name} ({code.origin}): another function is called {name!r}; rename one of them")
+    for problem in problems:
+        log.warning("rules of documents: %s", problem)
+    return OwnFunctions(MappingProxyType(functions), tuple(problems))
+
+
+def _modules(found: object) -> Iterator[ModuleType]:
+    """What an entry point names may be a function, or a list of them."""
+    if isinstance(found, ModuleType):
+        yield found
+        return
+    holder = ModuleType("functions")
+    several = found if isinstance(found, list | tuple) else (found,)
+    vars(holder).update({str(place): one for place, one in enumerate(several)})
+    yield holder

@@ -1,0 +1,137 @@
+"""What of a blueprint can be read although parts of it cannot, so that the mistakes of all parts are told at once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from mcc.contracts.blueprints import AnyField, BlueprintSpec
+from mcc.definitions.front_matter import Place
+
+_ROUNDS = 6
+_PLACEHOLDER: Mapping[str, Any] = {"type": "text"}
+_RULE: Mapping[str, Any] = {"guideline": "?"}
+_OF_A_FIELD = 4
+"""Steps of the place of a field: components, its component, the section, its name."""
+
+_SECTIONS = ("metadata", "properties")
+
+
+class UnknownField(AnyField):
+    """A field whose kind nobody can read; it stands in no blueprint that is used."""
+
+    type: Literal["unknown"] = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """`spec` has the parts that are right. `whole`: no component, child or root is missing in it."""
+
+    spec: BlueprintSpec
+    whole: bool
+
+
+def steps(value: Any, loc: Iterable[str | int]) -> Place:
+    """The steps of pydantic's place that stand in the file too: it names the kind of a field in between."""
+    found: list[str | int] = []
+    for step in loc:
+        if step == "[key]":
+            break
+        if isinstance(value, dict) and step not in value and step == value.get("type"):
+            continue
+        found.append(step)
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            value = None
+    return tuple(found)
+
+
+def readable(content: Mapping[str, Any]) -> Readable | None:
+    """What is left when each part with a mistake is left out; None when that is no blueprint."""
+    mending = _Mending(content)
+    for _ in range(_ROUNDS):
+        try:
+            spec = BlueprintSpec.model_validate(mending.value, strict=True)
+        except ValidationError as error:
+            for one in error.errors(include_url=False, include_context=False):
+                mending.leave_out(steps(mending.value, one["loc"]))
+            continue
+        return Readable(mending.with_unknown(spec), mending.whole)
+    return None
+
+
+class _Mending:
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.value: Any = _copied(content)
+        self.whole = True
+        self._unknown: set[Place] = set()
+
+    def leave_out(self, place: Place) -> None:
+        if not place or (len(place) > _OF_A_FIELD and place[1:_OF_A_FIELD] in self._unknown):
+            return
+        if place in (("blueprint",), ("root",)):
+            self._give_name(str(place[0]))
+            return
+        holder = self._at(place[:-1])
+        if _is_rule(place) and isinstance(holder, list) and isinstance(place[-1], int) and place[-1] < len(holder):
+            holder[place[-1]] = dict(_RULE)
+        elif isinstance(holder, dict) and place[-1] in holder:
+            self._remove(holder, place)
+        else:
+            self.leave_out(place[:-1])
+
+    def _remove(self, holder: dict[Any, Any], place: Place) -> None:
+        """Takes it away; of a field that is needed by its rules the name stays."""
+        match place:
+            case ("components", str(component), str(section), str(key)) if section in _SECTIONS and key.isidentifier():
+                if (component, section, key) not in self._unknown:
+                    self._unknown.add((component, section, key))
+                    holder[key] = dict(_PLACEHOLDER)
+                    return
+            case ("components",) | ("components", _) | ("components", _, "children" | "metadata" | "properties"):
+                self.whole = False
+            case ("components", _, "children", _):
+                self.whole = False
+            case ("components", _, str(section), _, "type") if section in _SECTIONS:
+                self.leave_out(place[:-1])
+                return
+        del holder[place[-1]]
+
+    def _give_name(self, key: str) -> None:
+        components = self.value.get("components")
+        names = list(components) if isinstance(components, dict) else []
+        self.value[key] = "x" if key == "blueprint" or not names else names[0]
+        self.whole = self.whole and key == "blueprint"
+
+    def _at(self, place: Place) -> Any:
+        found = self.value
+        for step in place:
+            if isinstance(found, dict):
+                found = found.get(step)
+            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
+                found = found[step]
+            else:
+                return None
+        return found
+
+    def with_unknown(self, spec: BlueprintSpec) -> BlueprintSpec:
+        components = dict(spec.components)
+        for name, section, key in ((str(one), str(two), str(three)) for one, two, three in self._unknown):
+            if name in components and key in getattr(components[name], section):
+                fields = {**getattr(components[name], section), key: UnknownField()}
+                components[name] = components[name].model_copy(update={section: fields})
+        return spec.model_copy(update={"components": components})
+
+
+def _is_rule(place: Place) -> bool:
+    return len(place) > 1 and place[-2] == "rules"
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,109 @@
+"""Values set by command: whether they may be, and how the node is afterwards."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcc.documents.change import Refused
+from mcc.documents.component import CompiledField
+from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.node import Node, Role
+from mcc.documents.state import UnknownNode
+from mcc.documents.work import CONFLICTS, GENERATORS, PROVENANCE, Work
+
+_ANSWERING = ("person", "chat", "import")
+"""Whose first values stand for the answer of an agent that never was."""
+
+
+def set_fields(work: Work, command: str, node: Node, values: Mapping[str, Any]) -> None:
+    """A command that sets values, by the full names of their fields. Raises `Refused` (422) with all that is wrong."""
+    changed, fields, undo = with_values(work, node, values)
+    changed = work.change(changed, set(values))
+    work.step(command, work.state.path(changed), fields, undo)
+
+
+def with_values(
+    work: Work, node: Node, values: Mapping[str, Any]
+) -> tuple[Node, dict[str, tuple[Any, Any]], dict[str, Any]]:
+    """The node with these values, what they were and are, and what undo needs. Raises `Refused` (422)."""
+    kept = _checked(work, node, values)
+    sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
+    provenance = dict(node.provenance)
+    fields: dict[str, tuple[Any, Any]] = {}
+    told: dict[str, Any] = {}
+    for field, value in kept:
+        before = node.provenance.get(field.name)
+        fields[field.name] = (sections[field.section].get(field.key), value)
+        sections[field.section][field.key] = value
+        provenance[field.name] = work.provenance(node, before, value)
+        told[field.name] = [PROVENANCE.dump_python(one, mode="json") for one in (before, provenance[field.name])]
+    evidence = {
+        one.rule: [one.ok, one.message]
+        for one in node.verdicts
+        if one.kind == "evidence" and one.ok is not None and _field_of(one.rule) in fields
+    }
+    undo = {"node": node.id, "provenance": told, "evidence": evidence, **_settled(work, node, fields)}
+    ended = set(fields) if work.author.by in ("person", "chat") else set()
+    changed = replace(
+        node,
+        metadata=sections["metadata"],
+        props=sections["props"],
+        provenance=provenance,
+        conflicts={name: one for name, one in node.conflicts.items() if name not in ended},
+    )
+    return changed, fields, undo
+
+
+def _settled(work: Work, node: Node, fields: Collection[str]) -> dict[str, Any]:
+    """Who is no agent has answered in its place; and what people set anew is as they want it by now."""
+    conflicts = {name: one for name, one in node.conflicts.items() if name in fields}
+    roles: set[Role] = {"metadata" if name.startswith("metadata.") else "node" for name in fields}
+    for role in roles if work.author.by in _ANSWERING else ():
+        work.answered.setdefault((node.id, role), False)
+    unanswered = next(iter(roles - node.stamps.keys()), None) if len(roles) == 1 else None
+    return {"conflicts": CONFLICTS.dump_python(conflicts, mode="json"), "stamps": unanswered}
+
+
+def _field_of(rule: str) -> str:
+    """ "props.source" of "props.source.rules[0]"."""
+    return ".".join(rule.split(".")[:2])
+
+
+def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:
+    wrong: list[str] = []
+    found: list[tuple[CompiledField, Any]] = []
+    for name, value in values.items():
+        try:
+            field = work.field(node, name)
+        except Refused as refused:
+            wrong.extend(refused.sentences)
+            continue
+        value = _as_path(work, field, value)
+        why = _held(work, node, name) or check_kind(field.spec, value)
+        if why:
+            wrong.append(f"{name} of {work.state.path(node)}: {why}")
+        found.append((field, as_kept(field.spec, value)))
+    if wrong:
+        raise Refused(422, *wrong)
+    return found
+
+
+def _held(work: Work, node: Node, name: str) -> str | None:
+    known = node.provenance.get(name)
+    if work.author.by in GENERATORS and known is not None and known.held:
+        return "A person holds this value; leave it as it is, and build on it."
+    return None
+
+
+def _as_path(work: Work, field: CompiledField, value: Any) -> Any:
+    """A reference as it is kept: by the node's path, also where it was given by its id or with a slash too many."""
+    if isinstance(value, list) and field.spec.type == "list" and field.spec.items.type == "reference":
+        return [_path(work, item) for item in value]
+    return _path(work, value) if field.spec.type == "reference" else value
+
+
+def _path(work: Work, value: Any) -> Any:
+    try:
+        return work.state.path(work.state.find(value)) if isinstance(value, str) else value
+    except UnknownNode:
+        return value

@@ -1,0 +1,281 @@
+"""A document at one version: its nodes, as a tree. It never changes; a change makes another one."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mcc.documents.node import ROOT, Node
+from mcc.rules.errors import nearest
+
+MAX_LEVELS = 100
+MAX_NODES = 100_000
+_KEY = "difference"
+
+
+class UnknownNode(LookupError):
+    """No node of the document has this path or id."""
+
+
+@dataclass(frozen=True)
+class State:
+    """`nodes` by id. `children`: ids in their order, by the parent's id. `brief` is what the last generation was given
+    for all its agents to read. `blueprint` is the digest of the one that the document is pinned to. `keys` (ids by
+    parent and key) and `tallies` (children of each component, by parent) follow from the nodes. `memory` goes
+    along to the states that are made of this one: what was worked out of one of them helps with the next.
+
+    Share it freely: whoever wants another one makes it with `with_nodes`.
+    """
+
+    id: str
+    blueprint: str
+    title: str
+    version: int
+    nodes: Mapping[str, Node]
+    children: Mapping[str, Sequence[str]]
+    root_id: str
+    brief: str = ""
+    keys: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    tallies: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    memory: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, id: str, blueprint: str, title: str, version: int, nodes: Sequence[Node], brief: str = "") -> "State":
+        """From its nodes, in any order. Raises ValueError when there is not exactly one root."""
+        roots = [node.id for node in nodes if node.parent_id is None]
+        if len(roots) != 1:
+            raise ValueError(f"a document has one root, and this has {len(roots)}")
+        empty = cls(id, blueprint, title, version, {}, {}, roots[0], brief)
+        ordered = sorted(nodes, key=lambda node: (node.rank, node.id))
+        return empty.with_nodes(version, {node.id: node for node in ordered})
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[self.root_id]
+
+    def parent(self, node: Node) -> Node | None:
+        return None if node.parent_id is None else self.nodes[node.parent_id]
+
+    def children_of(self, node: Node) -> tuple[Node, ...]:
+        return tuple(self.nodes[child] for child in self.children.get(node.id, ()))
+
+    def count(self, node: Node, component: str) -> int:
+        """How many children of this component the node has."""
+        return self.tallies.get(node.id, {}).get(component, 0)
+
+    def ancestors(self, node: Node) -> tuple[Node, ...]:
+        """From the root down to the node's parent."""
+        above: list[Node] = []
+        one = self.parent(node)
+        while one is not None:
+            above.append(one)
+            one = self.parent(one)
+        return tuple(reversed(above))
+
+    def path(self, node: Node) -> str:
+        """ "/lesson-2/activity-1"; "/" for the root."""
+        keys = [one.key for one in (*self.ancestors(node), node) if one.key]
+        return ROOT + "/".join(keys)
+
+    def position(self, node: Node) -> int:
+        """Its place among its siblings, from 1."""
+        return 1 if node.parent_id is None else place_of(self.nodes, self.children[node.parent_id], node) + 1
+
+    def find(self, named: str) -> Node:
+        """The node of this path or id. Raises `UnknownNode`."""
+        if named in self.nodes:
+            return self.nodes[named]
+        node = self.root
+        for key in (part for part in named.split("/") if part) if named.startswith(ROOT) else (named,):
+            found = self.keys.get((node.id, key)) if named.startswith(ROOT) else None
+            if found is None:
+                above = self.path(node).rstrip("/")
+                near = nearest(f"{above}/{key}", (f"{above}/{one.key}" for one in self.children_of(node)[:1_000]))
+                raise UnknownNode(f"there is no node {named[:200]!r} in this document{near}")
+            node = self.nodes[found]
+        return node
+
+    def walk(self, top: Node | None = None) -> Iterator[Node]:
+        """A node and all below it, depth first, in order; the whole document where none is named."""
+        waiting = [top or self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(self.children_of(node)))
+
+    def with_nodes(
+        self, version: int, changed: Mapping[str, Node | None], *, brief: str | None = None, title: str | None = None
+    ) -> "State":
+        """The next state: these nodes added or replaced, those that are None taken out."""
+        draft = Draft(self)
+        draft.put_all(changed)
+        made = draft.finished(version)
+        return replace(made, brief=made.brief if brief is None else brief, title=made.title if title is None else title)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The nodes in which two states differ, by their tables of nodes."""
+
+    before: Mapping[str, Node]
+    after: Mapping[str, Node]
+    ids: frozenset[str]
+
+
+def difference(before: Mapping[str, Node], state: State) -> Iterable[str]:
+    """The ids of the nodes that `state` has, has not or has otherwise than `before`, the nodes of another state.
+
+    Costs nothing where `state` was made of that other one, and was the last that was.
+    """
+    known = state.memory.get(_KEY)
+    if isinstance(known, Difference) and known.before is before and known.after is state.nodes:
+        return known.ids
+    nodes = state.nodes
+    return {id for id in before.keys() | nodes.keys() if before.get(id) is not nodes.get(id)}
+
+
+def place_of(nodes: Mapping[str, Node], siblings: Sequence[str], node: Node) -> int:
+    """Where it stands among its siblings, or would, from 0: they are in the order of rank and id."""
+    return bisect_left(siblings, (node.rank, node.id), key=lambda id: (nodes[id].rank, id))
+
+
+def _placed(node: Node | None) -> tuple[object, ...] | None:
+    return None if node is None else (node.parent_id, node.key, node.rank, node.component)
+
+
+class Draft:
+    """A state on its way to the next one: `state` is how it is by now, `before` what the changed nodes were.
+
+    The tables of a state are copied once, however many nodes change, and those of the tree only when the tree changes.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.before: dict[str, Node | None] = {}
+        self._base = state.nodes
+        self._nodes = dict(state.nodes)
+        self._children: dict[str, Sequence[str]] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._tallies: dict[str, Mapping[str, int]] = {}
+        self._lists: dict[str, list[str]] = {}
+        self._tree = False
+        self.state = replace(state, nodes=self._nodes)
+
+    def node(self, id: str) -> Node | None:
+        return self._nodes.get(id)
+
+    def put(self, node: Node) -> None:
+        """Add or replace one node."""
+        self.put_all({node.id: node})
+
+    def put_all(self, changed: Mapping[str, Node | None]) -> None:
+        """Add or replace these nodes, take out those that are None (and nothing below them)."""
+        moved = {id: node for id, node in changed.items() if _placed(self._nodes.get(id)) != _placed(node)}
+        if moved:
+            self._own_tree()
+        # All leave before one comes: while ranks change, the order of siblings could not be told.
+        for id in moved:
+            self._leave(id)
+        for id, node in changed.items():
+            self.before.setdefault(id, self._nodes.get(id))
+            if node is None:
+                self._nodes.pop(id, None)
+            else:
+                self._nodes[id] = node
+        for node in moved.values():
+            if node is not None:
+                self._join(node)
+
+    def rank_at(self, parent_id: str, index: int) -> float:
+        """A rank that stands at this index (from 0) among the children; makes room where there is none."""
+        siblings = self.state.children.get(parent_id, ())
+        index = min(index, len(siblings))
+        found = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
+        if found is None:
+            self._make_room(siblings, index)
+            siblings = self.state.children[parent_id]
+            found = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
+        assert found is not None
+        return found
+
+    def rank_near(self, parent_id: str, rank: float) -> float:
+        """This rank, or the next one that is free, among the children."""
+        siblings = self.state.children.get(parent_id, ())
+        index = bisect_left(siblings, rank, key=lambda id: self._nodes[id].rank)
+        return self.rank_at(parent_id, index) if self._rank(siblings, index) == rank else rank
+
+    def finished(self, version: int) -> State:
+        """The state that it comes to. The draft is used no more then: its tables are that state's."""
+        for parent, siblings in self._lists.items():
+            if siblings:
+                self._children[parent] = tuple(siblings)
+            else:
+                self._children.pop(parent, None)
+                self._tallies.pop(parent, None)
+        self._lists.clear()
+        self.state.memory[_KEY] = Difference(self._base, self._nodes, frozenset(self.before))
+        return replace(self.state, version=version)
+
+    def _own_tree(self) -> None:
+        if not self._tree:
+            self._tree = True
+            self._children = dict(self.state.children)
+            self._keys = dict(self.state.keys)
+            self._tallies = dict(self.state.tallies)
+            self.state = replace(self.state, children=self._children, keys=self._keys, tallies=self._tallies)
+
+    def _siblings(self, parent_id: str) -> list[str]:
+        if parent_id not in self._lists:
+            self._lists[parent_id] = list(self._children.get(parent_id, ()))
+            self._children[parent_id] = self._lists[parent_id]
+        return self._lists[parent_id]
+
+    def _leave(self, id: str) -> None:
+        node = self._nodes.get(id)
+        if node is None or node.parent_id is None:
+            return
+        siblings = self._siblings(node.parent_id)
+        del siblings[place_of(self._nodes, siblings, node)]
+        del self._keys[node.parent_id, node.key]
+        self._tally(node, -1)
+
+    def _join(self, node: Node) -> None:
+        if node.parent_id is None:
+            return
+        siblings = self._siblings(node.parent_id)
+        siblings.insert(place_of(self._nodes, siblings, node), node.id)
+        self._keys[node.parent_id, node.key] = node.id
+        self._tally(node, 1)
+
+    def _tally(self, node: Node, more: int) -> None:
+        assert node.parent_id is not None
+        counts = dict(self._tallies.get(node.parent_id, {}))
+        counts[node.component] = counts.get(node.component, 0) + more
+        self._tallies[node.parent_id] = {component: count for component, count in counts.items() if count}
+
+    def _rank(self, siblings: Sequence[str], index: int) -> float | None:
+        return self._nodes[siblings[index]].rank if 0 <= index < len(siblings) else None
+
+    def _make_room(self, siblings: Sequence[str], index: int) -> None:
+        """Spread the siblings around this index: as few as will do, for each of them is a row to write."""
+        wide = 16
+        while True:
+            low, high = max(0, index - wide), min(len(siblings), index + wide)
+            first, last = self._rank(siblings, low - 1), self._rank(siblings, high)
+            start = first if first is not None else (last if last is not None else 0.0) - (high - low + 1)
+            end = last if last is not None else start + (high - low + 1)
+            gap = (end - start) / (high - low + 1)
+            whole = low == 0 and high == len(siblings)
+            if whole or (start + gap / 1024 > start and end - gap / 1024 < end):
+                break
+            wide *= 4
+        ids = siblings[low:high]
+        self.put_all({id: replace(self._nodes[id], rank=start + gap * (at + 1)) for at, id in enumerate(ids)})
+
+
+def _between(before: float | None, after: float | None) -> float | None:
+    """A number between two, either of which may be missing; None when there is no room."""
+    if before is None:
+        return 1.0 if after is None else after - 1.0
+    if after is None:
+        return before + 1.0
+    middle = before + (after - before) / 2
+    return middle if before < middle < after else None

@@ -1,0 +1,163 @@
+"""Mistakes between components: children that never end, bindings to what no parent has, tools that nobody gives."""
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from mcc.contracts.blueprints import BlueprintSpec, ChildCount, Component, FieldSpec, ListField, NodeAgent
+from mcc.definitions.front_matter import Place, suggestion
+from mcc.definitions.rights import TOOL_GROUPS
+from mcc.documents.component import CompiledComponent, CompiledField
+from mcc.documents.field_checks import Found, ordered
+from mcc.documents.formulas import Binding
+from mcc.documents.partial import UnknownField
+from mcc.documents.state import MAX_LEVELS, MAX_NODES
+from mcc.documents.templates import nearest_field
+
+READING_GROUPS = tuple(name for name in TOOL_GROUPS if name.endswith("_read"))
+"""What node agents may have: they change the document, and nothing else."""
+
+
+def of_agents(spec: BlueprintSpec) -> Found:
+    """Tools that node agents do not have."""
+    agents: list[tuple[Place, NodeAgent]] = [(("agent",), spec.agent)]
+    agents += [(("components", name, "agent"), one.agent) for name, one in spec.components.items()]
+    for place, agent in agents:
+        for index, name in enumerate(agent.tools):
+            if name in READING_GROUPS:
+                continue
+            known = TOOL_GROUPS.keys() | {tool for tools in TOOL_GROUPS.values() for tool in tools}
+            why = "is no group that only reads" if name in known else "is no group of tools"
+            yield (*place, "tools", index), f"{name!r} {why}{suggestion(name, READING_GROUPS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Which components may stand below which."""
+
+    components: Mapping[str, Component]
+
+    def children(self, name: str) -> Iterator[tuple[str, ChildCount]]:
+        yield from ((one, count) for one, count in self.components[name].children.items() if one in self.components)
+
+    def reached(self, root: str) -> set[str]:
+        found, waiting = {root}, [root]
+        while waiting:
+            below = [one for one, count in self.children(waiting.pop()) if one not in found and count.max != 0]
+            found.update(below)
+            waiting.extend(below)
+        return found
+
+    def endless(self) -> Iterator[tuple[str, str]]:
+        """Pairs of parent and child that close a circle of children that there have to be."""
+        seen: dict[str, bool] = {}
+        for start in self.components:
+            waiting: list[tuple[str, Iterator[tuple[str, ChildCount]]]] = []
+            if start not in seen:
+                seen[start] = True
+                waiting.append((start, self.children(start)))
+            while waiting:
+                name, rest = waiting[-1]
+                child = next((one for one, count in rest if count.min), None)
+                if child is None:
+                    seen[name] = False
+                    waiting.pop()
+                elif seen.get(child):
+                    yield name, child
+                elif child not in seen:
+                    seen[child] = True
+                    waiting.append((child, self.children(child)))
+
+    def least(self, root: str) -> tuple[int, int]:
+        """Levels and nodes of the smallest document; only of a tree that has an end."""
+        made = cache(lambda name: self._least(name, made))
+        return self._least(root, made)
+
+    def _least(self, name: str, of: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
+        below = [(of(child), count.min) for child, count in self.children(name) if count.min]
+        levels = max((levels for (levels, _), _ in below), default=0)
+        return 1 + levels, 1 + sum(nodes * number for (_, nodes), number in below)
+
+
+def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
+    """Children that nothing makes, that never end, or that nobody reaches. `known` are the names of all components."""
+    for name, one in spec.components.items():
+        for child, count in one.children.items():
+            place: Place = ("components", name, "children", child)
+            if child not in known:
+                yield place, f"There is no component {child!r}{suggestion(child, known)}"
+            for (word,), message in ordered(count.min, count.max, "min", "max"):
+                yield (*place, word), message
+    if not whole:
+        return
+    if spec.root not in known:
+        yield ("root",), f"There is no component {spec.root!r}{suggestion(spec.root, known)}"
+        return
+    tree = _Tree(spec.components)
+    for name in spec.components.keys() - tree.reached(spec.root):
+        yield ("components", name), f"Nothing leads here from the root {spec.root}: make it a child, or leave it out"
+    endless = list(tree.endless())
+    for parent, child in endless:
+        message = f"Each {parent} needs a {child}, which leads back to {parent} without an end; let min be 0 somewhere"
+        yield ("components", parent, "children", child, "min"), message
+    if not endless:
+        levels, nodes = tree.least(spec.root)
+        if levels > MAX_LEVELS:
+            yield ("root",), f"The smallest document has {levels} levels; {MAX_LEVELS} is the most"
+        elif nodes > MAX_NODES:
+            yield ("root",), f"The smallest document has more than {MAX_NODES:,} nodes, the most that one has"
+
+
+def of_bindings(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Found:
+    """Bindings to what a parent has not, or that never fit their field."""
+    parents: dict[str, list[str]] = {}
+    for name, one in spec.components.items():
+        for child in one.children:
+            parents.setdefault(child, []).append(name)
+    for component in components.values():
+        for field in component.fields.values():
+            if isinstance(field.computation, Binding) and not isinstance(field.spec, UnknownField):
+                section = "metadata" if field.section == "metadata" else "properties"
+                place: Place = ("components", component.name, section, field.key, "bind")
+                above = [components[name] for name in parents.get(component.name, ())]
+                for message in dict.fromkeys(_of_binding(field, field.computation, component, above, whole)):
+                    yield place, message
+
+
+def _of_binding(
+    field: CompiledField, made: Binding, component: CompiledComponent, above: list[CompiledComponent], whole: bool
+) -> Iterator[str]:
+    asks_parent = any(name.startswith("parent.") for name in made.reads)
+    if asks_parent and not above and whole:
+        yield f"{component.name} is the root, which has no parent"
+    for name in made.reads:
+        own = name.removeprefix("parent.")
+        holders = above if own != name else [component]
+        having = [one for one in holders if own == "position" or own in one.fields]
+        if not having and holders:
+            # A node of several possible parents takes null from those that have no such field.
+            who = holders[0].name if len(holders) == 1 else f"None of {', '.join(one.name for one in holders)}"
+            every = [field for one in holders for field in one.fields]
+            yield f"{who} has {'no' if len(holders) == 1 else 'a'} {own}{nearest_field(own, every)}"
+        for one in having if made.template.alone is not None else ():
+            yield from _misfit(name, None if own == "position" else one.fields[own].spec, field.spec)
+    if made.template.alone is None and field.spec.type != "text":
+        yield f"This makes a text, and the field is a {field.spec.type}; one pair of braces alone keeps the kind"
+
+
+_WORDS = ("text", "choice", "date", "reference")
+
+
+def _misfit(name: str, given: Any, field: FieldSpec) -> Iterator[str]:
+    kind = "number" if given is None else given.type
+    fits = (
+        kind == field.type or (field.type == "text" and kind in _WORDS) or (field.type == "choice" and kind == "text")
+    )
+    if isinstance(field, ListField) and isinstance(given, ListField):
+        fits = not list(_misfit(name, given.items, field.items))
+        kind, wanted = f"list of {given.items.type}", f"list of {field.items.type}"
+    else:
+        wanted = field.type
+    if not fits and not isinstance(given, UnknownField):
+        yield f"{{{name}}} is a {kind}, and the field is a {wanted}"

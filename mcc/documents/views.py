@@ -1,0 +1,214 @@
+"""Documents as they are shown: a page of nodes at one version, and what was done to them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, pairwise
+
+from mcc.contracts.documents import (
+    AcceptedView,
+    Computed,
+    ConflictView,
+    DocumentSummary,
+    DocumentView,
+    FailureView,
+    HistoryItem,
+    NodeView,
+    PinnedBlueprint,
+    ProvenanceView,
+    RuleError,
+    SetByAgent,
+    SetByPerson,
+    VerdictView,
+)
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Step
+from mcc.documents.node import ROOT, Failure, Node, Provenance, Verdict
+from mcc.documents.staleness import assessed, pending_of, stale_because
+from mcc.documents.state import State
+
+PAGE = 200
+"""Nodes of a page where nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of a document beside its nodes; `order_id` is the unfinished order that generates it."""
+
+    created_at: datetime
+    updated_at: datetime
+    order_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which nodes are shown: `node` (path or id) and what is below it, down to `depth` levels (0: the node alone, None:
+    all), `limit` at a time, from where `cursor` says."""
+
+    node: str = ROOT
+    depth: int | None = None
+    limit: int | None = PAGE
+    cursor: str | None = None
+
+
+WHOLE = Page(limit=None)
+
+
+def summary(blueprint: Blueprint, state: State, kept: Kept) -> DocumentSummary:
+    """The document without its nodes."""
+    found = assessed(blueprint, state)
+    return DocumentSummary(
+        id=state.id,
+        title=state.title,
+        blueprint=PinnedBlueprint(name=blueprint.name, version=blueprint.spec.version, digest=blueprint.digest),
+        version=state.version,
+        status=found.status,
+        counts=found.counts,
+        order_id=kept.order_id,
+        created_at=kept.created_at,
+        updated_at=kept.updated_at,
+    )
+
+
+def document_view(blueprint: Blueprint, state: State, kept: Kept, page: Page = WHOLE) -> DocumentView:
+    """The document with a page of its nodes, depth first. Raises `UnknownNode`, and ValueError for a cursor that is
+    none of ours."""
+    start, onwards = _from(state, page)
+    nodes = list(islice(onwards, None if page.limit is None else page.limit + 1))
+    cursor = None
+    if page.limit is not None and len(nodes) > page.limit:
+        nodes.pop()
+        cursor = f"{start + page.limit}.{nodes[-1].id}"
+    shown = tuple(node_view(blueprint, state, node) for node in nodes)
+    return DocumentView(**dict(summary(blueprint, state, kept)), next_cursor=cursor, nodes=shown)
+
+
+def node_view(blueprint: Blueprint, state: State, node: Node) -> NodeView:
+    found = assessed(blueprint, state)
+    path = state.path(node)
+    above = state.parent(node)
+    return NodeView(
+        id=node.id,
+        path=path,
+        parent=None if above is None else state.path(above),
+        component=node.component,
+        position=state.position(node),
+        children=tuple(f"{path.rstrip('/')}/{child.key}" for child in state.children_of(node)),
+        version=node.version,
+        status=found.statuses[node.id],
+        pending=pending_of(blueprint, state, node),
+        stale_because=stale_because(blueprint, state, node),
+        metadata=node.metadata,
+        props=node.props,
+        provenance=provenance_view(node),
+        verdicts=verdicts_view(node.verdicts),
+        conflicts=tuple(
+            ConflictView(field=name, since=one.since, because=one.because) for name, one in node.conflicts.items()
+        ),
+        failure=None if node.failure is None else _failure(node.failure),
+        summary=node.summary,
+    )
+
+
+def provenance_view(node: Node) -> Mapping[str, ProvenanceView]:
+    return {name: _set_by(one) for name, one in node.provenance.items()}
+
+
+def verdicts_view(verdicts: Sequence[Verdict]) -> tuple[VerdictView, ...]:
+    return tuple(
+        VerdictView(rule=one.rule, kind=one.kind, ok=one.ok, message=one.message, version=one.version)
+        for one in verdicts
+    )
+
+
+def history_item(step: Step) -> HistoryItem:
+    return HistoryItem(
+        version=step.version,
+        at=step.at,
+        by=step.by,
+        principal=step.principal,
+        order_id=step.order_id,
+        record_id=step.record_id,
+        command=step.command,
+        node=step.node,
+        fields=dict(step.fields),
+    )
+
+
+def _from(state: State, page: Page) -> tuple[int, Iterator[Node]]:
+    """How many nodes of the whole come before the page, and the nodes from there on: those after the last one of the
+    page before it, as long as that is there."""
+    top = state.find(page.node)
+    if page.cursor is None:
+        return 0, _onwards(state, [(top, 0)], page.depth)
+    shown, _, last = page.cursor.partition(".")
+    if not (shown.isascii() and shown.isdigit() and len(shown) < 10 and last):
+        raise ValueError("this cursor is none that a page of this document gave")
+    waiting = _after(state, top, last, page.depth)
+    if waiting is None:
+        return int(shown), islice(_onwards(state, [(top, 0)], page.depth), int(shown), None)
+    return int(shown), _onwards(state, waiting, page.depth)
+
+
+def _onwards(state: State, waiting: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
+    """Those that wait, the last one first, and all below each; beside each node its level."""
+    while waiting:
+        node, level = waiting.pop()
+        yield node
+        waiting.extend(_children(state, node, level, depth))
+
+
+def _children(state: State, node: Node, level: int, depth: int | None) -> Iterator[tuple[Node, int]]:
+    """The last one first."""
+    below = state.children.get(node.id, ()) if depth is None or level < depth else ()
+    return ((state.nodes[child], level + 1) for child in reversed(below))
+
+
+def _after(state: State, top: Node, last: str, depth: int | None) -> list[tuple[Node, int]] | None:
+    """What waits after this node on a walk from `top`; None where the walk does not come by it any more."""
+    chain = [last] if last in state.nodes else []
+    while chain and chain[-1] != top.id and (parent := state.nodes[chain[-1]].parent_id) is not None:
+        chain.append(parent)
+    if not chain or chain[-1] != top.id or (depth is not None and len(chain) - 1 > depth):
+        return None
+    chain.reverse()
+    waiting: list[tuple[Node, int]] = []
+    for level, (above, child) in enumerate(pairwise(chain), start=1):
+        beside = state.children[above]
+        waiting.extend((state.nodes[one], level) for one in reversed(beside[beside.index(child) + 1 :]))
+    waiting.extend(_children(state, state.nodes[last], len(chain) - 1, depth))
+    return waiting
+
+
+def _set_by(one: Provenance) -> ProvenanceView:
+    accepted = None
+    if one.accepted is not None:
+        accepted = AcceptedView(version=one.accepted.version, principal=one.accepted.principal)
+    match one.by:
+        case "formula" | "binding":
+            return Computed(by=one.by, sources=one.sources, version=one.version, at=one.at)
+        case "person" | "import" | "default":
+            return SetByPerson(
+                by=one.by,
+                principal=one.principal,
+                version=one.version,
+                at=one.at,
+                asked=one.asked,
+                rules=one.rules,
+                accepted=accepted,
+            )
+    return SetByAgent(
+        by=one.by,
+        order_id=one.order_id,
+        record_id=one.record_id,
+        version=one.version,
+        at=one.at,
+        asked=one.asked,
+        rules=one.rules,
+        accepted=accepted,
+    )
+
+
+def _failure(one: Failure) -> FailureView:
+    errors = tuple(RuleError.model_validate(dict(error)) for error in one.errors)
+    return FailureView(reason=one.reason, message=one.message, errors=errors, record_id=one.record_id, at=one.at)

@@ -1,0 +1,97 @@
+"""Mistakes in what somebody asked for: where each one is, and in plain words what would do."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from mcc.contracts.generation import BLUEPRINT_REF
+from mcc.contracts.ids import IDENTIFIER
+from mcc.contracts.order import GIT_REF, LABEL, MODEL_NAME, NAME
+from mcc.rules.errors import alike
+
+OBJECT = "should be a JSON object, in braces"
+WHOLE = "Input should be a whole number, such as 5"
+NUMBER = "Input should be a number, such as 2.5"
+UNKNOWN = "Nothing of this name is known here"
+TIME = "Input should be a time with its zone, such as 2026-01-31T12:00:00Z"
+
+_WORDS: Mapping[str, str] = {
+    "datetime_from_date_parsing": TIME,
+    "datetime_parsing": TIME,
+    "datetime_type": TIME,
+    "extra_forbidden": f"{UNKNOWN}; look at its spelling, or leave it out",
+    "float_parsing": NUMBER,
+    "float_type": f"{NUMBER}: no text, not true or false",
+    "int_from_float": f"{WHOLE}: no fraction",
+    "int_parsing": WHOLE,
+    "int_type": f"{WHOLE}: no text, no fraction, not true or false",
+    "missing": "Nothing is given here, and it is needed; add it",
+    "model_attributes_type": f"Input {OBJECT}",
+    "model_type": f"Input {OBJECT}",
+    "string_type": "Input should be text, in quotation marks",
+    "string_unicode": "Input holds half of a surrogate pair, which is no character; leave it out",
+    "tuple_type": "Input should be a list",
+}
+"""Kinds of mistakes for which pydantic has words of its own trade."""
+
+_PATTERNS: Mapping[str, str] = {
+    BLUEPRINT_REF: "Input should be the name of a blueprint, or name:DIGEST12 with twelve hexadecimal digits",
+    GIT_REF: "Input should be at most 200 letters, digits and _ . / -, the first one a letter or digit",
+    IDENTIFIER: "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000",
+    LABEL: "Input should be 1 to 100 characters on one line",
+    MODEL_NAME: "Input should be at most 200 letters, digits and _ . : / @ + -, the first one a letter or digit",
+    NAME: "Input should be a name: at most 64 letters, digits and _ . : -, the first one a letter or digit",
+}
+"""What fits a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """`field` is the path to it, with dots; "" for the whole."""
+
+    field: str
+    message: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+def mistakes(errors: Iterable[Mapping[str, Any]], model: object = None) -> list[Mistake]:
+    """The same in words, for errors as pydantic and FastAPI list them. What was sent is never told again. `model` is
+    what was asked for: an unknown name is answered with the nearest of its own."""
+    return [_mistake(error, model) for error in errors]
+
+
+def _mistake(error: Mapping[str, Any], model: object) -> Mistake:
+    where = [str(part) for part in error["loc"] if part != "body"]
+    if error["type"] == "extra_forbidden" and (near := alike(where[-1], _known(model, where))):
+        return Mistake(".".join(where), f'{UNKNOWN} (did you mean "{near[0]}"?)')
+    if error["type"] == "json_invalid":
+        return Mistake("", f"The body is not JSON from character {where[-1]} on; correct it there")
+    if not where and error["type"] in ("missing", "model_attributes_type", "model_type"):
+        return Mistake("", f"The body {OBJECT}")
+    return Mistake(".".join(where), _in_words(error))
+
+
+def _in_words(error: Mapping[str, Any]) -> str:
+    said: str = _WORDS.get(error["type"]) or _PATTERNS.get(error.get("ctx", {}).get("pattern", ""), error["msg"])
+    said = said.removeprefix("Value error, ").replace(" after validation", "")
+    return said.replace("Tuple should", "List should").replace("String should", "Text should")
+
+
+def _known(model: object, where: Iterable[str]) -> list[str]:
+    """The names that there are at a place within a model."""
+    models = _models(model)
+    for step in where:
+        kinds = [one.model_fields[step].annotation for one in models if step in one.model_fields]
+        models = [found for kind in kinds for found in _models(kind)] or models
+    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+
+
+def _models(kind: object) -> list[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    return [found for one in get_args(kind) for found in _models(one)]

@@ -1,0 +1,90 @@
+"""What all tables stand on: the registry of their rows, partial indexes, and conditions on their columns."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import registry
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlmodel import SQLModel
+
+
+def among(column: sa.ColumnElement[Any], parameter: str) -> sa.ColumnElement[bool]:
+    """Whether the column is in the list that is given as `parameter`, texts or whole numbers; without one, it is empty.
+
+    `IN (?, ?, …)` is another statement for every length: each connection would prepare and keep dozens of them.
+    """
+    item = sa.BigInteger if isinstance(column.type, sa.Integer) else sa.Text
+    return _Among(column, sa.bindparam(parameter, (), type_=_List(item)))
+
+
+class _List(sa.TypeDecorator[Iterable[Any]]):
+    """An array for PostgreSQL, JSON for SQLite."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def __init__(self, item: type[sa.types.TypeEngine[Any]]) -> None:
+        super().__init__()
+        self.item = item
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
+        return dialect.type_descriptor(sa.ARRAY(self.item) if dialect.name == "postgresql" else sa.Text())
+
+    def process_bind_param(self, value: Iterable[Any] | None, dialect: Dialect) -> Any:
+        listed = list(value or ())
+        return listed if dialect.name == "postgresql" else json.dumps(listed)
+
+
+class _Among(FunctionElement[bool]):
+    """Without the type Boolean, for which SQLAlchemy writes `= 1` behind it; SQLite finds no index for that."""
+
+    inherit_cache = True
+
+
+@compiles(_Among, "sqlite")
+def _in_sqlite(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
+    column, listed = (compiler.process(part, **options) for part in element.clauses)
+    return f"({column} IN (SELECT value FROM json_each({listed})))"
+
+
+@compiles(_Among, "postgresql")
+def _in_postgresql(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
+    column, listed = (compiler.process(part, **options) for part in element.clauses)
+    return f"({column} = ANY ({listed}))"
+
+
+class _SizeOf(FunctionElement[int]):
+    inherit_cache = True
+    type = sa.BigInteger()
+
+
+def size_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """Bytes of a text; SQLite counts characters unless it is told otherwise, and `octet_length` came late to it."""
+    return _SizeOf(column)
+
+
+@compiles(_SizeOf, "sqlite")
+def _size_in_sqlite(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length(CAST({compiler.process(next(iter(element.clauses)), **options)} AS BLOB))"
+
+
+@compiles(_SizeOf, "postgresql")
+def _size_in_postgresql(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length({compiler.process(next(iter(element.clauses)), **options)})"
+
+
+HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}
+
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
+    condition = sa.text(where)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+class Row(SQLModel, registry=registry()):
+    """Its own registry, so that a program that embeds MCC keeps its tables apart."""

@@ -1,0 +1,64 @@
+"""Requests about documents that carry an idempotency key: the second one is answered as the first one was."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.shape import digest, to_json
+from mcc.store.clock import micros
+from mcc.store.errors import IdempotencyConflict
+from mcc.store.tables import DOCUMENT_KEYS
+from mcc.store.texts import parsed, text_digest
+from mcc.store.transitions import IDEMPOTENCY_HOURS
+
+_KEY = sa.select(DOCUMENT_KEYS).where(
+    DOCUMENT_KEYS.c.principal == sa.bindparam("of"), DOCUMENT_KEYS.c.key_digest == sa.bindparam("wanted")
+)
+_FORGET = sa.delete(DOCUMENT_KEYS).where(DOCUMENT_KEYS.c.created_at < sa.bindparam("before"))
+_ADD = sa.insert(DOCUMENT_KEYS)
+
+
+def forget_requests(connection: Connection, at: datetime) -> None:
+    """Those that are older than keys are kept."""
+    connection.execute(_FORGET, {"before": micros(at - timedelta(hours=IDEMPOTENCY_HOURS))})
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRequest:
+    """Whose key it is, and the digest of what is asked with it."""
+
+    principal: str
+    key_digest: str
+    asked: str
+    at: datetime
+
+    @classmethod
+    def of(cls, principal: str, key: str | None, asked: Any, at: datetime) -> "DocumentRequest | None":
+        """None without a key."""
+        return None if key is None else cls(principal, text_digest(key), digest(asked), at)
+
+    def answered(self, connection: Connection) -> Any:
+        """The answer that was given before; None when there was none. Raises `IdempotencyConflict`."""
+        forget_requests(connection, self.at)
+        row = connection.execute(_KEY, {"of": self.principal, "wanted": self.key_digest}).first()
+        if row is None:
+            return None
+        if row.body_digest != self.asked:
+            raise IdempotencyConflict(
+                "this Idempotency-Key was used with another body: take a new key, or send the same body again"
+            )
+        return parsed(row.answer_json)
+
+    def keep(self, connection: Connection, document_id: str, answer: object) -> None:
+        row = {
+            "principal": self.principal,
+            "key_digest": self.key_digest,
+            "body_digest": self.asked,
+            "document_id": document_id,
+            "answer_json": to_json(answer).decode(),
+            "created_at": micros(self.at),
+        }
+        connection.execute(_ADD, row)

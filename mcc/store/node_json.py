@@ -1,0 +1,101 @@
+"""A node of a document as a row holds it, and back."""
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from mcc.contracts.shape import to_json
+from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Stamp, Verdict
+from mcc.store.texts import parsed
+
+
+def node_json(node: Node) -> str:
+    """What differs from its default alone: most nodes have neither failure nor conflicts."""
+    held = _own(node)
+    held["provenance"] = {name: _of_provenance(one) for name, one in node.provenance.items()}
+    held["verdicts"] = [[one.rule, one.kind, one.ok, one.message, one.version] for one in node.verdicts]
+    held["conflicts"] = {name: _own(one) for name, one in node.conflicts.items()}
+    held["stamps"] = {role: _own(one) for role, one in node.stamps.items()}
+    if node.failure is not None:
+        held["failure"] = {**_own(node.failure), "at": node.failure.at.isoformat()}
+    return to_json({name: value for name, value in held.items() if value or name not in _OFTEN_EMPTY}).decode()
+
+
+_OFTEN_EMPTY = frozenset({"provenance", "verdicts", "conflicts", "stamps", "next_numbers"})
+
+
+def _of_provenance(provenance: Provenance) -> dict[str, Any]:
+    held = _own(provenance)
+    held["at"] = provenance.at.isoformat()
+    if provenance.accepted is not None:
+        held["accepted"] = _own(provenance.accepted)
+    return held
+
+
+def _own(value: Any) -> dict[str, Any]:
+    return {name: held for name, default in _FIELDS[type(value)] if (held := getattr(value, name)) is not default}
+
+
+_FIELDS: Mapping[type, Sequence[tuple[str, Any]]] = {
+    kind: [(one.name, one.default) for one in fields(kind)]
+    for kind in (Node, Provenance, Accepted, Conflict, Stamp, Failure)
+}
+"""Names and defaults: looking them up takes longer than all the rest."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without a search for garbage meanwhile: in what is read here there is none, and looking through all that was read
+    so far, time and again, takes longer than reading it."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class NodeReader:
+    """Nodes of which `node_json` made texts. What many nodes say alike, verdicts above all, is kept once for all that
+    one reader reads: most of a document's memory, and of the time to read it.
+    """
+
+    def __init__(self) -> None:
+        self._verdicts: dict[tuple[Any, ...], Verdict] = {}
+
+    def node(self, text: str) -> Node:
+        held = parsed(text)
+        held["provenance"] = {name: _provenance(one) for name, one in held.get("provenance", {}).items()}
+        held["verdicts"] = tuple([self._verdict(tuple(one)) for one in held.get("verdicts", ())])
+        held["conflicts"] = {name: _conflict(one) for name, one in held.get("conflicts", {}).items()}
+        held["stamps"] = {role: Stamp(**one) for role, one in held.get("stamps", {}).items()}
+        if (failure := held.get("failure")) is not None:
+            held["failure"] = _failure(failure)
+        return Node(**held)
+
+    def _verdict(self, held: tuple[Any, ...]) -> Verdict:
+        found = self._verdicts.get(held)
+        if found is None:
+            found = self._verdicts[held] = Verdict(*held)
+        return found
+
+
+def _provenance(held: dict[str, Any]) -> Provenance:
+    held["at"] = datetime.fromisoformat(held["at"])
+    if "accepted" in held:
+        held["accepted"] = Accepted(**held["accepted"])
+    if "sources" in held:
+        held["sources"] = tuple(held["sources"])
+    return Provenance(**held)
+
+
+def _conflict(held: Mapping[str, Any]) -> Conflict:
+    return Conflict(**{**held, "because": tuple(held["because"])})
+
+
+def _failure(held: Mapping[str, Any]) -> Failure:
+    return Failure(**{**held, "errors": tuple(held["errors"]), "at": datetime.fromisoformat(held["at"])})

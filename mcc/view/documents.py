@@ -1,0 +1,123 @@
+"""Documents as lines for people: a tree of nodes, one node in full, what differs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mcc.contracts.documents import Computed, Counts, DocumentDiff, HistoryItem, NodeView, SetByAgent
+from mcc.contracts.shape import to_json
+from mcc.view.output import clean, one_line
+
+MARKS = {"done": "✓", "pending": "·", "stale": "~", "failed": "✗"}
+VALUE_CHARACTERS = 400
+BRIEF_CHARACTERS = 60
+
+
+def counts_in_words(counts: Counts) -> str:
+    """ "6 done · 1 stale · 1 in conflict"."""
+    said = [f"{count:,} {name}" for name in ("done", "pending", "stale", "failed") if (count := getattr(counts, name))]
+    if counts.conflicts:
+        said.append(f"{counts.conflicts:,} in conflict")
+    return " · ".join(said)
+
+
+def tree_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
+    """A line for each node, indented by its place: its mark, its name, and what it lacks."""
+    top: int | None = None
+    for node in nodes:
+        depth = node.path.count("/") if node.path != "/" else 0
+        top = depth if top is None else top
+        key = node.path.rpartition("/")[2] or "/"
+        why = why_in_words(node)
+        name = f"{'  ' * (depth - top)}{MARKS[node.status]} {key}"
+        yield one_line_kept(
+            f"{name}  {one_line(node.summary, BRIEF_CHARACTERS)}".rstrip() + (f"  {why}" if why else "")
+        )
+
+
+def one_line_kept(text: str) -> str:
+    """One line, with the blanks that it begins with."""
+    rest = text.lstrip(" ")
+    return " " * (len(text) - len(rest)) + clean(" ".join(rest.split("\n")))
+
+
+def why_in_words(node: NodeView) -> str:
+    """Why a node is not done, or which of its fields are in conflict; "" for neither."""
+    said: list[str] = []
+    match node.status:
+        case "failed" if node.failure is not None:
+            said.append(f"failed ({node.failure.reason}): {one_line(node.failure.message, 200)}")
+        case "pending":
+            said.append(f"pending: {', '.join(node.pending)}")
+        case "stale":
+            said.append(f"stale: {'; '.join(node.stale_because)}")
+    if node.conflicts:
+        said.append(f"in conflict: {', '.join(one.field for one in node.conflicts)}")
+    return " · ".join(said)
+
+
+def node_lines(node: NodeView) -> Iterator[str]:
+    """One node in full: its values with where each comes from, and the rules that do not hold."""
+    yield from _pairs((("node", node.path), ("component", node.component), ("status", node.status)))
+    yield from _pairs((("version", node.version), ("id", node.id), ("why", why_in_words(node) or None)))
+    yield from _pairs((("summary", node.summary or None), ("children", ", ".join(node.children) or None)))
+    for section, values in (("metadata", node.metadata), ("props", node.props)):
+        if values:
+            yield ""
+            yield section
+        for name, value in values.items():
+            set_by = _set_by(node, f"{section}.{name}")
+            yield f"  {name}: {in_brief(value, VALUE_CHARACTERS)}" + (f"  ({set_by})" if set_by else "")
+    wrong = [one for one in node.verdicts if one.ok is False]
+    if wrong:
+        yield ""
+        yield "rules that do not hold"
+        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in wrong)
+    open_ones = [one for one in node.verdicts if one.ok is None and one.kind not in ("guideline",)]
+    if open_ones:
+        yield ""
+        yield "rules that nobody has judged"
+        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in open_ones)
+
+
+def _pairs(pairs: Sequence[tuple[str, object]]) -> Iterator[str]:
+    for name, value in pairs:
+        if value is not None:
+            yield f"{name:<10} {one_line(str(value), VALUE_CHARACTERS)}"
+
+
+def _set_by(node: NodeView, field: str) -> str:
+    found = node.provenance.get(field)
+    if found is None:
+        return ""
+    if isinstance(found, Computed):
+        return f"{found.by} of {', '.join(map(clean, found.sources))}"
+    held = ", held" if found.accepted is not None else ""
+    by = f"{found.by} {found.record_id[-12:]}" if isinstance(found, SetByAgent) and found.record_id else found.by
+    return f"{by} at version {found.version}{held}"
+
+
+def in_brief(value: object, characters: int = BRIEF_CHARACTERS) -> str:
+    """A value on one line; text as it is, anything else as JSON."""
+    if value is None:
+        return "–"
+    return one_line(value if isinstance(value, str) else to_json(value).decode(), characters)
+
+
+def changes_in_words(fields: Mapping[str, tuple[Any, Any]]) -> str:
+    """ "props.minutes 45 → 40"."""
+    return "; ".join(f"{name} {in_brief(before)} → {in_brief(after)}" for name, (before, after) in fields.items())
+
+
+def history_row(item: HistoryItem) -> tuple[object, ...]:
+    """Version, who, what, where, and the values."""
+    return (item.version, item.by, item.command, item.node, changes_in_words(item.fields))
+
+
+def diff_lines(diff: DocumentDiff) -> Iterator[str]:
+    """A line for each node that differs, and one for each of its fields."""
+    for node in diff.nodes:
+        mark = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}[node.change]
+        moved = f"  from {clean(node.before)}" if node.before is not None and node.before != node.path else ""
+        yield f"{mark} {clean(node.path)}  {node.component}{moved}"
+        for name, (before, after) in node.fields.items():
+            yield f"    {name}: {in_brief(before)} → {in_brief(after)}"

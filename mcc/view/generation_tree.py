@@ -1,0 +1,143 @@
+"""A generation as a rich renderable: a heading, how far it is, and its nodes as the tree of the document."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
+from rich.text import Text
+from rich.tree import Tree
+
+from mcc.view import figures
+from mcc.view.generation import COUNTED, Branch, Generation, part_of
+from mcc.view.output import clean, one_line
+from mcc.view.tree import ECHOED, frame, heading
+
+MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "dim"), "passed": ("–", "dim")}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of the document is drawn. `folded`: of what is done below a node, a line; `grouped`: of the done ones
+    beside each other, a line; `most`: so many nodes, those at work and the failed ones first."""
+
+    folded: bool = False
+    grouped: bool = False
+    most: int | None = None
+
+
+WHOLE = Detail()
+MANY = 20
+"""Nodes for each line of the window: with more of them the whole is not even tried."""
+
+
+MOST_LEFT = 200
+"""Nodes of which each has a line in the last picture."""
+
+
+def fitting(story: Generation, at: datetime, console: Console) -> RenderableType:
+    """As much as the window takes, so that what runs and what failed is seen."""
+    height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
+    whole = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
+    for detail in (*whole, Detail(folded=True, grouped=True)):
+        drawn = Constrain(picture(story, at, detail), width)
+        if len(console.render_lines(drawn, pad=False)) <= height:
+            return drawn
+    return Constrain(picture(story, at, Detail(most=max(1, height - 4))), width)
+
+
+def picture(story: Generation, at: datetime, detail: Detail = WHOLE) -> RenderableType:
+    """The generation as it is at the moment `at`."""
+    lines: list[RenderableType] = [heading(story, at)]
+    if story.advice:
+        lines.append(_line(f"  go on: {one_line(story.advice, 200)}", "yellow"))
+    if story.root is None:
+        return Group(*lines)
+    lines.append(_progress(story))
+    if detail.most is not None:
+        return Group(*lines, *_busiest(story, at, detail.most))
+    done = story.done_below()
+    top = Tree(_node(story, story.top, at), guide_style="dim")
+    _grow(top, story, story.top, at, detail, done)
+    return Group(*lines, top)
+
+
+def left(story: Generation, at: datetime) -> RenderableType:
+    """What stays on the terminal when all is over: the whole, of a large document what is not done of it."""
+    return picture(story, at, WHOLE if story.nodes <= MOST_LEFT else Detail(folded=True, grouped=True))
+
+
+def _progress(story: Generation) -> Text:
+    """Nodes by what they are, rules that do not hold, and the time that is left."""
+    line = Text("  ", overflow="ellipsis", no_wrap=True)
+    said = [f"{count:,} {word}" for name, word in COUNTED if (count := story.counts.get(name))]
+    if failing := story.failing:
+        said.append(f"{failing:,} rule{'s' if failing > 1 else ''} failing")
+    if story.progress is not None and story.ended is None and story.progress.seconds_left is not None:
+        said.append(f"about {figures.seconds(story.progress.seconds_left)} left")
+    return line.append(" · ".join(said) or "no node has begun")
+
+
+def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: Detail, done: Mapping[str, int]) -> None:
+    """`done`: of the nodes that are done with all below them, how many that are."""
+    rows: Sequence[Branch] = node.below
+    ended = [one for one in rows if one.path in done] if detail.grouped else []
+    if len(ended) > 1:
+        count = sum(done[one.path] for one in ended)
+        branch.add(_line(f"✓ {count:,} done: {ended[0].key} … {ended[-1].key}", "green"))
+        rows = [one for one in rows if one.path not in done]
+    for row in rows:
+        folded = detail.folded and row.path in done
+        grown = branch.add(_node(story, row, at, below=done[row.path] - 1 if folded else 0))
+        if not folded:
+            _grow(grown, story, row, at, detail, done)
+
+
+def _busiest(story: Generation, at: datetime, most: int) -> Iterator[Text]:
+    """A line each of those at work and of those that failed, by their paths."""
+    of_interest = [one for state in ("running", "failed") for one in story.top.walk() if one.state == state]
+    for one in of_interest[:most]:
+        yield _node(story, one, at, name=one.path)
+    if len(of_interest) > most:
+        yield _line(f"  … and {len(of_interest) - most:,} more", "dim")
+
+
+def _node(story: Generation, branch: Branch, at: datetime, *, below: int = 0, name: str = "") -> Text:
+    line = Text(overflow="ellipsis", no_wrap=True)
+    state = branch.state
+    rests = state == "running" and (story.waiting or story.fold.paused)
+    mark, style = ("…", "yellow") if rests else MARKS.get(state, (frame(story, at), "cyan"))
+    line.append(f"{mark} ", style)
+    line.append(one_line(name or branch.key, 100), "bold")
+    if not branch.agents:
+        return line
+    newest = branch.agents[-1]
+    component = newest.record.agent.rpartition("/")[2].partition(":")[0]
+    if branch.key == "/":
+        line.append(f" {clean(component)}")
+    if (title := newest.record.started.title) and title not in (branch.path, newest.record.agent, component):
+        line.append(f"  {one_line(title, 60)}")
+    if below:
+        line.append(f"  and {below:,} below", "green")
+    if state == "running" and not rests and (doing := _doing(branch)):
+        line.append(f"  {doing}", "italic cyan")
+    if state != "waiting":
+        ended = newest.record.finished_at or at
+        line.append(f"  {figures.seconds((ended - branch.agents[0].record.started_at).total_seconds())}", "dim")
+    if newest.note:
+        line.append(f"  {one_line(newest.note, 200)}", "yellow" if state == "running" else "red")
+    return line
+
+
+def _doing(branch: Branch) -> str:
+    """What the agent at work is at: which of the two, and the tool or model that it waits for."""
+    newest = branch.agents[-1]
+    open_tools = [line for line in list(newest.tools.values()) if line.running]
+    said = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""
+    part = part_of(newest.record.agent)
+    return " ".join(filter(None, (f"{clean(part)}:" if part else "", one_line(said, 60))))
+
+
+def _line(text: str, style: str) -> Text:
+    return Text(text, style, overflow="ellipsis", no_wrap=True)

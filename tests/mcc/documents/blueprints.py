@@ -1,0 +1,83 @@
+"""Blueprints for tests: the course of the reference, and short ones."""
+
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mcc.documents import Blueprint, BlueprintError
+from mcc.documents.component import CompiledComponent, computed
+from mcc.documents.formulas import Around
+from mcc.documents.judging import judge
+from mcc.documents.node import Node, Verdict
+from mcc.documents.state import State
+
+COURSE = Path(__file__).with_name("course.yaml").read_text("utf-8")
+
+
+def course() -> Blueprint:
+    return Blueprint.parse(COURSE, "course.yaml")
+
+
+def changed(*pairs: tuple[str, str]) -> str:
+    """The course with each first text in place of its second; the lines stay where they are."""
+    text = COURSE
+    for before, after in pairs:
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+def problems(text: str) -> dict[str, str]:
+    """What is wrong with a blueprint's text: messages by `line place`, of which each is told once."""
+    try:
+        Blueprint.parse(text, "course.yaml")
+    except BlueprintError as error:
+        found = {f"{one.line} {one.place}": one.message for one in error.problems}
+        assert len(found) == len(error.problems)
+        return found
+    return {}
+
+
+AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def blueprint(component: str, more: str = "") -> Blueprint:
+    """One whose root component says this (YAML, as it stands below `a:`), beside `more` components."""
+    body = textwrap.indent(textwrap.dedent(component), "    ")
+    rest = textwrap.indent(textwrap.dedent(more), "  ")
+    return Blueprint.parse(f"blueprint: x\nroot: a\ncomponents:\n  a:\n{body}\n{rest}")
+
+
+def node(made: Blueprint, component: str, id: str = "root", parent: str | None = None, **values: Any) -> Node:
+    """A node with these values, every other field unset; one of two underscores is of metadata: `metadata__topic`."""
+    fields = made.component(component).fields.values()
+    metadata = {one.key: values.pop(f"metadata__{one.key}", None) for one in fields if one.section == "metadata"}
+    props = {one.key: values.pop(one.key, None) for one in fields if one.section == "props"}
+    assert not values, values
+    key = "" if parent is None else f"{component}-{id}"
+    return Node(id, parent, key, component, float(len(id)), 1, metadata, props)
+
+
+def state(made: Blueprint, *nodes: Node, version: int = 1) -> State:
+    return State.of("document", made.digest, "A document", version, nodes)
+
+
+def verdicts(made: Blueprint, *nodes: Node, id: str = "root", **more: Any) -> dict[str, Verdict]:
+    """Those on one of the nodes, by the ids of their rules."""
+    return {one.rule: one for one in judge(made, state(made, *nodes), id, version=7, **more)}
+
+
+def broken(made: Blueprint, **values: Any) -> dict[str, str]:
+    """What the rules say of a root with these values, where they do not hold."""
+    found = verdicts(made, node(made, made.spec.root, **values))
+    return {rule: one.message for rule, one in found.items() if one.ok is False}
+
+
+def recomputed(component: CompiledComponent, around: Around) -> Around:
+    """The same with the values of all formulas and bindings made anew, one after another."""
+    metadata, props = dict(around.metadata), dict(around.props)
+    made = Around(metadata, props, around.parent, around.position)
+    for field in component.computed:
+        (metadata if field.section == "metadata" else props)[field.key] = computed(field, made).value
+    return made

@@ -1,0 +1,64 @@
+"""Functions of rules: how they are registered, and that they look and do not touch."""
+
+import threading
+from types import ModuleType
+
+import pytest
+
+from mcc.documents.functions import LEFT_BEHIND, NodeView, asked, function, functions_in
+from tests.mcc.documents.blueprints import course, node, state
+
+
+def test_marked_functions_of_modules_are_found_by_their_names() -> None:
+    @function("one")
+    def first(found: NodeView) -> bool:
+        return True
+
+    def plain(found: NodeView) -> bool:
+        return False
+
+    module, again = ModuleType("rules"), ModuleType("more")
+    module.__dict__.update(first=first, other=first, plain=plain, number=3)
+    again.__dict__.update(first=first)
+    assert dict(functions_in([module, again])) == {"one": first}
+
+
+def test_two_functions_of_one_name_are_refused_where_somebody_asks_for_it() -> None:
+    module = ModuleType("rules")
+    for name in ("a", "b"):
+        module.__dict__[name] = function("same")(lambda found: True)
+    with pytest.raises(ValueError, match="two functions are registered as 'same'"):
+        functions_in([module])
+    assert dict(functions_in([module], {"another"})) == {}
+
+
+def test_a_function_sees_values_paths_parents_and_children_and_changes_none() -> None:
+    made = course()
+    top = node(made, "course", metadata__topic="Light", objectives=["a"])
+    child = node(made, "lesson", "1", "root", minutes=5)
+    there = state(made, top, child)
+    view = NodeView(there, child)
+    assert (view.path, view.component, view.props["minutes"]) == ("/lesson-1", "lesson", 5)
+    above = view.parent
+    assert above is not None and above.metadata["topic"] == "Light" and above.parent is None
+    assert [one.path for one in above.children] == ["/lesson-1"]
+    assert above.props["objectives"] == ("a",)
+    with pytest.raises(TypeError):
+        above.props["title"] = "x"  # type: ignore[index]
+    with pytest.raises((AttributeError, TypeError)):
+        above.path = "/x"  # type: ignore[misc]
+
+
+def test_functions_that_never_come_back_are_not_asked_without_end() -> None:
+    made = course()
+    top = node(made, "course")
+    there, forever, before = state(made, top), threading.Event(), set(threading.enumerate())
+    try:
+        told = {asked(lambda found: forever.wait(), there, top, 0.0) for _ in range(LEFT_BEHIND)}
+        assert told == {"The function has not answered within 0 seconds."}
+        refused = asked(lambda found: True, there, top)
+        assert refused == "The function was not asked: too many others have not come back."
+    finally:
+        forever.set()
+        for one in set(threading.enumerate()) - before:
+            one.join(10)
