@@ -32,6 +32,7 @@ from drone.sandbox.private import Private
 from drone.settings import Settings
 from drone.tools.catalog import ArtifactTools, Toolbox, provision
 from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.offered import capability
 from drone.tools.own import own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
@@ -155,8 +156,7 @@ class Crew:
 
     def tools(self) -> tuple[Capability, ...]:
         own = (*offers({}, Limits().subagents_per_call), *ReportGate().specs())
-        known = [Capability(name=spec.name, description=spec.description.partition(". ")[0] + ".") for spec in own]
-        return (*self._toolbox.capabilities(), *known)
+        return (*self._toolbox.capabilities(), *map(capability, own))
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from mcc.contracts.blocks import AnyBlock, ImageBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
+from mcc.contracts.drones import Effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,6 @@ class ToolResults:
 Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 
 
-Effects = Literal["none", "read", "write", "execute", "network", "irreversible"]
-"""The most that a call may do to the world outside the turn."""
-
 CHANGING: frozenset[str | None] = frozenset({"write", "execute", "irreversible"})
 """Effects that the next call may rest on, or undo."""
 
@@ -128,6 +126,12 @@ class ToolSpec:
     effects: Effects | None = None
     max_result: int | None = None
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def definition(self) -> Mapping[str, object]:
+        """What a model is told of it, and what a person who allows it relies on."""
+        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return told | {"group": self.group, "effects": self.effects}
 
     @property
     def is_ordered(self) -> bool:

@@ -21,6 +21,7 @@ from drone.tools.environment import Detected, EnvironmentGate, Look, detection_t
 from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
+from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
 from drone.tools.reading import read_file
@@ -169,11 +170,7 @@ def _made(*functions: Callable[..., object]) -> _Made:
 
 
 def _capabilities(tools: _Made, problem: str | None = None) -> tuple[Capability, ...]:
-    """The first paragraph of each description says what the tool is for."""
-    return tuple(
-        Capability(name=tool.spec.name, description=tool.spec.description.partition("\n\n")[0], problem=problem)
-        for tool in tools
-    )
+    return tuple(capability(tool.spec, problem) for tool in tools)
 
 
 PROVISIONED = "provisioned"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from drone.tools.offered import capability
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTool, declared
 from mcc.configuration.own_code import own_code
@@ -39,7 +40,7 @@ class OwnTools:
 
     def capabilities(self) -> Iterator[Capability]:
         for tool, origin in self.tools:
-            yield Capability(name=tool.spec.name, description=tool.spec.description.partition("\n\n")[0], origin=origin)
+            yield capability(tool.spec, origin=origin)
         yield from self.problems
 
 
@@ -100,7 +101,7 @@ def _made(
 
 
 def _problem(name: str, origin: str, problem: str) -> Capability:
-    return Capability(name=name, problem=problem, origin=origin)
+    return Capability(name=name, problem=problem, origin=origin, state="broken")
 
 
 NO_OWN = OwnTools()

@@ -9,13 +9,14 @@ from typing import Any, TypeVar, overload
 
 from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.journal import JournalError
-from drone.agent.messages import CHANGING, Effects, ToolSpec
+from drone.agent.messages import CHANGING, ToolSpec
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
+from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from mcc.api.problems import Refusal
 from mcc.api.service import API, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, ModelsToCheck, Offer
-from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
+from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.checks import ModelCheckers
 
@@ -78,6 +78,7 @@ def _agent(service: Service, name: str) -> Offer | None:
 
 def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
     usable = tuple(sorted({drone for one, drone in held if one.problem is None}))
+    shown = next((one for one, _ in held if one.problem is None), held[0][0])
     return Offer(
         name=name,
         description=next((one.description for one, _ in held if one.description), ""),
@@ -86,6 +87,7 @@ def _offer(name: str, held: Sequence[tuple[Capability, str]]) -> Offer:
         agent=next((one.agent for one, _ in held if one.agent is not None), None),
         default=any(one.default for one, _ in held),
         origin=next((one.origin for one, _ in held if one.origin), None),
+        **{name: getattr(shown, name) for name in ToolSheet.model_fields},
     )
 
 

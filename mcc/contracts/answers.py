@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field
 
 from mcc.contracts.control import Receipt
-from mcc.contracts.drones import AgentSheet
+from mcc.contracts.drones import AgentSheet, ToolSheet
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.status import OrderStatus, Reason
@@ -63,12 +63,12 @@ class SteeredOrder(WorkOrder):
     receipt: Receipt
 
 
-class Offer(Closed):
+class Offer(ToolSheet):
     """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
 
     `agent` is what the first of them says of an agent; its prompt is there when one agent was asked for.
     `default`: a model that one of them asks where nobody names another. `origin`: where a tool of the operator's own
-    comes from.
+    comes from. What a `ToolSheet` says is said of tools alone.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Drones as others see them: what each one is, what it can do, how full it is, what it has counted."""
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -29,11 +30,34 @@ class AgentSheet(Closed):
     prompt_digest: str | None = None
 
 
-class Capability(Closed):
+Effects: TypeAlias = Literal["none", "read", "write", "execute", "network", "irreversible"]
+"""The most that a call of a tool may do to the world outside the turn."""
+
+ToolState: TypeAlias = Literal["usable", "deferred", "changed", "broken"]
+"""How a tool stands: models are shown it; it is found by `tool_search`; its definition is another than the one that was
+approved, so it is off; it cannot be used, and `problem` says why."""
+
+
+class ToolSheet(Closed):
+    """What there is to know of a tool beside its name.
+
+    `server`: the MCP server that has it. `effects` None: not said. `digest`: that of its definition, `sha256:` before
+    it; `tokens`: about what a model is asked to read of it, its definition's bytes by four.
+    """
+
+    server: Text | None = None
+    group: str = ""
+    effects: Effects | None = None
+    digest: str = ""
+    tokens: int = 0
+    state: ToolState | None = None
+
+
+class Capability(ToolSheet):
     """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so.
 
     `agent` is there for agents that can be used. `default`: a model that is asked where nobody names another.
-    `origin`: where a tool of the operator's own comes from.
+    `origin`: where a tool of the operator's own comes from. What a `ToolSheet` says is said of tools alone.
     """
 
     name: str
