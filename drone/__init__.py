@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
+    from drone.agent.toolset import Preview as Preview
     from drone.agent.tree import Tree as Tree
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
@@ -55,6 +56,7 @@ _HOMES = {
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
+    "Preview": "drone.agent.toolset",
     "Report": "drone.agent.report",
     "Redacted": "drone.tools.wrappers",
     "RedactedModel": "drone.models.guards",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from drone.agent.messages import ToolSpec
 from drone.agent.report import Report
@@ -45,9 +45,33 @@ class Output:
     images: tuple[ImageBlock, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do, for the person who is asked whether it may: a unified diff, or words."""
+
+    kind: Literal["diff", "text"]
+    text: str
+
+
 class ToolSet(Protocol):
     def specs(self) -> Sequence[ToolSpec]:
         """What is there, in a stable order."""
 
     async def call(self, call: Call) -> Output:
         """Run one tool. Whatever is wrong with the call is an `Output` with `is_error`, in words a model can act on."""
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A tool set that can say what its calls would do."""
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        """What the call would do, None where its tool does not say. It changes nothing, and may be asked again.
+
+        An `Output` is an error: what the call would answer, because it cannot be done as it is.
+        """
+
+
+async def preview_of(toolset: ToolSet, call: Call) -> Preview | Output | None:
+    """As `Previews.preview`; None of a tool set that has none."""
+    return await toolset.preview(call) if isinstance(toolset, Previews) else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from drone.agent.messages import ToolSpec
 from drone.agent.threads import OwnThreads
-from drone.agent.toolset import Call, Output, ToolSet
+from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.display_text import cut, plain, written
 from drone.tools.files import workspace_of
@@ -243,16 +243,20 @@ class EnvironmentGate:
     async def call(self, call: Call) -> Output:
         if call.name == DETECTION:
             return await self._detected.by(self._toolset, call)
-        if (
-            any(spec.name == call.name and spec.group in GATED for spec in self._toolset.specs())
-            and not await self._detected.settled()
-        ):
-            return failure(
-                f"{call.name} waits until {DETECTION} has succeeded once in this workspace. Call {DETECTION} first, "
-                f"and then {call.name} again.",
-                Outcome.DENIED,
-            )
-        return await self._toolset.call(call)
+        return await self._refused(call) or await self._toolset.call(call)
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        return await self._refused(call) or await preview_of(self._toolset, call)
+
+    async def _refused(self, call: Call) -> Output | None:
+        gated = any(spec.name == call.name and spec.group in GATED for spec in self._toolset.specs())
+        if not gated or await self._detected.settled():
+            return None
+        return failure(
+            f"{call.name} waits until {DETECTION} has succeeded once in this workspace. Call {DETECTION} first, and "
+            f"then {call.name} again.",
+            Outcome.DENIED,
+        )
 
 
 GUIDE = "AGENTS.md"

@@ -11,7 +11,7 @@ from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.journal import JournalError
 from drone.agent.messages import CHANGING, ToolSpec
 from drone.agent.threads import NoThread, OwnThreads
-from drone.agent.toolset import Call, Output, ToolSet
+from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
@@ -64,6 +64,7 @@ class Declaration:
     """What was said about a tool where it was written.
 
     Of an undeclared tool it is assumed that strangers may have written what it brings. `effects` None: not said.
+    `preview`: says what a call would do.
     """
 
     name: str | None = None
@@ -73,6 +74,7 @@ class Declaration:
     effects: Effects | None = None
     untrusted: bool = True
     max_result: int | None = None
+    preview: Callable[..., object] | None = None
 
 
 @overload
@@ -89,6 +91,7 @@ def tool(
     effects: Effects | None = None,
     untrusted: bool = True,
     max_result: int | None = None,
+    preview: Callable[..., object] | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -103,6 +106,7 @@ def tool(
     effects: Effects | None = None,
     untrusted: bool = True,
     max_result: int | None = None,
+    preview: Callable[..., object] | None = None,
 ) -> Any:
     """Declare a function, sync or async, as a tool; it stays callable as it was.
 
@@ -115,7 +119,11 @@ def tool(
     `effects`: the most that a call may do; calls of tools that write, execute or do what cannot be undone run one after
     the other, in the order of the reply, all others side by side. No tool of a group that reads may be one of them
     (`shell_read` runs programs on a workspace that they cannot change). `max_result`: characters of a result that the
-    model is told, 300 or more; the whole is kept as an artifact. Raises `ToolDeclarationError`.
+    model is told, 300 or more; the whole is kept as an artifact.
+
+    `preview`: a function, sync or async, of the same parameters (of a method: a method) that answers a `Preview`, or
+    None. People see it when they are asked whether the call may run, and it is made again before the call runs: it
+    changes nothing, and says the same as long as the call would do the same. Raises `ToolDeclarationError`.
     """
     if group and group not in TOOL_GROUPS:
         near = alike(group, TOOL_GROUPS, n=1)
@@ -125,7 +133,7 @@ def tool(
         raise ToolDeclarationError(f"A tool of the group {group} only reads, and this one may {effects}: name another.")
     if max_result is not None and max_result < SHORTEST_PREVIEW:
         raise ToolDeclarationError(f"max_result must be {SHORTEST_PREVIEW} characters or more, and is {max_result}.")
-    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted, max_result)
+    declaration = Declaration(name, group, idempotent, seconds, effects, untrusted, max_result, preview)
 
     def declare(function: Function) -> Function:
         setattr(function, _DECLARED, declaration)
@@ -153,6 +161,7 @@ class FunctionTool:
         texts = described(function)
         self._function = function
         self._arguments = Arguments(function, texts.arguments, ToolContext)
+        self._preview = _preview_of(function, self.declaration.preview)
         name = self.declaration.name or function.__name__
         self.spec = ToolSpec(
             name=name,
@@ -182,34 +191,69 @@ class FunctionTool:
         output = await self._ran(arguments, context)
         return replace(output, content=plain(output.content)) if obedient(output.content) else output
 
+    async def preview(self, arguments: Mapping[str, object], context: ToolContext) -> Preview | Output | None:
+        """What a call would do (see `Previews`)."""
+        done = await self._done(_Act(self._preview, lambda value: value), arguments, context)
+        if isinstance(done, Preview):
+            return replace(done, text=plain(done.text)) if obedient(done.text) else done
+        return done if isinstance(done, Output) else None
+
     async def _ran(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
+        done = await self._done(_Act(self._function, _output), arguments, context)
+        assert isinstance(done, Output)
+        return done
+
+    async def _done(self, act: "_Act", arguments: Mapping[str, object], context: ToolContext) -> object:
         try:
             wanted = self._arguments.checked(arguments)
         except BadArguments as error:
             return failure(str(error))
         wanted.update(dict.fromkeys(self._arguments.injections, context))
-        if inspect.iscoroutinefunction(self._function):
-            return await self._awaited(wanted)
+        if inspect.iscoroutinefunction(act.function):
+            return await self._awaited(act, wanted)
         try:
-            return await threads_of(context).tool(self._called, wanted)
+            return await threads_of(context).tool(self._called, act, wanted)
         except NoThread as full:
             return _error_output(full, self.spec.name)
         finally:
             context.stop.set()
 
-    async def _awaited(self, arguments: Mapping[str, Any]) -> Output:
+    async def _awaited(self, act: "_Act", arguments: Mapping[str, Any]) -> object:
         try:
-            return _output(await self._function(**arguments))  # type: ignore[misc]
+            return act.answer(await act.function(**arguments))
         except JournalError:
             raise
         except Exception as error:
             return _error_output(error, self.spec.name)
 
-    def _called(self, arguments: Mapping[str, Any]) -> Output:
+    def _called(self, act: "_Act", arguments: Mapping[str, Any]) -> object:
         try:
-            return _output(self._function(**arguments))
+            return act.answer(act.function(**arguments))
         except Exception as error:
             return _error_output(error, self.spec.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """A function that a tool runs, and what is made of its value."""
+
+    function: Callable[..., Any]
+    answer: Callable[[object], object]
+
+
+async def _nothing(**arguments: object) -> None:
+    """The preview of a tool that says nothing beforehand."""
+
+
+def _preview_of(function: Callable[..., object], preview: Callable[..., object] | None) -> Callable[..., object]:
+    if preview is None:
+        return _nothing
+    owner = getattr(function, "__self__", None)
+    bound: Callable[..., object] = preview if owner is None else preview.__get__(owner)
+    if [*inspect.signature(bound).parameters] != [*inspect.signature(function).parameters]:
+        names = ", ".join(inspect.signature(function).parameters)
+        raise ToolDeclarationError(f"The preview of {function.__name__} must take the same parameters: {names}.")
+    return bound
 
 
 def threads_of(context: ToolContext) -> OwnThreads:
@@ -263,9 +307,15 @@ class FunctionTools:
         tool = self._tools.get(call.name)
         if tool is None:
             return unknown_tool(call.name, self._tools)
+        return await tool.run(call.arguments, self._context(call))
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        tool = self._tools.get(call.name)
+        return None if tool is None else await tool.preview(call.arguments, self._context(call))
+
+    def _context(self, call: Call) -> ToolContext:
         artifacts = call.turn.artifacts if call.turn else None
-        context = ToolContext(call.call_id, call.origin, self._workspace, artifacts, turn=call.turn)
-        return await tool.run(call.arguments, context)
+        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, turn=call.turn)
 
 
 class Joined:
@@ -283,6 +333,12 @@ class Joined:
             if any(spec.name == call.name for spec in toolset.specs()):
                 return await toolset.call(call)
         return unknown_tool(call.name, [spec.name for spec in self.specs()])
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        for toolset in self._toolsets:
+            if any(spec.name == call.name for spec in toolset.specs()):
+                return await preview_of(toolset, call)
+        return None
 
 
 def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:

@@ -1,15 +1,18 @@
 """Tool sets around a tool set: only some of its tools, calls that end in time, results without known secrets."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from drone.agent.messages import ToolSpec
 from drone.agent.report import mishap_of_tool
-from drone.agent.toolset import Call, Output, ToolSet
+from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor
+
+T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
 """For a call that was told to stop. One that does not is left behind: nobody waits for it any longer."""
@@ -32,6 +35,9 @@ class Only:
         allowed = [spec.name for spec in self.specs()]
         return unknown_tool(call.name, allowed, Outcome.DENIED if exists else Outcome.ERROR)
 
+    async def preview(self, call: Call) -> Preview | Output | None:
+        return await preview_of(self._toolset, call) if call.name in self._names else None
+
 
 class Timed:
     """A call may take its tool's own `seconds`, or `default_seconds` when the tool names none."""
@@ -45,9 +51,15 @@ class Timed:
         return self._toolset.specs()
 
     async def call(self, call: Call) -> Output:
-        own = next((spec.seconds for spec in self._toolset.specs() if spec.name == call.name), None)
+        return await self._in_time(self._toolset.call(call), call.name, _GIVEN_UP)
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        return await self._in_time(preview_of(self._toolset, call), call.name, _NOT_SAID)
+
+    async def _in_time(self, asked: Coroutine[Any, Any, T], name: str, late: str) -> T | Output:
+        own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
         seconds = self._default_seconds if own is None else own
-        work = asyncio.create_task(self._worked(call))
+        work = asyncio.create_task(_worked(asked))
         try:
             await asyncio.wait((work,), timeout=seconds)
         finally:
@@ -57,23 +69,27 @@ class Timed:
                 await asyncio.wait((work,), timeout=self._grace_seconds)
         if in_time or (work.done() and not work.cancelled()):
             brought = work.result()
-            if isinstance(brought, Output):
-                return brought
-            raise brought
-        return failure(
-            f"{call.name} did not finish within {seconds:g} s and was given up; whether it had an effect is not known. "
-            "Ask for less at once, or go another way.",
-            Outcome.TIMEOUT,
-        )
+            if isinstance(brought, BaseException):
+                raise brought
+            return brought
+        return failure(late.format(name=name, seconds=seconds), Outcome.TIMEOUT)
 
-    async def _worked(self, call: Call) -> Output | BaseException:
-        """What the call brought or raised: it never ends the loop, also when nobody waits any more."""
-        try:
-            return await self._toolset.call(call)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            return error
+
+_GIVEN_UP = (
+    "{name} did not finish within {seconds:g} s and was given up; whether it had an effect is not known. "
+    "Ask for less at once, or go another way."
+)
+_NOT_SAID = "{name} could not say within {seconds:g} s what it would do, and was not run. Ask for less at once."
+
+
+async def _worked(asked: Coroutine[Any, Any, T]) -> T | BaseException:
+    """What it brought or raised: it never ends the loop, also when nobody waits any more."""
+    try:
+        return await asked
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return error
 
 
 class Redacted:
@@ -87,12 +103,25 @@ class Redacted:
         return self._toolset.specs()
 
     async def call(self, call: Call) -> Output:
+        output = await self._clean(self._toolset.call(call), call.name)
+        content = self._redactor.text(output.content)
+        return output if content is output.content else replace(output, content=content)
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        said = await self._clean(preview_of(self._toolset, call), call.name)
+        match said:
+            case Preview():
+                return replace(said, text=self._redactor.text(said.text))
+            case Output():
+                return replace(said, content=self._redactor.text(said.content))
+            case None:
+                return None
+
+    async def _clean(self, asked: Coroutine[Any, Any, T], name: str) -> T | Output:
         try:
-            output = await self._toolset.call(call)
+            return await asked
         except BaseException as error:
             said = mishap_of_tool(error)
             if (clean := self._redactor.text(said)) == said:
                 raise
-            return Output(f"The tool {call.name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)
-        content = self._redactor.text(output.content)
-        return output if content is output.content else replace(output, content=content)
+            return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)
