@@ -128,7 +128,12 @@ class GitTools:
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_blame(
-        self, context: ToolContext, path: Text, start_line: LineNumber = 1, end_line: LineNumber | None = None
+        self,
+        context: ToolContext,
+        path: Text,
+        start_line: LineNumber = 1,
+        end_line: LineNumber | None = None,
+        ref: Text | None = None,
     ) -> str:
         """Show who changed each line of a file last, in which commit and when; 200 lines unless end_line says so.
 
@@ -136,13 +141,16 @@ class GitTools:
             path: The file.
             start_line: First line, from 1.
             end_line: Last line, included.
+            ref: As of this branch, tag or commit.
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
-        checkout.needs_files()
+        if ref is None:
+            checkout.needs_files()
         last = min(end_line or start_line + _BLAMED - 1, start_line + MAX_LINES - 1)
         if last < start_line:
             raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
-        asked = ("--date=short", "--abbrev=9", "-L", f"{start_line},{last}")
+        then = () if ref is None else (await checkout.commit(ref),)
+        asked = ("--date=short", "--abbrev=9", "-L", f"{start_line},{last}", *then)
         text = await checkout.text("blame", *asked, *pathspec(checkout.workspace, path))
         return "\n".join(map(_short, text.splitlines()))
 

@@ -199,6 +199,16 @@ async def test_the_commit_of_each_line_is_told(asked: Asked, scene: Scene) -> No
         assert (await asked(scene.root, "git_blame", **wrong)).is_error
 
 
+async def test_the_commits_of_lines_are_told_as_of_a_ref_also_where_there_are_no_files(
+    asked: Asked, scene: Scene, tmp_path: Path
+) -> None:
+    then = (await asked(scene.root, "git_blame", path="a.txt", ref="HEAD~1")).content
+    assert "2) two" in then
+    scene.git("clone", "-q", "--bare", str(scene.root), str(tmp_path / "bare"))
+    assert (await asked(tmp_path / "bare", "git_blame", path="a.txt", ref="main~1")).content == then
+    assert (await asked(tmp_path / "bare", "git_blame", path="a.txt")).is_error
+
+
 async def test_what_git_prints_has_no_terminal_commands_and_no_hidden_line_ends(asked: Asked, tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.git("config", "user.name", "x")
