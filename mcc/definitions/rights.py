@@ -1,53 +1,20 @@
 """Tool groups, and rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Verification
+from mcc.contracts.tool_groups import TOOL_GROUPS as TOOL_GROUPS
+from mcc.contracts.tool_groups import GroupTable as GroupTable
+from mcc.contracts.tool_groups import group_of as group_of
 from mcc.rules.report import TEXT_NAME
-
-GroupTable: TypeAlias = Mapping[str, Collection[str]]
-"""The names of the tools in each group."""
-
-_DIFF = ("git_status", "git_diff", "git_show")
-
-TOOL_GROUPS: GroupTable = {
-    "environment_read": ("environment_detect",),
-    "workspace_read": ("list_files", "find_files", "search_text", "read_file", "outline", "read_artifact"),
-    "workspace_write": ("write_file", "edit_file", "apply_patch", "move_file", "delete_file"),
-    "diff_read": _DIFF,
-    "git_read": (*_DIFF, "git_log", "git_blame", "git_branches", "git_ls_files"),
-    "git_write": ("git_add", "git_commit"),
-    "shell_read": ("run_shell",),
-    "shell_write": ("run_shell",),
-    "web_read": ("web_fetch", "web_search"),
-    "memory_read": ("memory_list", "memory_read", "memory_search"),
-    "memory_write": ("memory_write", "memory_delete"),
-    "plans_read": ("plan_list", "plan_read"),
-    "plans_write": ("plan_write",),
-    "tasks_read": ("task_list",),
-    "tasks_write": ("task_create", "task_update"),
-    "rules_skills_read": ("rules_list", "rules_read", "skills_list", "skills_read"),
-    "document_read": ("read_document", "describe_component"),
-    "document_write": ("set_value", "set_metadata", "add_child", "remove_child", "move_child"),
-    "mcp": (),
-    "coordination": ("ask_user",),
-    "delegation": ("subagent", "subagents_run", "subagent_send"),
-    "finish": ("submit_result", "validate", "done"),
-}
-"""Every group that exists, with the tools that have a fixed name; what a drone really has may be less."""
 
 
 def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozenset[str]:
     """The tool names that `names` (groups and tool names) stand for."""
     return frozenset(tool for name in names for tool in groups.get(name, (name,)))
-
-
-def group_of(tool: str) -> str:
-    """The first group that has a tool of this name; empty where none has."""
-    return next((group for group, tools in TOOL_GROUPS.items() if tool in tools), "")
 
 
 def known_names(groups: GroupTable) -> frozenset[str]:

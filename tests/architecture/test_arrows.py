@@ -9,7 +9,15 @@ import pytest
 
 from tests.architecture.imports import ROOT, imported_modules, imports_of, modules
 
-FLOOR = ("mcc.contracts", "mcc.configuration", "mcc.redaction", "mcc.rules", "mcc.definitions", "mcc.documents")
+FLOOR = (
+    "mcc.contracts",
+    "mcc.configuration",
+    "mcc.redaction",
+    "mcc.rules",
+    "mcc.definitions",
+    "mcc.permission",
+    "mcc.documents",
+)
 """Pure rooms of mcc that drones share."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -17,7 +25,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.configuration": ("mcc.redaction", "mcc.rules"),
     "mcc.redaction": ("mcc.contracts",),
     "mcc.rules": ("mcc.contracts",),
-    "mcc.definitions": ("mcc.contracts", "mcc.rules"),
+    "mcc.definitions": ("mcc.contracts", "mcc.rules", "mcc.permission"),
+    "mcc.permission": ("mcc.contracts", "mcc.rules"),
     "mcc.documents": ("mcc.contracts", "mcc.configuration", "mcc.rules", "mcc.definitions"),
     "mcc.view": ("mcc.contracts",),
     "mcc.settings": ("mcc.configuration", "mcc.redaction", "mcc.rules"),

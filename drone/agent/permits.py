@@ -1,0 +1,59 @@
+"""What an agent may call: its layers of permission, asked before each call that has an effect."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from drone.agent.messages import ToolSpec
+from mcc.contracts.drones import Effects
+from mcc.contracts.entry import Origin
+from mcc.contracts.permission import Mode, OnAsk, SavedRule
+from mcc.permission.judging import Asked, Ruling, judge
+from mcc.permission.layers import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Permits:
+    """The permission of one agent of an order. `on_ask`: what becomes of a call that a person is to be asked for."""
+
+    layers: tuple[Layer, ...] = ()
+    mode: Mode = "develop"
+    on_ask: OnAsk = "wait"
+    workspace: str = ""
+
+    def judge(self, asked: Asked, grants: Sequence[SavedRule] = ()) -> Ruling:
+        """What becomes of the call; `grants` are the approvals that people let stand. Never raises."""
+        return judge(asked, self.layers, grants)
+
+    def asked(self, spec: ToolSpec, arguments: Mapping[str, object], origin: Origin, profile: str = "") -> Asked:
+        """The call of a tool by the agent at `origin`, as it is judged."""
+        return Asked(
+            tool=spec.name,
+            group=spec.group,
+            effects=effects_of(spec),
+            arguments=arguments,
+            agent=origin.agent or "",
+            depth=origin.depth or 0,
+            mode=self.mode,
+            profile=profile,
+            workspace=self.workspace,
+        )
+
+
+_OF_GROUPS: Mapping[str, Effects] = {
+    "coordination": "none",
+    "delegation": "none",
+    "finish": "none",
+    "shell_read": "execute",
+    "shell_write": "execute",
+    "mcp": "irreversible",
+}
+
+
+def effects_of(spec: ToolSpec) -> Effects:
+    """The most that a call may do: what its tool says, else what its group means, else to run code."""
+    if spec.effects is not None:
+        return spec.effects
+    known = _OF_GROUPS.get(spec.group)
+    if known is not None:
+        return known
+    return "read" if spec.group.endswith("_read") else "write" if spec.group.endswith("_write") else "execute"

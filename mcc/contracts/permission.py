@@ -1,0 +1,98 @@
+"""Permission: what the operator, an agent file, a mode and an order say of tool calls, and what was made of that."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+from mcc.contracts.shape import Closed, Text
+
+Word = Literal["allow", "ask", "deny"]
+"""What becomes of a call, the strictest one last."""
+
+Mode = Literal["develop", "plan", "build", "test", "ship"]
+"""What an order is for; every mode but `develop` adds permission of its own."""
+
+OnAsk = Literal["wait", "deny"]
+"""What becomes of a call that is to be asked for: the order waits for a person, or the call is denied at once."""
+
+RULES = 100
+KEYS = 200
+"""Rules of one key, and keys of one layer."""
+
+PERMISSION_KEY = r"^[A-Za-z0-9_*?.:-]{1,100}$"
+PermissionKey = Annotated[str, StringConstraints(pattern=PERMISSION_KEY)]
+"""The name of a tool, a glob over such names (`*`, `?`), the name of a group, or `*` for all."""
+
+
+class PermissionRule(Closed):
+    """`when` is CEL over one call, None = always; `message` says why, to people and to the model."""
+
+    when: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None
+    then: Word
+    message: Annotated[str, StringConstraints(max_length=2_000)] = ""
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_Rules = Annotated[tuple[PermissionRule, ...], BeforeValidator(_listed), Field(min_length=1, max_length=RULES)]
+
+
+def _word_or_rules(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    """Of two shapes, a mistake would be told of each; the one that is told is of what was meant."""
+    if not isinstance(value, str | list | tuple):
+        raise PydanticCustomError("permission", 'Input should be "allow", "ask" or "deny", or a list of rules')
+    try:
+        return read(value)
+    except ValidationError as error:
+        shape = "tuple" if isinstance(value, list | tuple) else "literal"
+        first = next((one for one in error.errors() if one["loc"][:1] and str(one["loc"][0]).startswith(shape)), None)
+        place = (
+            "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"][1:]) if first else ""
+        )
+        if first is None or not place:
+            raise PydanticCustomError(
+                "permission", 'Input should be "allow", "ask" or "deny", or a list of rules'
+            ) from None
+        raise PydanticCustomError(
+            "permission", "{place}: {said}", {"place": place.lstrip("."), "said": first["msg"]}
+        ) from None
+
+
+Permission: TypeAlias = Annotated[
+    Mapping[PermissionKey, Annotated[Word | _Rules, WrapValidator(_word_or_rules)]], Field(max_length=KEYS)
+]
+"""A word, or rules of which the first that holds counts, by key. Of several keys that fit a call the most specific one
+counts: the name, then the longest glob, then the group, then `*`."""
+
+
+LayerName = Literal["operator", "mode", "agent", "ancestor", "order", "default", "grant"]
+"""Who said it. `ancestor`: the file of an agent above; `default`: nobody did, and the effects of the tool decide;
+`grant`: an approval that a person let stand."""
+
+
+class Why(Closed):
+    """What decided over a call: which key of which layer, the condition that held there, and what it says."""
+
+    layer: LayerName
+    key: Text | None = None
+    when: Text | None = None
+    message: Text = ""
+
+
+class SavedRule(Closed):
+    """What would be saved when a person lets an approval stand: calls of `key` for which `when` holds."""
+
+    key: PermissionKey
+    when: Text | None = None
+    then: Literal["allow"] = "allow"

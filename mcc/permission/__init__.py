@@ -1,0 +1,1 @@
+"""Permission: whether a tool call is allowed, asked for or denied. No I/O."""

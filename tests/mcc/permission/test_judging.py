@@ -1,0 +1,68 @@
+"""Which word counts: of a layer's keys the most specific, of several layers the strictest."""
+
+import pytest
+
+from mcc.contracts.permission import Permission, PermissionRule
+from mcc.permission.judging import Asked, judge
+from mcc.permission.layers import Layer
+
+KEYS: Permission = {"*": "allow", "git_write": "ask", "git_*": "deny", "git_com*": "ask", "git_commit": "allow"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "group", "word", "key"),
+    [
+        ("git_commit", "git_write", "allow", "git_commit"),
+        ("git_comment", "git_write", "ask", "git_com*"),
+        ("git_add", "git_write", "deny", "git_*"),
+        ("tag", "git_write", "ask", "git_write"),
+        ("read_file", "workspace_read", "allow", "*"),
+    ],
+)
+def test_the_most_specific_key_of_a_layer_counts(tool: str, group: str, word: str, key: str) -> None:
+    ruling = judge(Asked(tool, group), [Layer("operator", KEYS)])
+    assert (ruling.word, ruling.why.key) == (word, key)
+
+
+@pytest.mark.parametrize("effects", ["none", "read", "write", "execute", "network"])
+def test_where_no_layer_says_anything_a_call_is_allowed(effects: str) -> None:
+    ruling = judge(Asked("tool", effects=effects), [Layer("operator", {"other": "deny"})])  # type: ignore[arg-type]
+    assert (ruling.word, ruling.why.layer) == ("allow", "default")
+
+
+def test_what_cannot_be_undone_is_asked_for_where_no_layer_says_anything() -> None:
+    assert judge(Asked("tool", effects="irreversible"), []).word == "ask"
+    assert judge(Asked("tool", effects="irreversible"), [Layer("operator", {"tool": "allow"})]).word == "allow"
+
+
+def test_of_several_layers_the_strictest_counts() -> None:
+    layers = [Layer("operator", {"*": "allow"}), Layer("agent", {"x": "ask"}), Layer("order", {"x": "deny"})]
+    assert [judge(Asked("x"), layers[:count]).word for count in (1, 2, 3)] == ["allow", "ask", "deny"]
+
+
+def test_a_layer_that_may_only_narrow_allows_nothing() -> None:
+    asked = Asked("x", effects="irreversible")
+    assert judge(asked, [Layer("agent", {"*": "deny", "x": "allow"}, consents=False)]).word == "ask"
+
+
+def test_the_first_rule_that_holds_counts_and_where_none_does_the_next_key() -> None:
+    rules = (
+        PermissionRule(when='args.to == "prod"', then="deny", message="Not there."),
+        PermissionRule(when='args.to == "test"', then="allow"),
+    )
+    layer = Layer("operator", {"deploy": rules, "*": "ask"})
+    found = {to: judge(Asked("deploy", arguments={"to": to}), [layer]) for to in ("prod", "test", "elsewhere")}
+    assert {to: one.word for to, one in found.items()} == {"prod": "deny", "test": "allow", "elsewhere": "ask"}
+    assert found["prod"].why.model_dump() == {
+        "layer": "operator",
+        "key": "deploy",
+        "when": 'args.to == "prod"',
+        "message": "Not there.",
+    }
+
+
+@pytest.mark.parametrize(("then", "word"), [("allow", "allow"), ("ask", "ask"), ("deny", "deny")])
+def test_a_condition_without_a_value_holds_for_ask_and_deny_alone(then: str, word: str) -> None:
+    rules = (PermissionRule(when="args.count > 3", then=then),)  # type: ignore[arg-type]
+    ruling = judge(Asked("x", arguments={"count": "many"}), [Layer("operator", {"x": rules})])
+    assert (ruling.word, ruling.why.layer) == (word, "default" if then == "allow" else "operator")
