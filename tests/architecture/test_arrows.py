@@ -10,6 +10,7 @@ import pytest
 from tests.architecture.imports import ROOT, imported_modules, imports_of, modules
 
 FLOOR = (
+    "mcc.addresses",
     "mcc.contracts",
     "mcc.configuration",
     "mcc.redaction",
@@ -21,8 +22,9 @@ FLOOR = (
 """Pure rooms of mcc that drones share."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
+    "mcc.addresses": (),
     "mcc.contracts": (),
-    "mcc.configuration": ("mcc.redaction", "mcc.rules"),
+    "mcc.configuration": ("mcc.addresses", "mcc.contracts", "mcc.redaction", "mcc.rules"),
     "mcc.redaction": ("mcc.contracts",),
     "mcc.rules": ("mcc.contracts",),
     "mcc.definitions": ("mcc.contracts", "mcc.rules", "mcc.permission"),

@@ -1,0 +1,136 @@
+"""The rule of addresses: every one that a name leads to is public, and none of them is a service of our own."""
+
+import ipaddress
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from mcc.addresses.names import Endpoint, Refused
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""The addresses of a name, none where it has none. It holds up nobody else."""
+
+Dial = Callable[[Endpoint], Endpoint]
+"""Where a connection to a checked address really goes; anywhere else but there only in tests."""
+
+_KNOWN_SECONDS = 30.0
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_TEREDO = ipaddress.IPv6Network("2001::/32")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+_NOBODY = (
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("192.88.99.0/24"),
+    ipaddress.ip_network("3fff::/20"),
+)
+"""Set aside for protocols and documentation; not every Python's tables know it."""
+
+_NO_PORT = 9
+
+
+def look_up(host: str) -> tuple[str, ...]:
+    """The addresses of a name, as the system knows them. Blocks."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in found))
+
+
+def itself(endpoint: Endpoint) -> Endpoint:
+    return endpoint
+
+
+class AddressRule:
+    """Says where a connection may go; whoever connects goes to exactly that address, and asks anew for the next one.
+
+    `own` are services of ours, never to be reached. `allow_private` are endpoints that the operator allows although
+    their addresses are not public.
+    """
+
+    def __init__(
+        self,
+        resolve: Resolve,
+        *,
+        own: Iterable[Endpoint] = (),
+        allow_private: Iterable[Endpoint] = (),
+        dial: Dial = itself,
+    ) -> None:
+        self._resolve = resolve
+        self._own = frozenset(own)
+        self._own_hosts = frozenset(one.host for one in self._own)
+        self._private = frozenset(allow_private)
+        self._dial = dial
+        self._own_found: frozenset[Endpoint] = frozenset()
+        self._known_until = 0.0
+
+    async def reached(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+        """The addresses to connect to, the first one first: all of the name's, each of them checked. Raises `Refused`.
+
+        Of several one that is refused refuses all: whoever owns the name chooses which one comes first.
+        """
+        private = endpoint in self._private
+        if endpoint in self._own or (endpoint.host in self._own_hosts and not private):
+            raise Refused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
+        found = (endpoint.host,) if endpoint.is_address else await self._resolve(endpoint.host)
+        addresses = [ipaddress.ip_address(one.partition("%")[0]) for one in found]
+        if not addresses:
+            raise Refused(f"{endpoint.host} has no address: check the name.")
+        services = await self._services()
+        for address in addresses:
+            self._check(endpoint, address, private)
+            if Endpoint(str(unmapped(address)), endpoint.port) in services:
+                raise Refused(f"{endpoint} is a service of this installation, which nobody reaches from here.")
+        return tuple(self._dial(Endpoint(str(address), endpoint.port)) for address in addresses)
+
+    def _check(self, endpoint: Endpoint, address: Address, private: bool) -> None:
+        plain = unmapped(address)
+        if plain.is_link_local or plain.is_unspecified or plain.is_multicast:
+            raise Refused(f"{endpoint} leads to {address}, which is never reached from here.")
+        if private:
+            return
+        if not is_public(plain):
+            raise Refused(f"{endpoint} leads to {address}, which is not a public address.")
+        if is_of_this_machine(plain):
+            raise Refused(f"{endpoint} leads to {address}, which is this machine.")
+
+    async def _services(self) -> frozenset[Endpoint]:
+        """Our own services by their addresses, looked up now and then: their names may move."""
+        if time.monotonic() >= self._known_until:
+            found: set[Endpoint] = set()
+            for one in self._own:
+                addresses = (one.host,) if one.is_address else await self._resolve(one.host)
+                found.update(Endpoint(str(unmapped(ipaddress.ip_address(each))), one.port) for each in addresses)
+            self._own_found = frozenset(found)
+            self._known_until = time.monotonic() + _KNOWN_SECONDS
+        return self._own_found
+
+
+def unmapped(address: Address) -> Address:
+    """The IPv4 address that this one stands for (mapped, NAT64, 6to4), else itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def is_public(address: Address) -> bool:
+    """Whether it is one host's on the internet; of an address that stands for another one ask `unmapped` before."""
+    if not address.is_global or address.is_multicast or address.is_reserved or any(address in net for net in _NOBODY):
+        return False
+    # Beyond 2000::/3 nothing is anybody's, whatever tables say; behind Teredo another address is hidden.
+    return address.version == 4 or (address in _UNICAST and address not in _TEREDO)
+
+
+def is_of_this_machine(address: Address) -> bool:
+    """Whether a packet to it would never leave: an address of an interface here. Nothing is sent."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((str(address), _NO_PORT))
+            return str(way.getsockname()[0]) == str(address)
+    except OSError:
+        return False
