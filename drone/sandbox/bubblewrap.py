@@ -1,41 +1,36 @@
-"""Bubblewrap: the profile in which foreign programs run, how many at once, and whether this machine can make it."""
+"""Bubblewrap: runs foreign programs in a sandbox, a few at once, and tells whether this machine can make one."""
 
 import asyncio
 import os
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
 
-from drone.sandbox.child import Bounds, Ended, Leash, run
+from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
+from drone.sandbox.profile import (
+    PATH,
+    READ_ONLY,
+    SYSTEM,
+    WORKSPACE,
+    Mount,
+    Profile,
+    mounted,
+    only_there,
+    options,
+    workspace_mount,
+)
+from drone.sandbox.program_slots import ProgramSlots
 
-WORKSPACE = "/workspace"
-"""Where the workspace is, for whatever runs in the sandbox."""
+__all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]
 
-PATH = "/usr/local/bin:/usr/bin:/bin"
-ENVIRONMENT: Mapping[str, str] = {
-    "PATH": PATH,
-    "HOME": "/tmp",
-    "TMPDIR": "/tmp",
-    "LANG": "C.UTF-8",
-    "LC_ALL": "C.UTF-8",
-    "TERM": "dumb",
-}
-"""All that is in a child's environment, whatever is in ours."""
-
-_NAMESPACES = ("user", "pid", "ipc", "uts", "net")
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
 _EACH = 4
-
-_SAME = 'test "$(stat -c %d:%i .)" = "$0" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
-_ONLY_THERE = ("sh", "-c", f'{_SAME}; exec "$@"')
-"""Starts a command if the current directory has this device and inode."""
 
 Hidden = Mapping[str, bool]
 """What is private, by its path in the sandbox, and whether it is a directory."""
@@ -48,22 +43,66 @@ async def _at_once(look: Callable[[], Hidden]) -> Hidden:
     return look()
 
 
+class Running:
+    """A program that goes on beside its caller, until it ends, its time is over, or it is killed with all it started.
+
+    `stdin` and `stdout` are there when it was started with them; whoever takes them reads, or the program waits.
+    """
+
+    def __init__(self, ended: asyncio.Task[Ended], begun: Begun | None) -> None:
+        self._ended = ended
+        self._begun = begun
+        self.stdin = begun.stdin if begun else None
+        self.stdout = begun.stdout if begun else None
+
+    async def wait(self) -> Ended:
+        """What came of it. Whoever is cancelled here leaves it running."""
+        return await asyncio.shield(self._ended)
+
+    async def kill(self) -> Ended:
+        """End all of it, unless it has ended, and wait until it is gone."""
+        if self._begun is not None and not self._ended.done():
+            self._begun.kill()
+        return await self.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One program, as it is asked for."""
+
+    argv: Sequence[str]
+    workspace: Workspace
+    bounds: Bounds
+    profile: Profile
+    environment: Mapping[str, str]
+    instead: Mapping[str, bytes]
+    look: Look
+    cwd: str
+    mounts: Sequence[Mount]
+
+    @property
+    def mounted(self) -> tuple[Mount, ...]:
+        return (workspace_mount(self.workspace, self.profile), *self.mounts)
+
+
 class Bubblewrap:
-    """Runs programs without network, with nothing but the system and one workspace to read, and nothing to write to.
+    """Runs programs with nothing but the system and one workspace to read, and nothing to write to unless a profile
+    says so; without network unless it says so.
 
     Namespaces of their own for users, processes, IPC, host name and network; no capability, no new privilege; a private
-    /tmp that is gone afterwards. They die with this process, and are held back while it may not act (`custody`). At
-    most 8 run at once, of one order 4, and one of each whatever the others take; further ones wait.
+    /tmp that is gone afterwards. They die with this process, and are held back while it may not act (`custody`). Of
+    those that are waited for (`run`), at most 8 run at once, of one order 4, and one of each whatever the others take;
+    further ones wait.
     """
 
     def __init__(self, program: str, custody: Custody | None = None, *, by_descriptor: bool = True) -> None:
         """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
         the command starts only if it was still there when it was mounted."""
         self.custody = custody or Custody()
-        self._program = program
+        self.program = program
         self._by_descriptor = by_descriptor
-        self._system = tuple(_system())
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
+        self._beside: set[asyncio.Task[Ended]] = set()
 
     @classmethod
     def found(cls, path: str | None = None) -> "Bubblewrap | None":
@@ -77,71 +116,127 @@ class Bubblewrap:
         workspace: Workspace,
         bounds: Bounds,
         *,
+        profile: Profile = READ_ONLY,
         environment: Mapping[str, str] | None = None,
         instead: Mapping[str, bytes] | None = None,
         look: Look = _at_once,
+        cwd: str = ".",
+        merged: bool = False,
+        told: Callable[[bytes], None] | None = None,
+        mounts: Sequence[Mount] = (),
     ) -> Ended:
-        """Run `argv` in the workspace, which is read-only. Raises OSError when bubblewrap cannot be started.
+        """Run `argv` to its end in `cwd`, a directory of the workspace (relative, without links). Raises OSError when
+        bubblewrap cannot be started.
 
         `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
         with another content. In place of what is private it sees empty directories and files; `look` finds that.
+        `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them. `mounts`: further
+        directories; they stay the caller's.
         """
+        call = _Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
         async with self._slots.taken(workspace.fd):
-            hidden = await look(lambda: _hidden(workspace))
-            files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
-            shown = {f"{WORKSPACE}/{name}": content for name, content in (instead or {}).items()}
-            with closing(Leash()) as leash, closing(_Overlays({**shown, **files})) as overlays:
-                masks = (_mask(path) for path, is_directory in hidden.items() if is_directory)
-                options = (
-                    *leash.options,
-                    *self._profile(workspace, environment or {}),
-                    *overlays.options,
-                    *(word for mask in masks for word in mask),
-                )
-                command = (self._program, *options, "--", *self._started(argv, workspace))
-                return await run(command, leash, bounds, self.custody, (workspace.fd, *overlays.descriptors))
+            return await self._held(call, Launch((), merged=merged, told=told))
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        workspace: Workspace,
+        bounds: Bounds,
+        *,
+        profile: Profile = READ_ONLY,
+        environment: Mapping[str, str] | None = None,
+        instead: Mapping[str, bytes] | None = None,
+        look: Look = _at_once,
+        cwd: str = ".",
+        merged: bool = False,
+        told: Callable[[bytes], None] | None = None,
+        mounts: Sequence[Mount] = (),
+        stdin: bool = False,
+    ) -> Running:
+        """The same, without waiting for its end: what is running then is the caller's to end. How many of these there
+        are, the caller bounds.
+
+        `stdin`: its input and output are streams of the caller's, and of its output nothing is kept or told.
+        """
+        call = _Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
+        begun: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
+        ended = asyncio.create_task(self._held(call, Launch((), piped=stdin, merged=merged, told=told), begun))
+        self._beside.add(ended)
+        ended.add_done_callback(self._beside.discard)
+        try:
+            await asyncio.wait((begun, ended), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            ended.cancel()
+            await asyncio.wait((ended,))
+            raise
+        if not begun.done():
+            ended.result()
+        return Running(ended, begun.result() if begun.done() else None)
+
+    async def _held(self, call: _Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
+        """Run it, with all that is needed for it as long as it runs."""
+        hidden = await call.look(lambda: _hidden(call.workspace))
+        files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
+        shown = {f"{WORKSPACE}/{name}": content for name, content in call.instead.items()}
+        network = call.profile.egress
+        given = dict(network.files) if network else {}
+        with ExitStack() as held:
+            leash = held.enter_context(closing(Leash()))
+            over, new = (held.enter_context(closing(_Overlays(contents))) for contents in ({**shown, **files}, given))
+            masks = (word for path, is_directory in hidden.items() if is_directory for word in _mask(path))
+            words = (
+                *leash.options,
+                *self._profile(call, new.options),
+                *over.options,
+                *masks,
+            )
+            fds = (*(mount.fd for mount in call.mounted), *over.descriptors, *new.descriptors)
+            async with _attached(call.profile) as before:
+                command = (self.program, *words, "--", *self._started(call))
+                ready = Launch(command, fds, launch.piped, launch.merged, launch.told, before)
+                return await run(ready, leash, call.bounds, self.custody, begun)
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
         """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms."""
         system = Workspace("/usr")
-        command = (self._program, *self._profile(system, {}), "--", *self._started(argv, system))
+        call = _Call(argv, system, Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, _at_once, ".", ())
+        command = (self.program, *self._profile(call, ()), "--", *self._started(call))
         try:
             tried = subprocess.run(
                 command, capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False, pass_fds=(system.fd,)
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{self._program} does not work: {error}"
+            return f"{self.program} does not work: {error}"
         if tried.returncode:
             said = tried.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            return f"{self._program} cannot make a sandbox here: {said or f'exit status {tried.returncode}'}"
+            return f"{self.program} cannot make a sandbox here: {said or f'exit status {tried.returncode}'}"
         return None
 
-    def _started(self, argv: Sequence[str], workspace: Workspace) -> Sequence[str]:
-        if self._by_descriptor:
-            return argv
-        status = os.fstat(workspace.fd)
-        return (*_ONLY_THERE, f"{status.st_dev}:{status.st_ino}", *argv)
+    def _started(self, call: _Call) -> Sequence[str]:
+        return call.argv if self._by_descriptor else (*only_there(call.mounted), *call.argv)
 
-    def _workspace(self, workspace: Workspace) -> Sequence[str]:
-        if self._by_descriptor:
-            return ("--ro-bind-fd", str(workspace.fd), WORKSPACE)
-        return ("--ro-bind", os.readlink(f"/proc/self/fd/{workspace.fd}"), WORKSPACE)
-
-    def _profile(self, workspace: Workspace, environment: Mapping[str, str]) -> tuple[str, ...]:
+    def _profile(self, call: _Call, files: Sequence[str]) -> tuple[str, ...]:
+        network = call.profile.egress
         return (
-            *(f"--unshare-{name}" for name in _NAMESPACES),
-            "--unshare-cgroup-try",
-            "--die-with-parent",
-            "--new-session",
-            *("--cap-drop", "ALL"),
-            "--clearenv",
-            *(word for pair in {**ENVIRONMENT, **environment}.items() for word in ("--setenv", *pair)),
-            *self._system,
-            *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
-            *self._workspace(workspace),
+            *options({**call.environment, **(network.environment if network else {})}),
+            *mounted(call.mounted, by_descriptor=self._by_descriptor),
+            *files,
             *("--remount-ro", "/"),
-            *("--chdir", WORKSPACE),
+            *("--chdir", os.path.join(WORKSPACE, call.cwd) if call.cwd != "." else WORKSPACE),
         )
+
+
+@asynccontextmanager
+async def _attached(profile: Profile) -> AsyncIterator[Callable[[First], Awaitable[None]] | None]:
+    """What is done before the program begins, and undone when it has ended."""
+    network = profile.egress
+    if network is None:
+        yield None
+        return
+    try:
+        yield lambda first: network.attach(first.fd)
+    finally:
+        await network.detach()
 
 
 class _Overlays:
@@ -191,7 +286,7 @@ def _hidden(workspace: Workspace) -> Hidden:
 
 def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
     """What is private and lies among programs and libraries, below /usr/src for example; whether it is a directory."""
-    for directory in _SYSTEM if private else ():
+    for directory in SYSTEM if private else ():
         try:
             fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -200,45 +295,3 @@ def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
             yield from ((f"{directory}/{name}", is_directory) for name, is_directory in private.names_in(fd))
         finally:
             os.close(fd)
-
-
-def _system() -> Iterator[str]:
-    """Programs and libraries, laid out as they are outside; of /etc only where the libraries are."""
-    for directory in _SYSTEM:
-        if os.path.islink(directory):
-            yield from ("--symlink", os.readlink(directory), directory)
-        elif os.path.isdir(directory):
-            yield from ("--ro-bind", directory, directory)
-    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
-
-
-class ProgramSlots:
-    """A holder has one slot for certain, and up to `each` while fewer than `in_all` are taken.
-
-    So an order whose programs take their time holds up its own, and nobody else's. Use on one event loop only.
-    """
-
-    def __init__(self, each: int, in_all: int) -> None:
-        self._each = each
-        self._in_all = in_all
-        self._held: Counter[int] = Counter()
-        self._changed = asyncio.Event()
-
-    @asynccontextmanager
-    async def taken(self, holder: int) -> AsyncIterator[None]:
-        """A slot, once there is one."""
-        while not self._may(holder):
-            await self._changed.wait()
-        self._held[holder] += 1
-        try:
-            yield
-        finally:
-            self._held[holder] -= 1
-            if not self._held[holder]:
-                del self._held[holder]
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
-
-    def _may(self, holder: int) -> bool:
-        own = self._held[holder]
-        return not own or (own < self._each and self._held.total() < self._in_all)

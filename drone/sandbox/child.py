@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import json
+import math
 import os
 import resource
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from drone.sandbox.custody import Custody, TermOver
 
@@ -26,6 +28,13 @@ GONE_SECONDS = 5.0
 """How long a killed tree is waited for; only a process that the kernel itself holds back takes as long."""
 
 _PIECE = 65_536
+
+
+class First(NamedTuple):
+    """The first process of a sandbox: its number here, and a descriptor of it (pidfd)."""
+
+    pid: int
+    fd: int
 
 
 class Leash:
@@ -55,21 +64,21 @@ class Leash:
             os.close(fd)
         self._their_info = self._their_go = -1
 
-    async def ready(self) -> bool:
-        """Put the limits on the first process, which waits to be let go; False when bubblewrap gave up before."""
+    async def ready(self) -> First | None:
+        """The first process with the limits on it, which waits to be let go; None when bubblewrap gave up before."""
         answer = b""
         while not answer.endswith(b"}\n"):
             await _readable(self._info)
             piece = os.read(self._info, _INFO_BYTES)
             if not piece:
-                return False
+                return None
             answer += piece
         pid = int(json.loads(answer)["child-pid"])
         with contextlib.suppress(ProcessLookupError):
             self._first = os.pidfd_open(pid)
             put_limits(pid, LIMITS)
-            return True
-        return False
+            return First(pid, self._first)
+        return None
 
     def let_go(self) -> None:
         """Let the command start."""
@@ -123,7 +132,7 @@ async def _readable(fd: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`seconds` until the whole tree is killed; how many bytes of each output are kept from its two ends."""
+    """`seconds` (or `math.inf`) until the whole tree is killed; how many bytes of each output are kept of its ends."""
 
     seconds: float
     head_bytes: int = 128_000
@@ -132,15 +141,18 @@ class Bounds:
 
 @dataclass(slots=True)
 class Captured:
-    """The beginning and the end of an output of any length; `total` counts all of its bytes."""
+    """The beginning and the end of an output of any length; `total` counts all of its bytes, `told` hears them."""
 
     head_bytes: int
     tail_bytes: int
     total: int = 0
+    told: Callable[[bytes], None] | None = None
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytearray = field(default_factory=bytearray)
 
     def add(self, piece: bytes) -> None:
+        if self.told is not None:
+            self.told(piece)
         self.total += len(piece)
         room = self.head_bytes - len(self._head)
         self._head += piece[:room]
@@ -176,27 +188,59 @@ class Ended:
     timed_out: bool = False
 
 
-async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, custody: Custody, fds: Sequence[int] = ()) -> Ended:
-    """Run a sandbox's program (never a shell) to its end, or until its time is over.
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A sandbox's program (never a shell): its arguments, what it inherits, and who hears of it.
 
-    Nothing of our environment goes with it; `fds` are inherited beside those of the leash. Whether the caller is
-    cancelled or the time is over: the whole tree is killed, and waited for. The program does not start while its drone
-    may not act, nor when the drone's lease was lost since this call began. Raises OSError when the program cannot be
-    started.
+    `piped`: its input and output are streams of the caller's (`Begun`), only the error output is kept. `merged`: both
+    outputs in the order in which they were written, as `stdout`. `told` hears each piece of what is kept. `before` is
+    waited for when the sandbox is there and the program has not begun; what it raises ends it.
+    """
+
+    argv: Sequence[str]
+    fds: Sequence[int] = ()
+    piped: bool = False
+    merged: bool = False
+    told: Callable[[bytes], None] | None = None
+    before: Callable[["First"], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A program that was let go. The streams are there when it is piped."""
+
+    kill: Callable[[], None]
+    stdin: asyncio.StreamWriter | None = None
+    stdout: asyncio.StreamReader | None = None
+
+
+async def run(
+    launch: Launch, leash: Leash, bounds: Bounds, custody: Custody, begun: "asyncio.Future[Begun] | None" = None
+) -> Ended:
+    """Run a program to its end, or until its time is over; `begun` is told when it begins.
+
+    Nothing of our environment goes with it. Whether the caller is cancelled or the time is over: the whole tree is
+    killed, and waited for. The program does not start while its drone may not act, nor when the drone's lease was lost
+    since this call began. Raises OSError when the program cannot be started.
     """
     term = custody.term
-    starting = asyncio.create_task(_started(argv, leash, fds))
-    stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes) for _ in range(2))
+    own = await _Stdout.made(launch.piped)
+    starting = asyncio.create_task(_started(launch, leash, own))
+    stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes, told=launch.told) for _ in range(2))
     timed_out = False
     try:
-        async with asyncio.timeout(bounds.seconds) as limit:
+        async with asyncio.timeout(None if math.isinf(bounds.seconds) else bounds.seconds) as limit:
             # Shielded: a start that is cut off half-way leaves a process that nobody knows of.
             process = await asyncio.shield(starting)
             custody.watch(process.pid)
             # Its command has not begun yet: it does once the reaper knows it, its limits hold and the lease is trusted.
-            if await leash.ready():
+            if (first := await leash.ready()) is not None:
+                if launch.before is not None:
+                    await launch.before(first)
                 await custody.cleared(term)
                 leash.let_go()
+            if begun is not None and not begun.done():
+                begun.set_result(Begun(lambda: leash.kill(process), process.stdin, own.reader))
             await _read(process, stdout, stderr)
     except TimeoutError:
         if not limit.expired():
@@ -206,22 +250,52 @@ async def run(argv: Sequence[str], leash: Leash, bounds: Bounds, custody: Custod
         pass
     finally:
         await _to_the_end(_gone(starting, leash, stdout, stderr, custody))
+        own.close()
     code = starting.result().returncode
     status = -signal.SIGKILL if code is None else code
     return Ended(status if status >= 0 else 128 - status, stdout, stderr, timed_out)
 
 
-async def _started(argv: Sequence[str], leash: Leash, fds: Sequence[int]) -> asyncio.subprocess.Process:
+class _Stdout:
+    """Where a program's output goes: a pipe that asyncio reads, or one of our own.
+
+    On a pipe of its own asyncio does not see the process end before somebody read everything.
+    """
+
+    def __init__(self, theirs: int, reader: asyncio.StreamReader | None) -> None:
+        self.theirs = theirs
+        self.reader = reader
+
+    @classmethod
+    async def made(cls, piped: bool) -> "_Stdout":
+        if not piped:
+            return cls(asyncio.subprocess.PIPE, None)
+        ours, theirs = os.pipe()
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0)
+        )
+        return cls(theirs, reader)
+
+    def close(self) -> None:
+        """The program has its end; the reader comes to the end of what is written."""
+        if self.theirs >= 0:
+            os.close(self.theirs)
+            self.theirs = asyncio.subprocess.PIPE
+
+
+async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        *launch.argv,
+        stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
+        stdout=stdout.theirs,
+        stderr=asyncio.subprocess.STDOUT if launch.merged else asyncio.subprocess.PIPE,
         env={},
-        pass_fds=(*leash.descriptors, *fds),
+        pass_fds=(*leash.descriptors, *launch.fds),
         start_new_session=True,
     )
     leash.handed_over()
+    stdout.close()
     return process
 
 
@@ -261,10 +335,10 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
 
 async def _read(process: asyncio.subprocess.Process, stdout: Captured, stderr: Captured) -> None:
     """Read both outputs to their ends: as long as one is not, asyncio does not see the process end."""
-    assert process.stdout is not None and process.stderr is not None
     async with asyncio.TaskGroup() as group:
-        group.create_task(_drained(process.stdout, stdout))
-        group.create_task(_drained(process.stderr, stderr))
+        for stream, into in ((process.stdout, stdout), (process.stderr, stderr)):
+            if stream is not None:
+                group.create_task(_drained(stream, into))
         group.create_task(process.wait())
 
 

@@ -1,0 +1,111 @@
+"""What a sandbox lets its program do, and the options of bubblewrap that make it."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from drone.sandbox.network import Network
+from drone.sandbox.paths import Workspace
+from drone.sandbox.private import path_of
+
+WORKSPACE = "/workspace"
+"""Where the workspace is, for whatever runs in the sandbox."""
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+ENVIRONMENT: Mapping[str, str] = {
+    "PATH": PATH,
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TERM": "dumb",
+}
+"""All that is in a child's environment, whatever is in ours."""
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Programs and libraries."""
+
+_NAMESPACES = ("user", "pid", "ipc", "uts", "net")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`write`: the workspace may be changed, but for what is protected. `egress`: the way out, None = no network."""
+
+    write: bool = False
+    egress: Network | None = None
+
+    @property
+    def name(self) -> str:
+        """As people, rules and approvals know it: `read-only`, `workspace-write`, `+network` behind it."""
+        return f"{'workspace-write' if self.write else 'read-only'}{'' if self.egress is None else '+network'}"
+
+
+READ_ONLY = Profile()
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A further directory, open as `fd`, that is seen at the absolute path `at`."""
+
+    fd: int
+    at: str
+    write: bool = False
+
+
+def options(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """All but what is mounted of the workspace, and what is done last."""
+    return (
+        *(f"--unshare-{name}" for name in _NAMESPACES),
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+        "--new-session",
+        *("--cap-drop", "ALL"),
+        "--clearenv",
+        *(word for pair in {**ENVIRONMENT, **environment}.items() for word in ("--setenv", *pair)),
+        *_system(),
+        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+    )
+
+
+def mounted(mounts: Sequence[Mount], *, by_descriptor: bool) -> tuple[str, ...]:
+    return tuple(word for mount in mounts for word in _mounted(mount, by_descriptor))
+
+
+def _mounted(mount: Mount, by_descriptor: bool) -> tuple[str, ...]:
+    kind = "--bind" if mount.write else "--ro-bind"
+    if by_descriptor:
+        return (f"{kind}-fd", str(mount.fd), mount.at)
+    return (kind, path_of(mount.fd) or "", mount.at)
+
+
+_SAME = 'test "$(stat -c %d:%i "$1")" = "$2" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
+_ONLY_THERE = ("sh", "-c", f'while test "$1" != --; do {_SAME}; shift 2; done; shift; exec "$@"', "sh")
+"""Starts a command if each directory has this device and inode."""
+
+
+def only_there(mounts: Sequence[Mount]) -> tuple[str, ...]:
+    """What a command begins with that is started only where these directories are what was opened.
+
+    For a bubblewrap that takes no descriptors, and mounts what has the directory's name by then.
+    """
+    return (*_ONLY_THERE, *(word for mount in mounts for word in (mount.at, _identity(mount.fd))), "--")
+
+
+def _identity(fd: int) -> str:
+    status = os.fstat(fd)
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def workspace_mount(workspace: Workspace, profile: Profile) -> Mount:
+    return Mount(workspace.fd, WORKSPACE, profile.write)
+
+
+def _system() -> Iterator[str]:
+    """Programs and libraries, laid out as they are outside; of /etc only where the libraries are."""
+    for directory in SYSTEM:
+        if os.path.islink(directory):
+            yield from ("--symlink", os.readlink(directory), directory)
+        elif os.path.isdir(directory):
+            yield from ("--ro-bind", directory, directory)
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")

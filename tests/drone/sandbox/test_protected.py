@@ -1,0 +1,129 @@
+"""What no tool changes: a list, at any depth, there or not, whatever the case; and the operator's globs."""
+
+import pytest
+
+from drone.sandbox.protected import Protected
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".git/hooks",
+        ".git/info/attributes",
+        ".git/config.worktree",
+        ".git/commondir",
+        ".git",
+        ".gitmodules",
+        "a/b/c/.git/config",
+        ".git/modules/part/config",
+        ".git/worktrees/one/commondir",
+        ".mcc/agents/master.md",
+        ".mcc-workspace/id",
+        "mcc.toml",
+        "sub/mcc.toml",
+        ".mcp.json",
+        "AGENTS.md",
+        "deep/down/agents.MD",
+        "CLAUDE.md",
+        ".env",
+        ".env.production",
+        "app/.ENV.local",
+        ".vscode/tasks.json",
+        ".idea/workspace.xml",
+        ".bashrc",
+        ".ripgreprc",
+        "./.git//config",
+        "x/../.git/config",
+        ".git/refs/../config",
+        ".GIT/Config",
+        ".g\u200cit/config",
+        ".\uff47it/config",
+    ],
+)
+def test_the_fixed_list_holds(path: str) -> None:
+    refused = Protected().refuses(path)
+    assert refused is not None and "protected" in refused and refused.isprintable()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/main.py",
+        ".gitignore",
+        ".gitattributes",
+        ".git/HEAD",
+        ".git/refs/heads/config",
+        ".git/logs/refs/heads/info",
+        "config",
+        "hooks/use.ts",
+        "info",
+        ".env.example",
+        ".env.sample",
+        ".env.template",
+        "environment",
+        ".environment",
+        "agents.md.txt",
+        "my.git/config",
+        "",
+        ".",
+    ],
+)
+def test_what_is_not_on_it_may_be_written(path: str) -> None:
+    assert Protected().refuses(path) is None
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "holds"),
+    [
+        ("deploy/**", "deploy/live/site.yml", True),
+        ("deploy/**", "Deploy/site.yml", True),
+        ("deploy/**", "deploy", False),
+        ("deploy/**", "app/deploy/site.yml", False),
+        ("*.pem", "keys/live.PEM", True),
+        ("*.pem", "live.pem/inside", True),
+        ("*.pem", "live.pem.txt", False),
+        ("a/*/b", "a/x/b", True),
+        ("a/*/b", "a/x/y/b", False),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b/c", True),
+        ("v?.lock", "v1.lock", True),
+        ("v?.lock", "v12.lock", False),
+        ("v1.2", "v1x2", False),
+        ("[ab]", "a", False),
+        ("[ab]", "[ab]", True),
+        ("/top.txt", "top.txt", True),
+    ],
+)
+def test_the_operators_globs_hold_beside_it(glob: str, path: str, holds: bool) -> None:
+    protected = Protected([glob])
+    assert (protected.refuses(path) is not None) is holds
+    assert protected.covers(path, path.rpartition("/")[2]) is holds
+    assert protected.refuses(".git/config") is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("*.txt filter=run", True),
+        ("*.txt text diff=run", True),
+        ("*.txt -merge", True),
+        ("*.txt !filter", True),
+        ("*.txt FILTER=run", True),
+        ("[attr]mine filter=run", True),
+        ('"a b.txt" filter=run', True),
+        ("  *.txt\tmerge=run", True),
+        ("*.txt text eol=lf", False),
+        ("filter text", False),
+        ("*.png binary", False),
+        ("# *.txt filter=run", False),
+        ("*.txt different", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "* text=auto\r\n", "\ufeff"])
+def test_attributes_name_no_program(line: str, refused: bool, before: str) -> None:
+    told = Protected().refused_content("sub/.gitattributes", f"{before}{line}\n")
+    assert (told is not None) is refused
+    assert Protected().refused_content("sub/gitattributes.txt", f"{before}{line}\n") is None
