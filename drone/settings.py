@@ -23,15 +23,19 @@ from pydantic import (
 from mcc.configuration.file import Configuration
 from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
+from mcc.configuration.sandbox import Sandbox
 from mcc.configuration.settings import PREFIX, BadSettings, ModuleName, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
+from mcc.configuration.web import Web
 from mcc.contracts.order import ModelName, Name, Temperature, Thinking
 from mcc.contracts.shape import Closed
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-NOT_IN_THE_ENVIRONMENT = frozenset({"models", "defaults", "roles", "tools", "documents", "keys", "base_urls"})
+OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "documents", "sandbox", "web"})
+
+NOT_IN_THE_ENVIRONMENT = OWN_TABLES | {"keys", "base_urls"}
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
 
 ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
@@ -190,7 +194,7 @@ class Settings(SharedSettings):
 
     prefixes: ClassVar[tuple[str, ...]] = ("DRONE_", PREFIX)
     without_variable: ClassVar[frozenset[str]] = NOT_IN_THE_ENVIRONMENT
-    own_tables: ClassVar[frozenset[str]] = frozenset({"models", "defaults", "roles", "tools", "documents"})
+    own_tables: ClassVar[frozenset[str]] = OWN_TABLES
 
     redis_url: str = "redis://127.0.0.1:6379/0"
     slots: Annotated[int, Field(ge=1, le=10_000)] = 200
@@ -217,6 +221,8 @@ class Settings(SharedSettings):
     defaults: Defaults = Defaults()
     roles: Mapping[Name, ModelName] = {}
     tools: ToolModules = ToolModules()
+    sandbox: Sandbox = Sandbox()
+    web: Web = Web()
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
@@ -301,10 +307,16 @@ class Settings(SharedSettings):
 
     def secrets(self) -> frozenset[str]:
         """Keys, the operator's token, Flower's login, passwords in addresses, and what the environment has of them."""
-        named = {*self.keys, *(model.api_key_env or "" for model in self.models.values())} - {""}
+        named = {*self.keys, *self._named_keys()} - {""}
         keys = (*map(self.key, named), *(value for name, value in os.environ.items() if name.endswith("_API_KEY")))
         headers = (text for model in self.models.values() for text in secret_headers(model.extra_headers))
         return self.secrets_here(os.environ, (*keys, *headers), (model.base_url for model in self.models.values()))
+
+    def _named_keys(self) -> Iterator[str]:
+        """The variables that tables of the file name as holding a secret."""
+        yield from (model.api_key_env or "" for model in self.models.values())
+        yield from (secret.env for secret in self.sandbox.secrets.values())
+        yield self.web.search.key_env or "" if self.web.search else ""
 
     def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
         """What this drone's user trusted of files that others wrote."""

@@ -134,6 +134,11 @@ class HostList:
     def __bool__(self) -> bool:
         return bool(self.names)
 
+    @property
+    def endpoints(self) -> frozenset[Endpoint]:
+        """Those that are named one by one."""
+        return frozenset(self._whole)
+
     def covers(self, endpoint: Endpoint) -> bool:
         if endpoint in self._whole or endpoint.port in self._every:
             return True

@@ -10,6 +10,7 @@ from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
 from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
 from mcc.redaction import MARK, secrets
 from mcc.redaction.redactor import SHORTEST
+from scripts.reference import network
 from scripts.reference.markdown import code, properties, shape, shown, table
 
 OF_MCC: Mapping[str, str] = {
@@ -137,6 +138,7 @@ def page() -> Iterator[str]:
     addresses = ((name, (name.upper(),), {"type": "string"}) for name in drone.ADDRESS_SETTINGS)
     yield from _table(chain(fields, addresses), OF_DRONES)
     yield from _models()
+    yield from network.tables()
     yield from ("## Other variables", "")
     yield from table(("variable", "meaning"), ((code(name), text) for name, text in ELSEWHERE.items()))
     yield from ("", "## What is secret", "", *_secrets())

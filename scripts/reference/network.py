@@ -1,0 +1,46 @@
+"""Of the page on configuration: what the sandbox may reach, and which pages may be fetched."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcc.configuration.egress import Egress, SwappedSecret
+from mcc.configuration.web import Web, WebSearch
+from scripts.reference.markdown import properties, table
+
+OF_EGRESS: Mapping[str, str] = {
+    "allow": "Hosts that programs in the sandbox may reach: `name:port`, `name` (ports 443 and 80), `*.name:port` (all "
+    "below it, at any depth, without itself), `*` (every public host). None: no network.",
+    "allow_private": "Hosts with private addresses that may be reached all the same, as `name:port` or `address:port`. "
+    "Link-local addresses and services of this installation never are.",
+}
+OF_SECRETS: Mapping[str, str] = {
+    "env": "The variable of the drone that holds the secret.",
+    "hosts": "The hosts that it is sent to, in headers only; each of them is in `allow` too.",
+}
+OF_WEB: Mapping[str, str] = {
+    "hosts": "What `web_fetch` may fetch, written as in `allow`. None: there is no such tool.",
+    "allow_private": "As in `[sandbox.egress]`; a SearXNG in your own network wants it too.",
+    "seconds": "Longest time of one page, redirects included.",
+    "max_mb": "Longest page, unpacked.",
+    "search": "The table `[web.search]`. None: there is no `web_search`.",
+}
+OF_SEARCH: Mapping[str, str] = {
+    "backend": "Who is asked.",
+    "url": "Where. None: at the service's own address.",
+    "key_env": "The variable of the drone that holds the key.",
+}
+
+
+def tables() -> Iterator[str]:
+    """For the section on drones' tables of their own."""
+    yield from ("## Network of tools", "", "Without these tables no tool reaches anything. `[sandbox.egress]`:")
+    yield from ("", *_rows(Egress, OF_EGRESS))
+    yield from ("`[sandbox.secrets.NAME]`; programs find a stand-in in the variable NAME:", "")
+    yield from _rows(SwappedSecret, OF_SECRETS)
+    yield from ("`[web]`:", "", *_rows(Web, OF_WEB))
+    yield from ("`[web.search]`:", "", *_rows(WebSearch, OF_SEARCH))
+
+
+def _rows(model: Any, meanings: Mapping[str, str]) -> Iterator[str]:
+    rows = properties(model.model_json_schema())
+    yield from table(("key", "value", "default", "meaning"), ((*row, meanings[row[0].strip("`")]) for row in rows))

@@ -1,0 +1,68 @@
+"""What the tables [sandbox.egress], [sandbox.secrets.NAME] and [web] may say."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mcc.configuration.sandbox import Sandbox
+from mcc.configuration.web import Web, WebSearch
+
+
+def sandbox(allow: list[str], *hosts: str) -> Sandbox:
+    table = {"egress": {"allow": allow}, "secrets": {"GITHUB_TOKEN": {"env": "SHOP_GITHUB_TOKEN", "hosts": hosts}}}
+    return Sandbox.model_validate(table)
+
+
+@pytest.mark.parametrize(
+    ("allow", "host"),
+    [
+        (["api.github.com:443"], "api.github.com:443"),
+        (["api.github.com"], "api.github.com"),
+        (["*.github.com:443"], "api.github.com"),
+        (["*.github.com:443"], "*.github.com:443"),
+        (["*"], "api.github.com"),
+    ],
+)
+def test_a_secret_goes_to_hosts_that_may_be_reached(allow: list[str], host: str) -> None:
+    assert sandbox(allow, host).secrets["GITHUB_TOKEN"].hosts == (host,)
+
+
+@pytest.mark.parametrize(
+    ("allow", "host"),
+    [([], "api.github.com"), (["api.github.com:80"], "api.github.com"), (["api.github.com"], "*.github.com")],
+)
+def test_a_secret_for_a_host_that_is_not_reached_is_a_mistake(allow: list[str], host: str) -> None:
+    with pytest.raises(ValidationError, match=r"is not in \[sandbox.egress\] allow"):
+        sandbox(allow, host)
+
+
+@pytest.mark.parametrize("host", ["*", "*:443"])
+def test_a_secret_is_not_for_everybody(host: str) -> None:
+    with pytest.raises(ValidationError, match="name its hosts"):
+        sandbox(["*"], host)
+
+
+@pytest.mark.parametrize("entry", ["https://a.de", "a.de/x", "user@a.de", "a b", "", "2130706433:80"])
+def test_hosts_are_no_urls(entry: str) -> None:
+    with pytest.raises(ValidationError, match="Write name:port"):
+        Web.model_validate({"hosts": [entry]})
+
+
+def test_what_is_private_is_allowed_with_its_port() -> None:
+    with pytest.raises(ValidationError, match="Write name:port or address:port"):
+        Web.model_validate({"allow_private": ["in.house"]})
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"backend": "searxng"}, "its own address"),
+        ({"backend": "brave"}, "wants a key"),
+        ({"backend": "tavily", "key_env": "K", "url": "ftp://x"}, "Only http"),
+        ({"backend": "bing"}, "searxng"),
+    ],
+)
+def test_a_search_that_cannot_be_asked_is_a_mistake(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        WebSearch.model_validate(table)
