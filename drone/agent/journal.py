@@ -19,9 +19,9 @@ DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.pr
 
 @dataclass(frozen=True, slots=True)
 class GrowingCall:
-    """A tool call whose arguments are on their way: its place among the calls of the reply, and its tool."""
+    """A call of which text is on its way: its place among those of the reply, where that counts, and its tool."""
 
-    index: int
+    index: int | None
     name: str
 
 
@@ -29,7 +29,8 @@ class GrowingCall:
 class TextDelta:
     """A piece of text on its way, from character `offset` on of what this try at a round's reply says of its kind.
 
-    `call`: the one whose arguments the text of a `tool_call.delta` is of.
+    `call`: the one whose arguments the text of a `tool_call.delta` is of, or that says the text of a `tool.progress`
+    while it runs, which has no round and try; `call_id` is that one's.
     """
 
     kind: DeltaKind
@@ -38,6 +39,7 @@ class TextDelta:
     offset: int
     text: str
     call: GrowingCall | None = None
+    call_id: str | None = None
 
 
 class Journal(Protocol):

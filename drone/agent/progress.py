@@ -88,7 +88,12 @@ class Progress:
         return AgentStep(name=NUDGE, message=said, in_results=True) if nudges else None
 
     def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
-        """The call, counted on from the round before when it was the same there."""
+        """The call, counted on from the round before when it was the same there.
+
+        A command that says no is asked again and again while work goes on: a test that fails, a server that is not up.
+        """
+        if done.exit_code:
+            return _Seen(call, done)
         for before in self._last:
             alike = unfenced(before.done.content) == unfenced(done.content) and before.done.is_error == done.is_error
             if alike and _same(before.call, call):

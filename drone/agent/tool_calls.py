@@ -376,4 +376,6 @@ def _finished(call: ToolCall, output: Output, started: float, *, untrusted: bool
         artifact=output.artifact,
         untrusted=untrusted,
         images=output.images,
+        exit_code=output.exit_code,
+        job=output.job,
     )

@@ -32,7 +32,8 @@ class Output:
 
     `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
     whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
-    it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`).
+    it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`). `exit_code` is
+    that of a command that ended by itself, `job` the handle of what goes on behind the call.
     """
 
     content: str
@@ -43,6 +44,8 @@ class Output:
     artifact: str | None = None
     untrusted: bool | None = None
     images: tuple[ImageBlock, ...] = ()
+    exit_code: int | None = None
+    job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Broadcaster:
         self._gather_seconds = gather_seconds
         self._entries: deque[Packed] = deque(maxlen=MOST_ENTRIES)
         self._hints: dict[str, Hint] = {}
-        self._deltas: dict[tuple[str, str, str, int, int, int | None], list[Delta]] = {}
+        self._deltas: dict[tuple[object, ...], list[Delta]] = {}
         self._progress: dict[str, Progress] = {}
         self._characters = 0
         self._urgent = asyncio.Event()
@@ -60,7 +60,8 @@ class Broadcaster:
         if self._characters + len(delta.text) > MOST_CHARACTERS:
             return
         self._characters += len(delta.text)
-        key = (delta.order_id, delta.record_id, delta.kind, delta.round, delta.attempt, delta.index)
+        attempt = (delta.round, delta.attempt, delta.index)
+        key = (delta.order_id, delta.record_id, delta.kind, *attempt, delta.call_id)
         self._deltas.setdefault(key, []).append(delta)
         if self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)

@@ -126,6 +126,7 @@ class OrderJournal:
                 text=delta.text,
                 index=delta.call.index if delta.call else None,
                 name=delta.call.name if delta.call else "",
+                call_id=delta.call_id,
             )
         )
 

@@ -140,7 +140,8 @@ class ToolFinished(Fact):
     """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end.
 
     `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`). `images` are
-    shown beside `content` to models that take pictures.
+    shown beside `content` to models that take pictures. `exit_code` is that of a command that ended by itself: one
+    other than 0 is what a program says, and no failure of the call. `job`: what goes on behind the call, by its handle.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -154,6 +155,8 @@ class ToolFinished(Fact):
     artifact: str | None = None
     untrusted: bool = False
     images: tuple[ImageBlock, ...] = ()
+    exit_code: int | None = None
+    job: str | None = None
 
     @property
     def spends(self) -> Usage:

@@ -69,6 +69,7 @@ class ToolStep(Closed):
 
     `artifact` names the kept whole text where `content` is only its beginning and end. `untrusted`: strangers may have
     written it, so `content` has it within a fence. `images` were shown beside it to models that take pictures.
+    `exit_code` is that of a command that ended by itself; `job` names what went on behind the call.
     """
 
     seq: int
@@ -82,6 +83,8 @@ class ToolStep(Closed):
     artifact: str | None = None
     untrusted: bool = False
     images: tuple[ImageBlock, ...] = ()
+    exit_code: int | None = None
+    job: str | None = None
     seconds: float
     subagent_ids: tuple[str, ...] = ()
     started_at: Moment | None = None

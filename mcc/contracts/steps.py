@@ -113,6 +113,8 @@ def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None, starte
         artifact=fact.artifact,
         untrusted=fact.untrusted,
         images=fact.images,
+        exit_code=fact.exit_code,
+        job=fact.job,
         seconds=fact.seconds,
         subagent_ids=fact.subagent_ids,
         started_at=started_at,

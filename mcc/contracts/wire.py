@@ -68,7 +68,8 @@ class Delta(Closed):
     A viewer drops lower epochs, and forgets the text once the reply is in the journal.
 
     `offset` counts characters of this kind of text before this piece in the same try; of the arguments of tool calls
-    (`tool_call.delta`) those of this call, of which `index` is the place in the reply and `name` the tool.
+    (`tool_call.delta`) those of this call, of which `index` is the place in the reply and `name` the tool; of what a
+    call of the tool `name` says while it runs (`tool.progress`) those of `call_id`, of which pieces may be left out.
     """
 
     type: Literal["delta"] = "delta"
@@ -85,6 +86,7 @@ class Delta(Closed):
     text: Text
     index: int | None = None
     name: Text = ""
+    call_id: str | None = None
 
 
 class GenerationProgress(Closed):

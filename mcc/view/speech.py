@@ -1,4 +1,4 @@
-"""What a model says just now: text on its way, of which only the end is kept for the terminal."""
+"""What a model, or a tool, says just now: text on its way, of which only the end is kept for the terminal."""
 
 from dataclasses import dataclass, field
 
@@ -7,8 +7,9 @@ KEPT_CHARACTERS = 4_000
 
 @dataclass(slots=True, eq=False)
 class Speech:
-    """One model call that was not answered yet. `kind` "" = nothing has come; `tail` is the end of what came last.
+    """One call, of a model or a tool, that was not answered yet.
 
+    `kind` "" = nothing has come; `tail` is the end of what came last.
     `called` are the tools of which calls are being written, with how many characters of arguments there are.
     """
 
@@ -28,6 +29,11 @@ class Speech:
         known = 0 if offset is None else max(0, self.characters - offset)
         self.tail = (self.tail + text[known:])[-KEPT_CHARACTERS:]
         self.characters = self.characters + len(text) if offset is None else max(self.characters, offset + len(text))
+
+    @property
+    def last_line(self) -> str:
+        """The last line that has words."""
+        return next((line for line in reversed(self.tail.splitlines()) if line.strip()), "")
 
     @property
     def in_brief(self) -> str:

@@ -42,13 +42,18 @@ from mcc.view.speech import Speech
 
 @dataclass(slots=True, eq=False)
 class ToolLine:
-    """All calls of one tool by one agent: how many, how many of them run or went wrong, and the newest in brief."""
+    """All calls of one tool by one agent: how many, how many of them run or went wrong, and the newest in brief.
+
+    `speech` is what one that runs says; `exit_code` how the newest command ended that did so by itself.
+    """
 
     name: str
     calls: int = 0
     running: int = 0
     failed: int = 0
     brief: str = ""
+    speech: Speech | None = None
+    exit_code: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -152,7 +157,12 @@ class Story:
     def hear(self, record_id: str | None, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
         """Text on its way, as in `Delta`; of a call that is not open it is dropped."""
         node = self._nodes.get(record_id or "")
-        if node is not None and node.speech is not None:
+        if node is not None and kind == "tool.progress":
+            running = [line for line in node.tools.values() if line.running and tool in ("", line.name)]
+            for line in running[-1:]:
+                line.speech = line.speech or Speech()
+                line.speech.hear(kind, text, offset)
+        elif node is not None and node.speech is not None:
             node.speech.hear(kind, text, offset, tool)
 
     def _order(self, entry: Entry) -> None:
@@ -223,12 +233,14 @@ class Story:
                 line = node.tools[call.name] = ToolLine(call.name)
                 node.rows.append(line)
             line.calls, line.running, line.brief = line.calls + 1, line.running + 1, call_in_brief(call.arguments)
+            line.speech, line.exit_code = None, None
             node.calls[call.call_id] = call.name
             return
         open_line = node.tools.get(node.calls.pop(call.call_id, ""))
         if open_line is not None:
             open_line.running -= 1
             open_line.failed += call.is_error
+            open_line.speech, open_line.exit_code = None, call.exit_code
 
     def _talk(
         self, entry: Entry, talk: ModelStarted | ModelReplied | ModelRetried | ModelFellBack | GateChecked

@@ -200,6 +200,10 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
         line.append(f" ({row.failed} failed)", "yellow")
     if row.brief:
         line.append(f"  {row.brief}", "dim")
+    if row.exit_code:
+        line.append(f"  exit {row.exit_code}", "yellow")
+    if row.speech is not None and (last := row.speech.last_line):
+        line.append(f"  {one_line(last, 80)}", "italic cyan")
     return line
 
 

@@ -135,6 +135,15 @@ def test_the_same_output_of_the_same_call_is_nudged_at_three_and_halted_at_four(
         watch.round(called(path="a"))
 
 
+def test_a_command_that_says_no_again_and_again_is_no_circle() -> None:
+    call, done = called("run_shell", "2 tests failed", command="make test")
+    ended = done.model_copy(update={"exit_code": 1})
+    watch = Watch()
+    assert watch.rounds(20, (call, ended)) == [False] * 20
+    with pytest.raises(NoProgress):
+        watch.rounds(5, (call, ended.model_copy(update={"exit_code": 0})))
+
+
 def test_the_same_call_with_another_output_each_time_is_work() -> None:
     watch = Watch()
     assert [watch.round(called("next_page", f"page {n}")) for n in range(20)] == [None] * 20

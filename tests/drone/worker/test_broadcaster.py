@@ -32,7 +32,10 @@ async def test_text_of_different_kinds_and_records_is_kept_apart() -> None:
     broadcaster.delta(delta(0, "b", kind="thinking.delta"))
     broadcaster.delta(delta(0, "c", record_id="other"))
     await broadcaster.flush()
-    assert sorted(item.text for item in ears.deltas) == ["a", "b", "c"]
+    for call_id in ("1", "2"):
+        broadcaster.delta(delta(0, "d", kind="tool.progress", call_id=call_id))
+    await broadcaster.flush()
+    assert sorted(item.text for item in ears.deltas) == ["a", "b", "c", "d", "d"]
 
 
 def test_a_gap_is_not_joined_over() -> None:

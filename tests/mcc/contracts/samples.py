@@ -230,6 +230,8 @@ FACTS: tuple[Fact, ...] = (
         artifact="f" * 64,
         untrusted=True,
         images=(ImageBlock(artifact="e" * 64, media_type="image/png", name="logo.png", width=640, height=480),),
+        exit_code=2,
+        job="job-1",
     ),
     GateChecked(
         tool="validate",
@@ -547,6 +549,18 @@ OTHERS: Mapping[str, BaseModel] = {
         attempt=1,
         offset=120,
         text=ODD,
+    ),
+    "wire-delta-of-a-tool": Delta(
+        kind="tool.progress",
+        order_id=ORDER_ID,
+        epoch=2,
+        record_id=CHILD,
+        round=0,
+        attempt=0,
+        offset=120,
+        text=ODD,
+        name="run_shell",
+        call_id=CALL,
     ),
     "wire-wake": Wake(order_id=ORDER_ID, control_seq=4),
 }

@@ -57,6 +57,18 @@ def test_the_tree_of_a_finished_order_stands_still() -> None:
     )
 
 
+def test_a_command_shows_its_last_line_while_it_runs_and_then_how_it_ended() -> None:
+    told = [*TURN[:5], (MASTER, call("1", "run_shell", command="make test"))]
+    story = Story.of(journal(*told))
+    for offset, text in ((0, "one\ntw"), (6, "o \x1b[2Jpassed\n\n")):
+        story.hear("m", "tool.progress", text, offset, "run_shell")
+    story.hear("m", "tool.progress", "not this one", 0, "other")
+    assert drawn(story, 20).endswith("└── ⠋ run_shell  make test  two passed")
+    story.add(journal(*told, (MASTER, result("1", "run_shell").model_copy(update={"exit_code": 2})))[-1])
+    story.hear("m", "tool.progress", "late", 0, "run_shell")
+    assert drawn(story, 20).endswith("└── · run_shell  make test  exit 2")
+
+
 def test_an_order_that_nobody_has_taken_is_one_line() -> None:
     assert shown(journal(QUEUED)) == "⠋ order 000000000001 queued on default  0.0 s · 0 tokens · $0"
 
