@@ -19,6 +19,7 @@ from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from drone.models.checks import Tell
 
 
+CHECKPOINTS = "checkpoints"
+"""The directory of them in the data directory."""
+
+
 class Crew:
     """Runs orders with the agents, models and tools of one drone, without broker or database; many orders at once."""
 
@@ -75,6 +80,7 @@ class Crew:
         self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
+        self._checkpoints = settings.data_dir / CHECKPOINTS
         self._trust = trust or settings.trust_store()
         self.pools = Pools()
 
@@ -135,7 +141,7 @@ class Crew:
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
-        return Hiring(known, models, turn, terms, place, names), self._tools(workspace, turn.tree, look)
+        return Hiring(known, models, turn, terms, place, names), self._tools(order, workspace, turn.tree, look)
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -210,10 +216,11 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _tools(self, workspace: Workspace | None, tree: Tree, look: Look) -> ToolSet:
+    def _tools(self, order: WorkOrder, workspace: Workspace | None, tree: Tree, look: Look) -> ToolSet:
         """The tools of an order with this workspace, or without one."""
         detected = Detected(already=look.succeeded or DETECTION in tree.succeeded)
-        tools = Joined(self._toolbox.tools(workspace, detected), self._artifacts)
+        kept = None if workspace is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
+        tools = Joined(self._toolbox.tools(workspace, detected, kept), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
     def _workspace(self, order: WorkOrder) -> Workspace | None:

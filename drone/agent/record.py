@@ -40,6 +40,7 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
     VerifyChecked,
+    WorkspaceCheckpointed,
 )
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order_facts import (
@@ -285,7 +286,7 @@ class RecordState:
                 self.approvals.setdefault(known.approval_id, "")
             case ApprovalDecided():
                 self.approvals[known.approval_id] = known.decision
-            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked():
+            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked() | WorkspaceCheckpointed():
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
                 pass

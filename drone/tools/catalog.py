@@ -13,6 +13,7 @@ from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import ToolSpec
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
@@ -103,11 +104,17 @@ class Toolbox:
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
         return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own)
 
-    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
+    def tools(
+        self,
+        workspace: Workspace | Path | None,
+        detected: Detected | None = None,
+        checkpoints: OrderCheckpoints | None = None,
+    ) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
         Without a workspace there are skills and the operator's own tools; git's tools and `outline` are left out where
-        they cannot be used. `detected` is what a resumed order already knows.
+        they cannot be used. `detected` is what a resumed order already knows. `checkpoints`: where what the order
+        changes is kept first.
         """
         own = tuple(tool for tool, _ in self.own.tools)
         if workspace is None:
@@ -115,7 +122,8 @@ class Toolbox:
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
-        tools = FunctionTools((*self._files, *outlines, *git, *self._skills, *self._rules, *own), workspace=opened)
+        functions = (*self._files, *outlines, *git, *self._skills, *self._rules, *own)
+        tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints)
         return EnvironmentGate(tools, detected or Detected())
 
     async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:

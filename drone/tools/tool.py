@@ -13,6 +13,8 @@ from drone.agent.messages import CHANGING, ToolSpec
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
+from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
@@ -43,7 +45,8 @@ class ToolContext:
 
     `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
     `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
-    run.
+    run. `checkpoints`: where a tool that changes the workspace has kept what it held, before it does; None where
+    nothing can be taken back.
     """
 
     call_id: str
@@ -52,6 +55,7 @@ class ToolContext:
     artifacts: Artifacts | None = None
     stop: Event = field(default_factory=Event)
     turn: Turn | None = None
+    checkpoints: Checkpoints | None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -275,7 +279,7 @@ def _error_output(error: Exception, name: str) -> Output:
             return Output(str(error), True, error.outcome)
         case PathDenied():
             return Output(str(error), True, Outcome.DENIED)
-        case PathError():
+        case PathError() | StoreBroken():
             return Output(str(error), True, Outcome.ERROR)
         case _:
             said = str(error)
@@ -289,16 +293,21 @@ def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 
 class FunctionTools:
-    """A tool set of functions; `workspace` is handed to those that ask for a `ToolContext`."""
+    """A tool set of functions; `workspace` and its `checkpoints` are handed to those that ask for a `ToolContext`."""
 
     def __init__(
-        self, functions: Iterable[Callable[..., object] | FunctionTool], *, workspace: Workspace | None = None
+        self,
+        functions: Iterable[Callable[..., object] | FunctionTool],
+        *,
+        workspace: Workspace | None = None,
+        checkpoints: OrderCheckpoints | None = None,
     ) -> None:
         tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
         _refuse_twins(tool.spec.name for tool in tools)
         self._tools = {tool.spec.name: tool for tool in tools}
         self._specs = tuple(tool.spec for tool in tools)
         self._workspace = workspace
+        self._checkpoints = checkpoints
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
@@ -315,7 +324,9 @@ class FunctionTools:
 
     def _context(self, call: Call) -> ToolContext:
         artifacts = call.turn.artifacts if call.turn else None
-        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, turn=call.turn)
+        stop, order = Event(), self._checkpoints
+        taken = None if order is None or call.turn is None else Checkpoints(order, call, call.turn, stop)
+        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, stop, call.turn, taken)
 
 
 class Joined:

@@ -342,13 +342,32 @@ class DocumentChanged(Note):
         return f"{self.command}{where} made version {self.version} of {self.document_id}"
 
 
+class WorkspaceCheckpointed(Note):
+    """What the workspace held was kept on the drone's host before a call that may change it.
+
+    `files` and `bytes` are what the checkpoint holds, `skipped` counts what could not be kept and cannot be restored.
+    """
+
+    kind: ClassVar[str] = "workspace.checkpointed"
+    checkpoint_id: str
+    call_id: str
+    files: int
+    bytes: int
+    skipped: int = 0
+
+    @property
+    def in_words(self) -> Text:
+        without = f", {self.skipped:,} left out" if self.skipped else ""
+        return f"checkpoint of {self.files:,} files ({self.bytes:,} bytes{without})"
+
+
 OrderFact: TypeAlias = (
     OrderQueued | OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting | OrderResumed | OrderFinished
 )
 AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentFinished
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
 CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
-NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged
+NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed
 PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
 AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | PersonFact
 

@@ -39,6 +39,7 @@ MEANINGS: Mapping[str, str] = {
     "question.answered": "The person has answered.",
     "transcript.compacted": "What a model is shown no longer: tool results were shortened to fit into its context.",
     "document.changed": "A document got a new version.",
+    "workspace.checkpointed": "What the workspace held was kept on the drone's host, before a call that may change it.",
 }
 
 

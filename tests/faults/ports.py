@@ -14,6 +14,7 @@ from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.tree import TreeJournal
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.models.registry import Models, Unusable
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
@@ -270,7 +271,12 @@ class LedgerToolbox(Toolbox):
         object.__setattr__(made, "points", points)
         return made
 
-    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
+    def tools(
+        self,
+        workspace: Workspace | Path | None,
+        detected: Detected | None = None,
+        checkpoints: OrderCheckpoints | None = None,
+    ) -> ToolSet:
         async def midway(order_id: str) -> None:
             await self.points.hit_async("F11", order_id)
 

@@ -21,6 +21,7 @@ from drone.agent.model import (
 )
 from drone.agent.toolset import ToolSet
 from drone.agent.transcript import request_in
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -67,7 +68,12 @@ class SleepyModels(Models):
 
 
 class SleepyToolbox(Toolbox):
-    def tools(self, workspace: Workspace | Path | None, detected: Detected | None = None) -> ToolSet:
+    def tools(
+        self,
+        workspace: Workspace | Path | None,
+        detected: Detected | None = None,
+        checkpoints: OrderCheckpoints | None = None,
+    ) -> ToolSet:
         sandbox = self.git.sandbox
         assert sandbox is not None
         return FunctionTools(naps(sandbox))

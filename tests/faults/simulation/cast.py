@@ -110,7 +110,7 @@ class WitnessedTools:
 
     sandbox = "off: simulated"
 
-    def tools(self, workspace: Workspace | Path | None, detected: object = None) -> FunctionTools:
+    def tools(self, workspace: Workspace | Path | None, *_: object) -> FunctionTools:
         return _tools()
 
     async def look(self, workspace: Workspace, threads: object) -> Look:

@@ -41,6 +41,7 @@ from mcc.contracts.journal import (
     ToolStarted,
     TranscriptCompacted,
     VerifyChecked,
+    WorkspaceCheckpointed,
 )
 from mcc.contracts.limits import AgentLimits, LimitChoice, Limits
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
@@ -261,6 +262,13 @@ FACTS: tuple[Fact, ...] = (
         window_tokens=32_768,
         tokens_before=40_000,
         tokens_after=20_500,
+    ),
+    WorkspaceCheckpointed(
+        checkpoint_id="0199a3c0-0000-7000-8000-0000000000c1",
+        call_id="0199a3c0-0000-7000-8000-0000000000c2",
+        files=1204,
+        bytes=183204,
+        skipped=2,
     ),
     DocumentChanged(
         document_id=DOCUMENT_ID,

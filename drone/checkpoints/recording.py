@@ -1,0 +1,144 @@
+"""The checkpoints of an order at work: taken before each call that may change the workspace, closed after it."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Event, Lock
+
+from drone.agent.toolset import Call
+from drone.agent.turn import Turn
+from drone.checkpoints.scan import Look, Scan
+from drone.checkpoints.store import CheckpointStore, Move
+from drone.checkpoints.tree import differences
+from drone.sandbox.host_lock import workspace_key
+from drone.sandbox.paths import Workspace
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import AgentStep, WorkspaceCheckpointed
+
+CHECKPOINT = "checkpoint"
+"""The step that says what a checkpoint does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """`move` of a call as it is in the store; `whole`: all of the workspace was looked at, and what `look` found."""
+
+    move: Move
+    whole: bool
+    look: Look
+
+
+class OrderCheckpoints:
+    """One order in one workspace; the stores of all workspaces are in `directory`. Methods block; for many threads."""
+
+    def __init__(self, workspace: Workspace, directory: Path, order_id: str) -> None:
+        self.workspace = workspace
+        self.order_id = order_id
+        self._directory = directory
+        self._running: set[str] = set()
+        self._last: bytes | None = None
+        self._one_at_a_time = Lock()
+
+    @cached_property
+    def path(self) -> Path:
+        """The file of the workspace's store. Raises OSError."""
+        return store_of(self._directory, self.workspace)
+
+    def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> Begun:
+        """Keep what the call may change: `paths`, None = anything. The same for a call that had begun already.
+
+        Raises `StoreBroken`, OSError, `Stopped`.
+        """
+        with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
+            moves = store.moves(self.order_id)
+            self._running.add(call_id)
+            if (known := _of(moves, call_id)) is not None:
+                return Begun(known, known.paths is None or known == moves[0], Look())
+            scan = Scan(self.workspace, store, stop)
+            lost = [move for move in moves if move.after is None and move.call_id not in self._running]
+            base = self._base(moves)
+            whole = paths is None or base is None or bool(lost)
+            root = scan.whole() if whole or paths is None or base is None else scan.only(base, paths)
+            for move in lost:
+                store.close_call(move.id, root)
+            wanted = None if paths is None else tuple(paths)
+            store.begin(Move(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
+            self._last = root
+            begun = _of(store.moves(self.order_id), call_id)
+            assert begun is not None
+            return Begun(begun, whole, scan.look)
+
+    def close(self, call_id: str, stop: Event) -> list[bytes]:
+        """The call is over: keep what it left; the paths that it changed. Empty for a call that never began.
+
+        Raises `StoreBroken`, OSError, `Stopped`.
+        """
+        with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
+            move = _of(store.moves(self.order_id), call_id)
+            if move is None:
+                return []
+            scan = Scan(self.workspace, store, stop)
+            after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
+            store.close_call(move.id, after)
+            self._running.discard(call_id)
+            self._last = after if move.paths is None else self._last
+            return [one.path for one in differences(store.tree, move.before, after)]
+
+    def told(self, checkpoint_id: str, seq: int) -> None:
+        """The journal entry of a checkpoint. Raises `StoreBroken`."""
+        with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
+            store.tell(checkpoint_id, seq)
+
+    def _base(self, moves: Sequence[Move]) -> bytes | None:
+        """A tree in which all is as it was, as far as this order knows, but for what is looked at anew."""
+        if self._last is not None or not moves:
+            return self._last
+        return moves[-1].after or moves[-1].before
+
+
+def store_of(directory: Path, workspace: Workspace) -> Path:
+    """The file of a workspace's checkpoints. Blocks. Raises OSError."""
+    return directory / f"{workspace_key(workspace).text}.db"
+
+
+def _of(moves: Iterable[Move], call_id: str) -> Move | None:
+    return next((move for move in moves if move.call_id == call_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The checkpoints of an order, as one tool call takes them."""
+
+    order: OrderCheckpoints
+    call: Call
+    turn: Turn
+    stop: Event
+
+    async def before(self, call_id: str, paths: Sequence[bytes] | None = None) -> str | None:
+        """Keep what this call may change, before it does: `paths` of it, None = anything in the workspace.
+
+        Answers the id of the checkpoint, the same each time it is asked for this call. Raises `StoreBroken`, OSError.
+        """
+        begun = await self.turn.threads.tool(self.order.begin, call_id, paths, self.stop)
+        if begun.whole and begun.move.seq is None:
+            await self._tell(begun.move, begun.look)
+        return begun.move.id
+
+    async def changed(self) -> tuple[str, ...]:
+        """The paths that were changed since `before` of this call, which is over then; nothing where it never was.
+
+        Raises `StoreBroken`, OSError.
+        """
+        found = await self.turn.threads.tool(self.order.close, self.call.call_id, self.stop)
+        return tuple(map(os.fsdecode, found))
+
+    async def _tell(self, move: Move, look: Look) -> None:
+        skipped = sum(look.left_out.values())
+        facts = [AgentStep(name=CHECKPOINT, message=look.told)] if skipped else []
+        taken = WorkspaceCheckpointed(
+            checkpoint_id=move.id, call_id=move.call_id, files=look.files, bytes=look.size, skipped=skipped
+        )
+        seq = await self.turn.journal.write(self.call.origin, *facts, taken)
+        await self.turn.threads.tool(self.order.told, move.id, seq)

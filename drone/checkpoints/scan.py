@@ -1,0 +1,252 @@
+"""Looking at a workspace for a checkpoint: every file that is there, ignored and untracked ones too, kept by content.
+
+A file that was not touched since it was last seen is not read again (number, size and times, as git's index does it).
+"""
+
+import hashlib
+import os
+import stat
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from threading import Event
+
+from drone.checkpoints.store import PIECE, CheckpointStore
+from drone.checkpoints.tree import EMPTY, Node, digest_of, with_paths
+from drone.sandbox.host_lock import MARKER
+from drone.sandbox.paths import PathError, Workspace, kind_of, shown
+
+MOST_NAMES = 250_000
+"""Files, links and directories of one checkpoint; what is beyond is left out, and said."""
+
+MOST_BYTES = 8_000_000_000
+"""What one checkpoint adds to the store."""
+
+LARGEST_FILE = 256_000_000
+MAX_DEPTH = 200
+
+_STAMP = struct.Struct(">QQQqq")
+_SETTLED_NS = 2_000_000_000
+"""A file that was touched so lately may change once more without another time: it is read again."""
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_TRIES = 3
+_NAMED = 3
+
+
+class Stopped(Exception):
+    """Nobody waits for the look any more."""
+
+
+@dataclass(slots=True)
+class Look:
+    """What one look found: `files` (links too), `size` of them in bytes, how many were `left_out` why, some `named`."""
+
+    files: int = 0
+    size: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    named: list[str] = field(default_factory=list)
+
+    def leave_out(self, path: bytes, why: str) -> None:
+        self.left_out[why] += 1
+        if len(self.named) < _NAMED:
+            self.named.append(shown(os.fsdecode(path)))
+
+    @property
+    def told(self) -> str:
+        """What was left out, in words; empty for nothing."""
+        if not self.left_out:
+            return ""
+        counted = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
+        return f"Not kept, and not to be restored: {counted} ({', '.join(self.named)} …)."
+
+
+class Scan:
+    """One look at a workspace, inside a transaction of its store. Blocks."""
+
+    def __init__(self, workspace: Workspace, store: CheckpointStore, stop: Event) -> None:
+        self.look = Look()
+        self._workspace = workspace
+        self._store = store
+        self._stop = stop
+        self._before = store.seen()
+        self._seen: dict[bytes, tuple[bytes, bytes]] = {}
+        self._settled_before = time.time_ns() - _SETTLED_NS
+        self._names_left = MOST_NAMES
+        room = os.statvfs(store.path.parent)
+        self._room = min(MOST_BYTES, room.f_bavail * room.f_frsize // 2)
+
+    def whole(self) -> bytes:
+        """The tree of all that is there now. Raises OSError where the root cannot be looked at, `Stopped`."""
+        root = os.dup(self._workspace.fd)
+        try:
+            digest = self._directory(root, b"", 0)
+        finally:
+            os.close(root)
+        self._store.see(self._seen, self._before)
+        return digest
+
+    def only(self, base: bytes, paths: Iterable[bytes]) -> bytes:
+        """`base` with these paths as they are now."""
+        now = {path: self.node(path) for path in paths}
+        return with_paths(self._store.tree, self._store.keep_tree, base, now)
+
+    def node(self, path: bytes) -> Node | None:
+        """What has this path now, without what is in it if it is a directory; None where nothing is."""
+        above, _, name = path.rpartition(b"/")
+        try:
+            directory = self._workspace.open_directory(os.fsdecode(above) or ".", symlinks=False)
+        except PathError:
+            return None
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                return Node("directory", stat.S_IMODE(status.st_mode), 0, EMPTY)
+            if self._workspace.private.holds(status):
+                return None
+            return self._leaf(directory, name, path, status)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        finally:
+            os.close(directory)
+
+    def _directory(self, fd: int, path: bytes, depth: int) -> bytes:
+        if self._stop.is_set():
+            raise Stopped
+        listing: dict[bytes, Node] = {}
+        for name, status in self._entries(fd, top=not path):
+            below = path + b"/" + name if path else name
+            if self._names_left <= 0:
+                listing[name] = self._left_out(below, status, f"beyond {MOST_NAMES:,} names")
+                continue
+            self._names_left -= 1
+            node = self._node(fd, name, below, status, depth)
+            if node is not None:
+                listing[name] = node
+        return self._store.keep_listing(listing)
+
+    def _entries(self, fd: int, *, top: bool) -> Iterator[tuple[bytes, os.stat_result]]:
+        for entry in self._workspace.entries(fd):
+            if top and entry.name == MARKER:
+                continue
+            try:
+                yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+
+    def _node(self, above: int, name: bytes, path: bytes, status: os.stat_result, depth: int) -> Node | None:
+        if not stat.S_ISDIR(status.st_mode):
+            return self._leaf(above, name, path, status)
+        if depth >= MAX_DEPTH:
+            return self._left_out(path, status, f"deeper than {MAX_DEPTH} directories")
+        try:
+            fd = os.open(name, _OPEN | os.O_DIRECTORY, dir_fd=above)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._left_out(path, status, _why(error))
+        try:
+            return Node("directory", stat.S_IMODE(status.st_mode), 0, self._directory(fd, path, depth + 1))
+        except PermissionError as error:
+            return self._left_out(path, status, _why(error))
+        finally:
+            os.close(fd)
+
+    def _leaf(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node | None:
+        try:
+            if stat.S_ISLNK(status.st_mode):
+                return self._link(above, name)
+            if stat.S_ISREG(status.st_mode):
+                return self._file(above, name, path, status)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._left_out(path, status, _why(error))
+        return self._left_out(path, status, f"as {kind_of(status.st_mode)}")
+
+    def _link(self, above: int, name: bytes) -> Node:
+        target = os.readlink(name, dir_fd=above)
+        digest = digest_of(target)
+        if not self._store.has(digest):
+            self._store.keep(digest, [target])
+        self.look.files += 1
+        return Node("link", 0, len(target), digest)
+
+    def _file(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node:
+        if status.st_size > LARGEST_FILE:
+            return self._left_out(path, status, f"larger than {LARGEST_FILE:,} bytes")
+        stamp, known = stamp_of(status), self._before.get(path)
+        if known is not None and known[0] == stamp:
+            self._seen[path] = known
+            return self._counted(status, status.st_size, known[1])
+        fd = os.open(name, _OPEN, dir_fd=above)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                return self._left_out(path, status, "replaced while they were looked at")
+            return self._read(fd, path, status)
+        finally:
+            os.close(fd)
+
+    def _read(self, fd: int, path: bytes, status: os.stat_result) -> Node:
+        for _ in range(_TRIES):
+            digest, size, first = _hashed(fd)
+            if self._store.has(digest):
+                break
+            if size > self._room:
+                return self._left_out(path, status, "for want of room on the disk")
+            if first is not None:
+                self._store.keep(digest, [first])
+                self._room -= size
+                break
+            again = hashlib.sha256()
+            self._store.keep(digest, _pieces(fd, again))
+            if again.digest() == digest:
+                self._room -= size
+                break
+            self._store.drop(digest)
+        else:
+            return self._left_out(path, status, "written while they were read")
+        if status.st_ctime_ns < self._settled_before and status.st_mtime_ns < self._settled_before:
+            self._seen[path] = (stamp_of(status), digest)
+        return self._counted(status, size, digest)
+
+    def _counted(self, status: os.stat_result, size: int, digest: bytes) -> Node:
+        self.look.files += 1
+        self.look.size += size
+        return Node("file", stat.S_IMODE(status.st_mode), size, digest)
+
+    def _left_out(self, path: bytes, status: os.stat_result, why: str) -> Node:
+        self.look.leave_out(path, why)
+        mark = digest_of(stamp_of(status)) if not stat.S_ISDIR(status.st_mode) else digest_of(b"a directory")
+        return Node("left_out", stat.S_IMODE(status.st_mode), status.st_size, mark)
+
+
+def stamp_of(status: os.stat_result) -> bytes:
+    """Another one when a file was touched since."""
+    return _STAMP.pack(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _hashed(fd: int) -> tuple[bytes, int, bytes | None]:
+    """Digest and size of what is open; and the content, if it is one piece."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    first = os.read(fd, PIECE)
+    if len(first) < PIECE and not os.read(fd, PIECE):
+        return digest_of(first), len(first), first
+    whole, size = hashlib.sha256(), 0
+    for piece in _pieces(fd, whole):
+        size += len(piece)
+    return whole.digest(), size, None
+
+
+def _pieces(fd: int, whole: "hashlib._Hash") -> Iterator[bytes]:
+    os.lseek(fd, 0, os.SEEK_SET)
+    while piece := os.read(fd, PIECE):
+        whole.update(piece)
+        yield piece
+
+
+def _why(error: OSError) -> str:
+    return "unreadable" if isinstance(error, PermissionError) else f"that cannot be read ({error.strerror})"

@@ -1,0 +1,200 @@
+"""Checkpoints of one workspace on this host: contents by their digest, trees of them, and which order needed which.
+
+One SQLite file for each workspace, so that a checkpoint is there whole or not at all, whatever dies meanwhile, and one
+copy of each content is enough for all checkpoints. Nothing but the drones of this host reads it.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drone.checkpoints.tree import EMPTY, Node, digest_of, packed, unpacked
+from mcc.configuration.places import make_private_directory, private_opener
+
+PIECE = 4 << 20
+"""Bytes of a content in one row."""
+
+BUSY_SECONDS = 60.0
+_UNUSABLE = "The checkpoints of this workspace cannot be used: {}."
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS contents (
+    digest BLOB NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (digest, number)
+);
+CREATE TABLE IF NOT EXISTS trees (digest BLOB PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS seen (path BLOB PRIMARY KEY, stamp BLOB NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, order_id TEXT NOT NULL, call_id TEXT NOT NULL,
+    at REAL NOT NULL, before BLOB NOT NULL, after BLOB, closed INTEGER, paths BLOB, seq INTEGER,
+    UNIQUE (order_id, call_id)
+);
+CREATE INDEX IF NOT EXISTS calls_of_an_order ON calls (order_id, number);
+"""
+
+
+class StoreBroken(Exception):
+    """The checkpoints of a workspace cannot be read or written; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one tool call did to the workspace: the tree `before` it, and the one `after`, None while it is not over.
+
+    `number` counts the calls of the workspace, `closed` those that are over. `paths`: all that the call may have
+    changed, None = anything. `seq`: the journal entry that tells of the checkpoint, None where none does.
+    """
+
+    number: int
+    id: str
+    order_id: str
+    call_id: str
+    before: bytes
+    after: bytes | None
+    closed: int | None
+    paths: tuple[bytes, ...] | None
+    seq: int | None
+
+
+class CheckpointStore:
+    """The file at `path`, made when something is first kept. Every method blocks; safe for many threads and processes.
+
+    Methods raise `StoreBroken`. `changing` is one transaction; what is read outside of one is what was committed.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> "Iterator[CheckpointStore]":
+        """Raises `StoreBroken`."""
+        try:
+            make_private_directory(path.parent)
+            os.close(private_opener(str(path), os.O_RDWR | os.O_CREAT))
+        except OSError as error:
+            raise StoreBroken(_UNUSABLE.format(error)) from error
+        try:
+            with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+                _prepare(connection)
+                yield cls(path, connection)
+        except sqlite3.Error as error:
+            raise StoreBroken(_UNUSABLE.format(error)) from error
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """All that is written inside, or nothing of it."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def has(self, digest: bytes) -> bool:
+        found = self._connection.execute("SELECT 1 FROM contents WHERE digest = ? LIMIT 1", (digest,)).fetchone()
+        return found is not None
+
+    def keep(self, digest: bytes, pieces: Iterable[bytes]) -> None:
+        """A content in pieces, under its digest."""
+        rows = ((digest, number, piece) for number, piece in enumerate(pieces))
+        self._connection.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", rows)
+
+    def drop(self, digest: bytes) -> None:
+        self._connection.execute("DELETE FROM contents WHERE digest = ?", (digest,))
+
+    def pieces(self, digest: bytes) -> Iterator[bytes]:
+        """A content in pieces. Raises KeyError where it is not kept."""
+        rows = self._connection.execute("SELECT data FROM contents WHERE digest = ? ORDER BY number", (digest,))
+        first = rows.fetchone()
+        if first is None:
+            raise KeyError(digest.hex())
+        yield first[0]
+        for row in rows:
+            yield row[0]
+
+    def content(self, digest: bytes, most: int) -> bytes | None:
+        """A whole content; None where it is not kept or has more than `most` bytes."""
+        try:
+            data = b""
+            for piece in self.pieces(digest):
+                data += piece
+                if len(data) > most:
+                    return None
+            return data
+        except KeyError:
+            return None
+
+    def keep_tree(self, digest: bytes, data: bytes) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO trees VALUES (?, ?)", (digest, data))
+
+    def keep_listing(self, listing: dict[bytes, Node]) -> bytes:
+        data = packed(listing)
+        self.keep_tree(digest := digest_of(data), data)
+        return digest
+
+    def tree(self, digest: bytes) -> dict[bytes, Node]:
+        """Raises `StoreBroken` where it is not kept."""
+        if digest == EMPTY:
+            return {}
+        row = self._connection.execute("SELECT data FROM trees WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            raise StoreBroken("A tree of a checkpoint is missing from the store.")
+        return unpacked(row[0])
+
+    def seen(self) -> dict[bytes, tuple[bytes, bytes]]:
+        """Path to what a file was last seen as, and the digest that it had then."""
+        return {path: (stamp, digest) for path, stamp, digest in self._connection.execute("SELECT * FROM seen")}
+
+    def see(self, now: dict[bytes, tuple[bytes, bytes]], before: dict[bytes, tuple[bytes, bytes]]) -> None:
+        gone = [(path,) for path in before.keys() - now.keys()]
+        self._connection.executemany("DELETE FROM seen WHERE path = ?", gone)
+        rows = [(path, *what) for path, what in now.items() if before.get(path) != what]
+        self._connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", rows)
+
+    def begin(self, move: Move) -> None:
+        """A call begins; its `number` and `closed` are given here."""
+        paths = None if move.paths is None else b"\0".join(move.paths)
+        self._connection.execute(
+            "INSERT INTO calls (id, order_id, call_id, at, before, paths) VALUES (?, ?, ?, ?, ?, ?)",
+            (move.id, move.order_id, move.call_id, time.time(), move.before, paths),
+        )
+
+    def tell(self, checkpoint_id: str, seq: int) -> None:
+        """The journal entry of a checkpoint."""
+        self._connection.execute("UPDATE calls SET seq = ? WHERE id = ?", (seq, checkpoint_id))
+
+    def close_call(self, checkpoint_id: str, after: bytes) -> None:
+        """The call is over, and left this tree; once more where it was closed before."""
+        self._connection.execute(
+            "UPDATE calls SET after = ?, closed = (SELECT coalesce(max(closed), 0) + 1 FROM calls) WHERE id = ?",
+            (after, checkpoint_id),
+        )
+
+    def moves(self, order_id: str) -> list[Move]:
+        """What the calls of an order did, in their order."""
+        rows = self._connection.execute(
+            "SELECT number, id, order_id, call_id, before, after, closed, paths, seq FROM calls WHERE order_id = ? "
+            "ORDER BY number",
+            (order_id,),
+        )
+        return [_move(row) for row in rows]
+
+
+def _move(row: Any) -> Move:
+    number, id, order_id, call_id, before, after, closed, paths, seq = row
+    known = None if paths is None else tuple(filter(None, paths.split(b"\0")))
+    return Move(number, id, order_id, call_id, before, after, closed, known, seq)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'calls'").fetchone():
+        connection.executescript(_SCHEMA)

@@ -1,0 +1,137 @@
+"""What a checkpoint holds, and what it says was changed since."""
+
+import os
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.scan import stamp_of
+from drone.checkpoints.store import CheckpointStore, Move
+from drone.checkpoints.tree import Node, at, entries
+from drone.sandbox.paths import Workspace
+
+STOP = Event()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    (root / "src").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / ".gitignore").write_text("secret.txt\n")
+    (root / "secret.txt").write_text("ignored")
+    (root / "src/a.py").write_bytes(b"x = 1\r\n")
+    os.chmod(root / "src/a.py", 0o755)
+    os.symlink("../secret.txt", root / "src/link")
+    os.close(os.open(os.fsencode(root) + b"/caf\xe9", os.O_CREAT | os.O_WRONLY))
+    return root
+
+
+@pytest.fixture
+def order(root: Path, tmp_path: Path) -> OrderCheckpoints:
+    return OrderCheckpoints(Workspace(root), tmp_path / "data", "order")
+
+
+def nodes(order: OrderCheckpoints, root: bytes) -> dict[bytes, Node]:
+    with CheckpointStore.opened(order.path) as store:
+        return dict(entries(store.tree, root))
+
+
+def moves(order: OrderCheckpoints) -> list[Move]:
+    with CheckpointStore.opened(order.path) as store:
+        return store.moves("order")
+
+
+def test_everything_is_kept_but_the_marker(order: OrderCheckpoints) -> None:
+    begun = order.begin("c1", None, STOP)
+
+    found = nodes(order, begun.move.before)
+    assert set(found) == {b".gitignore", b"caf\xe9", b"empty", b"secret.txt", b"src", b"src/a.py", b"src/link"}
+    assert found[b"src/a.py"].mode == 0o755
+    assert (found[b"empty"].kind, found[b"src/link"].kind) == ("directory", "link")
+    with CheckpointStore.opened(order.path) as store:
+        assert store.content(found[b"src/a.py"].digest, 100) == b"x = 1\r\n"
+        assert store.content(found[b"src/link"].digest, 100) == b"../secret.txt"
+    assert (begun.look.files, begun.look.told) == (5, "")
+
+
+def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Path) -> None:
+    order.begin("c1", None, STOP)
+    (root / "src/a.py").write_text("x = 2\n")
+    (root / "new").mkdir()
+    (root / "new/b").write_text("b")
+    (root / "secret.txt").unlink()
+    os.chmod(root / "empty", 0o700)
+
+    assert order.close("c1", STOP) == [b"empty", b"new", b"new/b", b"secret.txt", b"src/a.py"]
+
+
+def test_a_call_that_begins_again_has_the_checkpoint_that_it_had(order: OrderCheckpoints, root: Path) -> None:
+    first = order.begin("c1", None, STOP).move
+    (root / "src/a.py").write_text("half done")
+
+    again = OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("c1", None, STOP).move
+    assert again == first
+
+
+def test_of_named_paths_only_those_are_looked_at(order: OrderCheckpoints, root: Path) -> None:
+    order.begin("c1", None, STOP)
+    order.close("c1", STOP)
+    (root / "elsewhere").write_text("a person's")
+    (root / "src/a.py").write_text("a person's, too")
+    begun = order.begin("c2", [b"src/a.py", b"deep/er/file"], STOP).move
+    (root / "deep/er").mkdir(parents=True)
+    (root / "deep/er/file").write_text("made")
+
+    assert order.close("c2", STOP) == [b"deep", b"deep/er", b"deep/er/file"]
+    with CheckpointStore.opened(order.path) as store:
+        assert at(store.tree, begun.before, b"elsewhere") is None
+        node = at(store.tree, begun.before, b"src/a.py")
+        assert node is not None and store.content(node.digest, 100) == b"a person's, too"
+
+
+def test_what_a_lost_call_left_is_closed_by_the_next_one(order: OrderCheckpoints, root: Path) -> None:
+    order.begin("lost", None, STOP)
+    (root / "src/a.py").write_text("half done")
+    OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("next", [b"new"], STOP)
+
+    lost, following = moves(order)
+    assert lost.after == following.before and lost.after != lost.before
+
+
+def test_a_file_that_was_not_touched_is_not_read_again(order: OrderCheckpoints, root: Path) -> None:
+    old = root / "secret.txt"
+    order.begin("c1", None, STOP)
+    with CheckpointStore.opened(order.path) as store, store.changing():
+        fresh = store.seen()
+        assert fresh == {}, "what was touched a moment ago may change once more within the same time"
+        status = old.stat()
+        store.see({b"secret.txt": (stamp_of(status), b"k" * 32)}, {})
+
+    assert nodes(order, order.begin("c2", None, STOP).move.before)[b"secret.txt"].digest == b"k" * 32
+    os.utime(old, ns=(0, 0))
+    assert nodes(order, order.begin("c3", None, STOP).move.before)[b"secret.txt"].digest != b"k" * 32
+
+
+def test_what_cannot_be_kept_is_counted_and_named(order: OrderCheckpoints, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    with open(root / "huge", "wb") as file:
+        file.truncate(300_000_000)
+
+    look = order.begin("c1", None, STOP).look
+    assert sum(look.left_out.values()) == 2
+    assert "larger than 256,000,000 bytes" in look.told and "pipe" in look.told
+
+
+def test_a_large_file_is_kept_in_pieces(order: OrderCheckpoints, root: Path) -> None:
+    data = os.urandom(9_000_000)
+    (root / "large").write_bytes(data)
+
+    begun = order.begin("c1", None, STOP).move
+    node = nodes(order, begun.before)[b"large"]
+    with CheckpointStore.opened(order.path) as store:
+        assert [len(piece) for piece in store.pieces(node.digest)] == [4 << 20, 4 << 20, 9_000_000 - (8 << 20)]
+        assert store.content(node.digest, 10_000_000) == data
+    assert moves(order)[0].before == begun.before
