@@ -21,6 +21,7 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -191,6 +192,7 @@ class RecordState:
     window: int | None = None
     finish_tools: frozenset[str] = frozenset()
     approvals: dict[str, str] = field(default_factory=dict)
+    worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
     _characters_asked: int = 0
@@ -286,7 +288,11 @@ class RecordState:
                 self.approvals.setdefault(known.approval_id, "")
             case ApprovalDecided():
                 self.approvals[known.approval_id] = known.decision
-            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked() | WorkspaceCheckpointed():
+            case WorktreeMade() | WorktreeEnded():
+                self.worktrees[known.child_id] = known
+            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked():
+                pass
+            case WorkspaceCheckpointed() | WorkspaceCommitted():
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
                 pass

@@ -128,8 +128,9 @@ class Bubblewrap:
         """Run `argv` to its end in `cwd`, a directory of the workspace (relative, without links). Raises OSError when
         bubblewrap cannot be started.
 
-        `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) that the child sees
-        with another content. In place of what is private it sees empty directories and files; `look` finds that.
+        `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths), or of a mount
+        (absolute ones), that the child sees with another content. In place of what is private it sees empty directories
+        and files; `look` finds that.
         `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them. `mounts`: further
         directories; they stay the caller's.
         """
@@ -177,7 +178,7 @@ class Bubblewrap:
         """Run it, with all that is needed for it as long as it runs."""
         hidden = await call.look(lambda: _hidden(call.workspace))
         files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
-        shown = {f"{WORKSPACE}/{name}": content for name, content in call.instead.items()}
+        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
         network = call.profile.egress
         given = dict(network.files) if network else {}
         with ExitStack() as held:

@@ -22,6 +22,7 @@ from drone.tools.environment import Detected, EnvironmentGate, Look, detection_t
 from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
+from drone.tools.git_writing import GitWriteTools
 from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
@@ -162,7 +163,7 @@ class Toolbox:
 
     @cached_property
     def _git(self) -> _Made:
-        return _made(*GitTools(self.git).tools())
+        return _made(*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
 
     @cached_property
     def _skills(self) -> _Made:

@@ -9,7 +9,7 @@ from pydantic import Field
 from drone.sandbox.child import Bounds, Captured
 from drone.tools.display_text import cut, written
 from drone.tools.files import LineNumber, workspace_of
-from drone.tools.git_program import SECONDS, SHOWN_BYTES, Checkout, Git, readable
+from drone.tools.git_program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
@@ -25,11 +25,6 @@ _NAMES = Bounds(SECONDS, 8_000_000, 0)
 _SNIFFED = 8_000
 _BLAMED = 200
 
-_PATCH = (
-    *("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"),
-    *("--submodule=short", "--ignore-submodules=dirty"),
-    *("--stat=140", "--stat-count=300", "--patch"),
-)
 _COMMIT = "--format=commit %H%d%nauthor %an <%ae>%ndate %aI%nparents %p%n%n%w(0,4,4)%B"
 _LOGGED = "--format=%h %ad %an: %s%d"
 _BRANCH = (
@@ -74,7 +69,7 @@ class GitTools:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         compared, said = await _compared(checkout, ref, staged)
-        patch = await checkout.output("diff", *_PATCH, *compared, *narrowed)
+        patch = await checkout.output("diff", *PATCH, *compared, *narrowed)
         about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
         return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
 
@@ -93,7 +88,7 @@ class GitTools:
         commit = await checkout.commit(ref)
         if path is not None:
             return await _as_it_was(checkout, commit, narrowed[-1] if narrowed else "")
-        return _patch(await checkout.output("show", *_PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
+        return _patch(await checkout.output("show", *PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_log(

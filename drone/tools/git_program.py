@@ -2,13 +2,14 @@
 
 import asyncio
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from drone.agent.threads import OwnThreads
-from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap
+from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
+from drone.sandbox.worktree import COMMON, GIT, Worktree
 from drone.tools.display_text import cut, plain, word_before
 from drone.tools.git_repository import Repository, cleaned, no_file_among_working_files, repository_of
 from drone.tools.tool import ToolFailed
@@ -18,6 +19,13 @@ from mcc.rules.patterns import Pattern
 SECONDS = 50.0
 SHOWN_BYTES = 150_000
 """How much of git's output one result shows."""
+
+PATCH = (
+    *("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"),
+    *("--submodule=short", "--ignore-submodules=dirty"),
+    *("--stat=140", "--stat-count=300", "--patch"),
+)
+"""How a patch is asked for: the list of its files first, nothing of the repository run for it."""
 
 _BOUNDS = Bounds(SECONDS, SHOWN_BYTES, 0)
 _CONFIG_BYTES = 1_000_000
@@ -40,6 +48,8 @@ _ENVIRONMENT: Mapping[str, str] = {
     "GIT_SSH_COMMAND": "false",
     "GIT_TERMINAL_PROMPT": "0",
 }
+
+_NO_PROGRAMS = ("PATH=/dev/null", "GIT_EXEC_PATH=/dev/null")
 
 _SETTINGS: Mapping[str, str] = {
     "advice.statusHints": "false",
@@ -103,6 +113,16 @@ class Git:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """What git may do and is given beside what holds for every command. `writes`: it may change the repository, and
+    finds no program that it could start for that: no hook, filter, editor, or git in a submodule."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[tuple[str, Workspace], ...] = ()
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Checkout:
     """A repository with its workspace. `instead`: the files that git sees with another content."""
 
@@ -111,6 +131,23 @@ class Checkout:
     repository: Repository
     instead: Mapping[str, bytes]
     threads: OwnThreads
+    beside: Beside = Beside()
+
+    def magic(self) -> "Checkout":
+        """The same, for paths of ours that say how they are to be taken."""
+        return self.given(GIT_LITERAL_PATHSPECS="0")
+
+    def given(self, **environment: str) -> "Checkout":
+        return replace(self, beside=replace(self.beside, environment={**self.beside.environment, **environment}))
+
+    def recording(self, common: Workspace, **mounts: Workspace) -> "Checkout":
+        """The same, where git may change index, objects and refs, but no working file, and starts no program at all.
+
+        `common` is its own directory. `mounts`: further directories, by their names below `/`, which it may change.
+        """
+        own = () if self.repository.linked else ((f"{WORKSPACE}/{self.repository.directory}", common),)
+        there = (*own, *((f"/{name}", directory) for name, directory in mounts.items()))
+        return replace(self, beside=Beside(self.beside.environment, there, writes=True))
 
     async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Ended:
         """What came of it. Raises `ToolFailed` when git waits for what is no file, soon after it began."""
@@ -131,21 +168,29 @@ class Checkout:
         settings = (word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair)))
         try:
             return await self.sandbox.run(
-                ("git", "--no-pager", *settings, *arguments),
+                (*self._program(), "--no-pager", *settings, *arguments),
                 self.workspace,
                 bounds,
-                environment={**_ENVIRONMENT, **self._place()},
+                environment={**_ENVIRONMENT, **self.repository.place(WORKSPACE), **self.beside.environment},
                 instead=self.instead,
                 look=self.threads.tool,
+                mounts=self._mounts(),
             )
         except OSError as error:
             raise ToolFailed(f"The sandbox for git could not be started: {error.strerror}. Try again.") from error
 
-    def _place(self) -> Mapping[str, str]:
-        """Where git finds everything, so that no file of the repository can send it elsewhere."""
-        directory = WORKSPACE if self.repository.bare else f"{WORKSPACE}/{self.repository.directory}"
-        place = {"GIT_DIR": directory, "GIT_COMMON_DIR": directory}
-        return place if self.repository.bare else {**place, "GIT_WORK_TREE": WORKSPACE}
+    def _program(self) -> Sequence[str]:
+        if not self.beside.writes:
+            return ("git",)
+        return ("env", *_NO_PROGRAMS, shutil.which("git", path=PATH) or "git")
+
+    def _mounts(self) -> Sequence[Mount]:
+        """What of the repository lies outside of the workspace, or is to be changed although the workspace is not."""
+        writes = self.beside.writes
+        there = [Mount(directory.fd, at, writes) for at, directory in self.beside.mounts]
+        if isinstance(self.workspace, Worktree):
+            there += [Mount(self.workspace.git.fd, GIT, writes), Mount(self.workspace.common.fd, COMMON, writes)]
+        return there
 
     async def output(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Captured:
         """What the command prints. Raises `ToolFailed` when it fails or takes too long."""

@@ -5,10 +5,11 @@ import os
 import posixpath
 import stat
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace, kind_of
+from drone.sandbox.worktree import COMMON, GIT, Worktree
 from drone.tools.display_text import written
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import read_up_to
@@ -49,19 +50,33 @@ otherwise run commands (fsmonitor, filters, textconv, hooks, transports) as soon
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """`directory` is git's own, relative to the workspace; `configured`: it has a file `config`."""
+    """`directory` is git's own, relative to the workspace; `configured`: it has a file `config`.
+
+    `linked`: it lies elsewhere, and the workspace is one of its worktrees.
+    """
 
     directory: str
     bare: bool = False
     configured: bool = True
+    linked: bool = False
 
     @property
     def config(self) -> str:
         return posixpath.normpath(f"{self.directory}/config")
 
+    def place(self, workspace: str) -> Mapping[str, str]:
+        """Where git finds everything, so that no file of the repository can send it elsewhere."""
+        if self.linked:
+            return {"GIT_DIR": GIT, "GIT_COMMON_DIR": COMMON, "GIT_WORK_TREE": workspace}
+        directory = workspace if self.bare else f"{workspace}/{self.directory}"
+        place = {"GIT_DIR": directory, "GIT_COMMON_DIR": directory}
+        return place if self.bare else {**place, "GIT_WORK_TREE": workspace}
+
 
 def repository_of(workspace: Workspace) -> Repository:
     """The repository at the workspace's root. Raises `ToolFailed` and `PathError`: there is none that may be used."""
+    if isinstance(workspace, Worktree):
+        return replace(_at(workspace.common, "."), directory=COMMON, linked=True)
     try:
         os.close(workspace.open_directory(".git", symlinks=False))
     except PathMissing:

@@ -12,6 +12,7 @@ from pydantic import (
 from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.fact import Fact, Note
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import ModelSettings
@@ -368,8 +369,9 @@ AgentFact: TypeAlias = AgentStarted | AgentStep | AgentReused | AgentFinished
 ModelFact: TypeAlias = ModelStarted | ModelReplied | ModelRetried | ModelFellBack
 CallFact: TypeAlias = ToolStarted | ToolFinished | GateChecked | VerifyChecked
 NoteFact: TypeAlias = BudgetWarned | TranscriptCompacted | DocumentChanged | WorkspaceCheckpointed
+GitFact: TypeAlias = WorkspaceCommitted | WorktreeMade | WorktreeEnded
 PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | QuestionAsked | QuestionAnswered
-AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | PersonFact
+AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | GitFact | PersonFact
 
 FACTS: Mapping[str, type[Fact]] = {fact.kind: fact for fact in get_args(AnyFact)}
 """Every kind with the class of its data: the union is closed."""

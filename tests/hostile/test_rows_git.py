@@ -11,10 +11,12 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
+from drone.tools.git_writing import GitWriteTools
 from drone.tools.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.git_scene import Scene
+from tests.drone.tools.hostile_repository import hostile_repository
 
 Ask = Callable[..., Awaitable[Output]]
 
@@ -38,7 +40,7 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.fixture
 def tools(git: Git, scene: Scene) -> ToolSet:
-    return FunctionTools(GitTools(git).tools(), workspace=Workspace(scene.root))
+    return FunctionTools((*GitTools(git).tools(), *GitWriteTools(git).tools()), workspace=Workspace(scene.root))
 
 
 @pytest.fixture
@@ -116,3 +118,72 @@ async def test_row_31_a_path_is_a_name_and_nothing_else(ask: Ask, scene: Scene, 
     shown = await ask("git_log", path=path)
     assert len(shown.content.splitlines()) == 1 and "odd" in shown.content
     assert "odd content" in (await ask("git_blame", path=path, ref="HEAD")).content
+
+
+@pytest.mark.parametrize(
+    "path", ["../../.kube/config", "/etc/passwd", ".git/config", ".git/hooks/pre-commit", "a/../.."]
+)
+async def test_row_31_nothing_outside_is_staged(ask: Ask, path: str) -> None:
+    assert (await ask("git_add", paths=["a.txt", path])).outcome is Outcome.DENIED
+
+
+@pytest.mark.parametrize("path", ["; id #", "--force", ":(top)x", ":!a.txt", "*", "-A", "--pathspec-from-file=x"])
+async def test_row_31_what_is_staged_is_that_name_and_no_option(ask: Ask, scene: Scene, path: str) -> None:
+    scene.write({path: "odd\n", "other.txt": "not meant\n"})
+    assert not (await ask("git_add", paths=[path])).is_error
+    assert scene.git("diff", "--cached", "--name-only", "-z") == f"{path}\0"
+
+
+async def test_row_25_staging_and_committing_run_nothing_of_the_repository(git: Git, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    ran.mkdir(mode=0o777)
+    scene = hostile_repository(tmp_path / "repo", ran)
+    hooks = scene.root / ".git" / "hooks"
+    for hook in ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "pre-auto-gc"):
+        (hooks / hook).write_bytes((scene.root / "evil.sh").read_bytes())
+        (hooks / hook).chmod(0o755)
+    guarded = {path: path.read_bytes() for path in (scene.root / ".git" / "config", *hooks.iterdir())}
+    tools = FunctionTools(GitWriteTools(git).tools(), workspace=Workspace(scene.root))
+
+    async def ask(name: str, **arguments: object) -> Output:
+        return await tools.call(Call("call-1", name, arguments, Origin(record_id="record-1", agent="master")))
+
+    refused = await ask("git_add", paths=["."])
+    assert refused.outcome is Outcome.DENIED and "filter" in refused.content
+    (scene.root / ".gitattributes").write_text("* diff=evil merge=evil\n")
+    (scene.root / ".git" / "info" / "attributes").unlink()
+    assert not (staged := await ask("git_add", paths=["."])).is_error, staged.content
+    assert not (done := await ask("git_commit", message="$(touch x) `touch x`; touch x")).is_error, done.content
+    assert "CANARY-RAN" not in staged.content + done.content
+    assert os.listdir(ran) == [] and "inside" not in os.listdir(scene.root)
+    assert {path: path.read_bytes() for path in guarded} == guarded
+
+
+async def test_row_32_who_the_repository_says_that_its_user_is_is_nobody_here(ask: Ask, scene: Scene) -> None:
+    scene.git("config", "user.name", "$(touch x)")
+    scene.git("config", "user.email", '"$(touch x)"@example.com')
+    scene.write({"a.txt": "three\n"})
+    await ask("git_add", paths=["a.txt"])
+    done = await ask("git_commit", message="\x1b]0;owned\x07Red \x1b[31malert\x9b2J\r\nSigned: \x00you")
+    assert not done.is_error and "\x1b" not in done.content
+    raw = scene.git("cat-file", "commit", "HEAD")
+    assert "touch" not in raw and "mcc <mcc@localhost>" in raw and raw.endswith("Red alert\nSigned: you")
+    assert sorted(os.listdir(scene.root)) == [".git", "a.txt", "b.txt"]
+
+
+async def test_row_7_a_repository_whose_files_lead_to_its_configuration_changes_nothing_of_it(
+    ask: Ask, scene: Scene
+) -> None:
+    directory = scene.root / ".git"
+    config = (directory / "config").read_bytes()
+    (directory / "index").rename(directory / "index.real")
+    (directory / "index").symlink_to("config")
+    scene.write({"a.txt": "three\n"})
+    await ask("git_add", paths=["a.txt"])
+    (directory / "index").unlink()
+    (directory / "index.real").rename(directory / "index")
+    (directory / "refs" / "heads" / "main").unlink()
+    (directory / "refs" / "heads" / "main").symlink_to("../../config")
+    await ask("git_add", paths=["a.txt"])
+    await ask("git_commit", message="Through a link")
+    assert (directory / "config").read_bytes() == config

@@ -20,6 +20,7 @@ def test_without_a_sandbox_git_is_registered_with_its_problem_and_not_offered(tm
     off = toolbox(Git.found(None))
     problems = {one.name: one.problem for one in off.capabilities() if one.problem}
     ours = {"git_status", "git_diff", "git_show", "git_log", "git_blame", "git_branches", "git_ls_files"}
+    ours |= {"git_add", "git_commit"}
     assert set(problems) == ours
     assert all("bubblewrap (bwrap) is not installed" in problem for problem in problems.values() if problem)
     assert off.sandbox.startswith("off: bubblewrap")

@@ -22,6 +22,7 @@ from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation, Quorum
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
@@ -278,6 +279,17 @@ FACTS: tuple[Fact, ...] = (
         fields=("props.minutes", "props.builds_on"),
         by="metadata_agent",
         command_id="call-1",
+    ),
+    WorkspaceCommitted(call_id=CALL, commit="c" * 40, parent="b" * 40, branch="main", subject="Mend rounding"),
+    WorktreeMade(child_id=CHILD, child="general", ref=f"refs/mcc/{ORDER_ID}/{CHILD}", base="a" * 40, head="b" * 40),
+    WorktreeEnded(
+        child_id=CHILD,
+        child="general",
+        ref=f"refs/mcc/{ORDER_ID}/{CHILD}",
+        state=WorktreeState.CONFLICT,
+        commit="d" * 40,
+        conflicts=("src/a.py",),
+        message="One file was changed by both.",
     ),
     ControlApplied(
         control_id="control-1",

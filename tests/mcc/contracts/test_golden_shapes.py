@@ -42,7 +42,7 @@ def test_the_kinds_are_those_that_the_interface_promises() -> None:
         "agent.started, agent.step, agent.reused, agent.finished, model.started, model.replied, model.retried, "
         "model.fell_back, tool.started, tool.finished, gate.checked, verify.checked, budget.warned, control.applied, "
         "approval.requested, approval.decided, question.asked, question.answered, transcript.compacted, "
-        "document.changed, workspace.checkpointed"
+        "document.changed, workspace.checkpointed, workspace.committed, worktree.made, worktree.ended"
     )
     assert set(journal.FACTS) == set(promised.split(", "))
 

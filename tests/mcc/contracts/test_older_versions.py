@@ -33,7 +33,13 @@ ADDED: dict[str, dict[str, Any]] = {
 }
 """What the newest version says of an entry that did not say it."""
 
-NEW = {"journal-verify.checked"}
+NEW = {
+    "journal-verify.checked",
+    "journal-workspace.checkpointed",
+    "journal-workspace.committed",
+    "journal-worktree.made",
+    "journal-worktree.ended",
+}
 """Kinds that no older version has."""
 
 BLOCKS = [
