@@ -31,8 +31,10 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
-from drone.tools.catalog import ArtifactTools, Toolbox, provision
+from drone.tools.catalog import ArtifactTools, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.notes import NOTE_GROUPS
+from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
 from drone.tools.own import own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
@@ -103,20 +105,21 @@ class Crew:
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
         documents: Documents | None = None,
+        notes: Notes | None = None,
     ) -> Outcome:
         """One turn of the Master Agent, or one generation; `router` carries controls to its agents.
 
         `tree`: what the journal says of a turn that another drone began, without a router that knows it. `session`: the
         session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
         order's workspace, if the caller has opened it; None = it is opened here. `documents`: the document that the
-        order generates or talks about. Raises `JournalError`, `Exhausted` and CancelledError; everything else is in the
-        outcome.
+        order generates or talks about; `notes`: those of its project. Raises `JournalError`, `Exhausted` and
+        CancelledError; everything else is in the outcome.
         """
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads)
         try:
-            hiring, tools = await self._hiring(order, turn, workspace)
+            hiring, tools = await self._hiring(order, turn, workspace, notes)
             if order.kind is OrderKind.GENERATE:
                 return redactor.model(await self._generate(order, hiring, tools, documents))
             await threads.gate(hiring.make_gates, order.agent)
@@ -132,7 +135,9 @@ class Crew:
         task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
         return redactor.model(outcome_of(await master.run(task, turn)))
 
-    async def _hiring(self, order: WorkOrder, turn: Turn, workspace: Workspace | None) -> tuple[Hiring, ToolSet]:
+    async def _hiring(
+        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None
+    ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor = self._settings.redactor
         workspace = workspace or await turn.threads.claim(self._workspace, order)
@@ -141,7 +146,7 @@ class Crew:
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
-        return Hiring(known, models, turn, terms, place, names), self._tools(order, workspace, turn.tree, look)
+        return Hiring(known, models, turn, terms, place, names), self._tools(order, workspace, turn.tree, look, notes)
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -167,15 +172,16 @@ class Crew:
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.
 
-        Only the master is looked at: a child never gets a tool that its parent does not have. True where it cannot be
-        found out, since an order that only reads shares its workspace with others.
+        Only the master is looked at: a child never gets a tool that its parent neither has nor passes on. True where it
+        cannot be found out, since an order that only reads shares its workspace with others. Notes lie in no workspace.
         """
         try:
             there = self._toolbox.tools(workspace).specs()
-            writing = {spec.name for spec in there if spec.may_write}
+            writing = {spec.name for spec in there if spec.may_write and spec.group not in NOTE_GROUPS}
             if not writing:
                 return False
-            return not writing.isdisjoint(provision(there, self._agents_in(workspace).get(order.agent)).names)
+            master = self._agents_in(workspace).get(order.agent)
+            return not writing.isdisjoint((*provision(there, master).names, *passed_on(there, master)))
         except (CannotHire, LookupError, PathError):
             return True
 
@@ -216,11 +222,13 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _tools(self, order: WorkOrder, workspace: Workspace | None, tree: Tree, look: Look) -> ToolSet:
+    def _tools(
+        self, order: WorkOrder, workspace: Workspace | None, tree: Tree, look: Look, notes: Notes | None
+    ) -> ToolSet:
         """The tools of an order with this workspace, or without one."""
         detected = Detected(already=look.succeeded or DETECTION in tree.succeeded)
         kept = None if workspace is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
-        tools = Joined(self._toolbox.tools(workspace, detected, kept), self._artifacts)
+        tools = Joined(self._toolbox.tools(workspace, detected, kept, notes), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
     def _workspace(self, order: WorkOrder) -> Workspace | None:

@@ -22,7 +22,7 @@ from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
 from drone.models.guards import ModelSource
 from drone.models.prices import not_thought
 from drone.models.registry import UnknownModel
-from drone.tools.catalog import provision
+from drone.tools.catalog import passed_on, provision
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, Timed
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
@@ -230,7 +230,8 @@ class Hiring:
         share = Share.of(self.limits, definition.limits, wanted.depth)
         own: ToolSet = Timed(tools, share.tool_seconds)
         if delegation:
-            below = replace(parent, tools=tools, delegation=delegation, spawns=frozenset(team))
+            passed = Only(parent.tools, (*given.names, *passed_on(parent.tools.specs(), definition)))
+            below = replace(parent, tools=passed, delegation=delegation, spawns=frozenset(team))
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))

@@ -23,6 +23,8 @@ from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.git_writing import GitWriteTools
+from drone.tools.notes import NOTE_TOOLS
+from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
@@ -110,21 +112,22 @@ class Toolbox:
         workspace: Workspace | Path | None,
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
+        notes: Notes | None = None,
     ) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
         Without a workspace there are skills and the operator's own tools; git's tools and `outline` are left out where
         they cannot be used. `detected` is what a resumed order already knows. `checkpoints`: where what the order
-        changes is kept first.
+        changes is kept first; `notes` are those of its project, without which there are no tools for them.
         """
-        own = tuple(tool for tool, _ in self.own.tools)
+        own = (*(self._notes if notes else ()), *(tool for tool, _ in self.own.tools))
         if workspace is None:
-            return FunctionTools((*self._skills, *own))
+            return FunctionTools((*self._skills, *own), notes=notes)
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
         functions = (*self._files, *outlines, *git, *self._skills, *self._rules, *own)
-        tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints)
+        tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes)
         return EnvironmentGate(tools, detected or Detected())
 
     async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
@@ -135,7 +138,7 @@ class Toolbox:
         """Every tool as a drone registers it; those that cannot be used here with their problem."""
         there = (*_capabilities(self._files), *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules)))
-        more = (*_capabilities(self._git, self.git.problem), *_capabilities(_made(read_artifact)))
+        more = (*_capabilities(self._git, self.git.problem), *_capabilities((*_made(read_artifact), *self._notes)))
         return (*shipped, *more, *self.own.capabilities())
 
     @property
@@ -172,6 +175,10 @@ class Toolbox:
     @cached_property
     def _rules(self) -> _Made:
         return _made(*RULE_TOOLS)
+
+    @cached_property
+    def _notes(self) -> _Made:
+        return _made(*NOTE_TOOLS)
 
 
 def _made(*functions: Callable[..., object]) -> _Made:
@@ -266,6 +273,12 @@ def provision(there: Sequence[ToolSpec], definition: AgentDefinition, groups: Se
         there_are = dict.fromkeys(spec.group for spec in allowed if spec.group)
         return Provision((), refused=_refused(definition.name, [note.message for note in notes], missing, there_are))
     return Provision(tuple(spec.name for spec in found), tuple(dict.fromkeys(missing)), tuple(notes))
+
+
+def passed_on(there: Sequence[ToolSpec], definition: AgentDefinition) -> tuple[str, ...]:
+    """Tools of `there` that agents hired by this one may have although it has not got them itself."""
+    refused = set(chosen(there, definition.disallowed_tools))
+    return tuple(name for name in chosen(there, definition.passes_on) if name not in refused)
 
 
 def _refused(name: str, unknown: Sequence[str], empty: Sequence[str], there: Iterable[str]) -> str:

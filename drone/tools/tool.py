@@ -17,6 +17,7 @@ from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
+from drone.tools.notes_port import Notes
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
@@ -46,7 +47,7 @@ class ToolContext:
     `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
     `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
     run. `checkpoints`: where a tool that changes the workspace has kept what it held, before it does; None where
-    nothing can be taken back.
+    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any.
     """
 
     call_id: str
@@ -56,6 +57,7 @@ class ToolContext:
     stop: Event = field(default_factory=Event)
     turn: Turn | None = None
     checkpoints: Checkpoints | None = None
+    notes: Notes | None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -293,7 +295,7 @@ def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 
 class FunctionTools:
-    """A tool set of functions; `workspace` and its `checkpoints` are handed to those that ask for a `ToolContext`."""
+    """A tool set of functions; `workspace`, its `checkpoints` and `notes` are for what asks for a `ToolContext`."""
 
     def __init__(
         self,
@@ -301,6 +303,7 @@ class FunctionTools:
         *,
         workspace: Workspace | None = None,
         checkpoints: OrderCheckpoints | None = None,
+        notes: Notes | None = None,
     ) -> None:
         tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
         _refuse_twins(tool.spec.name for tool in tools)
@@ -308,6 +311,7 @@ class FunctionTools:
         self._specs = tuple(tool.spec for tool in tools)
         self._workspace = workspace
         self._checkpoints = checkpoints
+        self._notes = notes
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
@@ -326,7 +330,7 @@ class FunctionTools:
         artifacts = call.turn.artifacts if call.turn else None
         stop, order = Event(), self._checkpoints
         taken = None if order is None or call.turn is None else Checkpoints(order, call, call.turn, stop)
-        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, stop, call.turn, taken)
+        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, stop, call.turn, taken, self._notes)
 
 
 class Joined:

@@ -19,6 +19,7 @@ from drone.worker.ending import Finisher, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.loop import AsyncStore
+from drone.worker.notes import OrderNotes
 from drone.worker.workspaces import Busy
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
@@ -162,6 +163,7 @@ class Runner:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
             documents = await self._documents(claim.order, journal)
+            key = None if execution.workspace is None else execution.workspace.key
             async with self._claiming.entered(claim, execution):
                 return await self._crew.run(
                     claim.order,
@@ -170,6 +172,7 @@ class Runner:
                     session=session,
                     workspace=execution.directory,
                     documents=documents,
+                    notes=OrderNotes(self._store, journal, claim.order, key),
                 )
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")

@@ -33,6 +33,8 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownDocument: 404,
     errors.UnknownBlueprint: 404,
     errors.UnknownApproval: 404,
+    errors.UnknownNote: 404,
+    errors.TooManyNotes: 409,
     errors.AlreadyDecided: 409,
     errors.ApprovalOver: 410,
     errors.BadCursor: 400,

@@ -279,6 +279,7 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
         ("tools asked for", "the parent's" if definition.tools is None else ", ".join(definition.tools) or "none"),
         ("tools", None if sheet.tools is None else ", ".join(sheet.tools) or "none"),
         ("not allowed", ", ".join(definition.disallowed_tools) or None),
+        ("passes on", ", ".join(definition.passes_on) or None),
         ("may delegate to", ", ".join(definition.spawns) or "nobody"),
         ("model", definition.model),
         ("temperature", definition.temperature),

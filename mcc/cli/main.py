@@ -16,6 +16,7 @@ from mcc.cli import (
     generate,
     housekeeping,
     inbox,
+    notes,
     orders,
     run,
     sessions,
@@ -87,6 +88,7 @@ service_command(app, "models")(agents.models)
 app.add_typer(agents.tools, name="tools")
 app.add_typer(blueprints.app, name="blueprints")
 app.add_typer(documents.app, name="documents")
+app.add_typer(notes.app, name="notes")
 app.add_typer(doctor.app, name="db")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         HistoryItem,
         KeptBlueprint,
     )
+    from mcc.contracts.notes import Note, NoteKind
 
 
 class Blueprints:
@@ -120,6 +121,25 @@ class Documents:
     async def delete(self, document_id: str) -> None:
         """Its running order is cancelled first."""
         await self._connection.send(calls.delete(document_id))
+
+
+class Notes:
+    """What agents wrote down for later orders of a project."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    async def list(self, *, project: str | None = None, kind: "NoteKind | None" = None) -> "Sequence[Note]":
+        """The newest version of each note, newest first; at most 200."""
+        return await self._connection.send(calls.notes(project, kind))
+
+    async def history(self, project: str, kind: "NoteKind", name: str) -> "Sequence[Note]":
+        """All versions that are kept, newest first."""
+        return await self._connection.send(calls.note_history(project, kind, name))
+
+    async def delete(self, project: str, kind: "NoteKind", name: str) -> "Note":
+        """Take it away from all agents. `NotFound` when it is not there."""
+        return await self._connection.send(calls.delete_note(project, kind, name))
 
 
 class Inbox:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         HistoryItem,
         KeptBlueprint,
     )
+    from mcc.contracts.notes import Note
 
 
 def keep_blueprint(text: str) -> "Call[KeptBlueprint]":
@@ -114,6 +115,28 @@ def delete(document_id: str) -> "Call[None]":
 
 def export(document_id: str, format: str) -> "Call[bytes]":
     return Call("GET", _path(document_id, "export"), bytes, query(format=format), raw=True)
+
+
+def notes(project: str | None, kind: str | None) -> "Call[tuple[Note, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.notes import Note
+
+    found = query(project=project, kind=kind)
+    return Call("GET", "/notes", lambda body: Listing[Note].model_validate(body).items, found)
+
+
+def note_history(project: str, kind: str, name: str) -> "Call[tuple[Note, ...]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.notes import Note
+
+    found = query(project=project, kind=kind, name=name)
+    return Call("GET", "/notes/history", lambda body: Listing[Note].model_validate(body).items, found)
+
+
+def delete_note(project: str, kind: str, name: str) -> "Call[Note]":
+    from mcc.contracts.notes import Note
+
+    return Call("DELETE", "/notes", Note.model_validate, query(project=project, kind=kind, name=name))
 
 
 def inbox(status: str | None) -> "Call[tuple[OutlineItem, ...]]":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from mcc.client import address, calls
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.sync_connection import Connection
-from mcc.client.sync_documents import Blueprints, Documents, Inbox
+from mcc.client.sync_documents import Blueprints, Documents, Inbox, Notes
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class MCC:
         self.blueprints = Blueprints(self._connection)
         self.documents = Documents(self._connection)
         self.inbox = Inbox(self._connection)
+        self.notes = Notes(self._connection)
 
     def __enter__(self) -> "MCC":
         return self

@@ -34,12 +34,16 @@ class DefinitionOrigin(Closed):
 
 
 class AgentDefinition(Closed):
-    """One agent. `tools` None = the parent's, empty = none; `result` "text" = a reply without tool calls ends it."""
+    """One agent. `tools` None = the parent's, empty = none; `result` "text" = a reply without tool calls ends it.
+
+    `passes_on`: tools and groups that agents which it hires may have beside its own; its model is not shown them.
+    """
 
     name: Name
     description: Text = ""
     tools: Names | None = None
     disallowed_tools: Names = ()
+    passes_on: Names = ()
     spawns: Names = ()
     model: ModelName = INHERIT
     temperature: Temperature | None = None

@@ -115,7 +115,7 @@ class _Reading:
 
     def check_lists(self, groups: GroupTable) -> None:
         """Lists of names are lists of text, and those of tools name what exists."""
-        for key in ("tools", "disallowed_tools", "spawns", "guidelines"):
+        for key in ("tools", "disallowed_tools", "passes_on", "spawns", "guidelines"):
             names = self.values.get(key, [])
             if names is None:
                 self.wrong(f"{key} is empty; write [] for none, or leave the key out", key)
@@ -129,7 +129,7 @@ class _Reading:
         for index, name in enumerate(names):
             if not isinstance(name, str):
                 self.wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
-            elif key.endswith("tools") and name not in known:
+            elif (key.endswith("tools") or key == "passes_on") and name not in known:
                 self.wrong(f"there is no tool or group {name!r}{_meant_tool(name, known, groups)}", key, index)
 
     def check_result(self) -> None:

@@ -1,6 +1,6 @@
 """Tool groups, and rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from mcc.contracts.agents import INHERIT, AgentDefinition
@@ -57,6 +57,7 @@ def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTab
     return wanted.model_copy(
         update={
             "tools": _tools(wanted, allowed, groups),
+            "passes_on": _both(wanted.passes_on, allowed, groups),
             "disallowed_tools": tuple(sorted({*wanted.disallowed_tools, *allowed.disallowed_tools})),
             "spawns": tuple(name for name in wanted.spawns if name in allowed.spawns),
             "limits": _limits(wanted.limits, allowed.limits),
@@ -69,9 +70,15 @@ def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTab
 def _tools(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable) -> tuple[str, ...] | None:
     if allowed.tools is None:
         return wanted.tools
-    asked = allowed.tools if wanted.tools is None else wanted.tools
-    both = expanded(asked, groups) & expanded(allowed.tools, groups)
-    return tuple(sorted(both | (set(asked) & set(allowed.tools))))
+    return _both(allowed.tools if wanted.tools is None else wanted.tools, allowed, groups)
+
+
+def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) -> tuple[str, ...]:
+    """Those of `asked` that `allowed` has or may pass on, by their names and groups."""
+    if allowed.tools is None:
+        return tuple(asked)
+    there = {*allowed.tools, *allowed.passes_on}
+    return tuple(sorted((expanded(asked, groups) & expanded(there, groups)) | (set(asked) & there)))
 
 
 def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:

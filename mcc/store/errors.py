@@ -106,6 +106,14 @@ class UnknownApproval(Refused):
     """Nothing of this id waits for a decision."""
 
 
+class UnknownNote(Refused):
+    """There is no such note in this project."""
+
+
+class TooManyNotes(Refused):
+    """The project has as many notes of this kind as it may."""
+
+
 class AlreadyDecided(Refused):
     """It was decided otherwise."""
 

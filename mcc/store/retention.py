@@ -32,6 +32,7 @@ from mcc.store.tables import (
     DRONES,
     JOURNAL,
     KEYS,
+    NOTES,
     ORDERS,
     RECORDS,
     STATE,
@@ -158,12 +159,20 @@ _NEWEST = (
 )
 _PER_ORDER = sa.select(sa.func.sum(_BYTES)).where(among(JOURNAL.c.order_id, "ids")).group_by(JOURNAL.c.order_id)
 _FORGET_SWEEPERS = sa.delete(SWEEPERS).where(SWEEPERS.c.beat_at < sa.bindparam("before"))
+_FORGET_NOTES = sa.delete(NOTES).where(
+    sa.or_(
+        sa.and_(~NOTES.c.newest, NOTES.c.written_at < sa.bindparam("before")),
+        sa.and_(NOTES.c.newest, NOTES.c.deleted, NOTES.c.written_at < sa.bindparam("before")),
+        sa.and_(NOTES.c.newest, NOTES.c.expires_at < sa.bindparam("before")),
+    )
+)
+"""Versions that others followed, and what was deleted or has expired, for as long as journals are kept."""
 _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
 
 
 class Retention:
-    """Records, outcomes, controls and the audit stay for good, of a journal what later turns and retries need, and of a
-    document that is not deleted every version.
+    """Records, outcomes, controls, the audit and the newest version of each note stay for good, of a journal what later
+    turns and retries need, and of a document that is not deleted every version.
 
     An order whose journal a later version wrote is left to services of that version.
     """
@@ -183,6 +192,8 @@ class Retention:
                 yield from self._prune(order_id, before)
         for count, size in purge(self._database, micros(before)):
             yield Cleared(documents=count, bytes=size)
+        old = {"before": micros(before)}
+        self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
         yield from self._forget()
         yield from self._remove_orphans()
 

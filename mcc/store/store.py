@@ -22,6 +22,7 @@ from mcc.store.examine import Examiner, Mender
 from mcc.store.journal import Journal, Texts
 from mcc.store.leases import Leases
 from mcc.store.migrate import problem_of
+from mcc.store.notes import Notes
 from mcc.store.orders import Orders
 from mcc.store.packing import Packing
 from mcc.store.placing import QueueBound
@@ -125,6 +126,7 @@ class Store:
     documents: Documents
     agent_changes: AgentChanges
     approvals: Approvals
+    notes: Notes
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -186,4 +188,5 @@ def open_store(
         documents=documents,
         agent_changes=AgentChanges(database, journal, documents),
         approvals=Approvals(database),
+        notes=Notes(database),
     )

@@ -13,6 +13,7 @@ from mcc.store.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
 from mcc.store.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.document_tables import DOCUMENTS as DOCUMENTS
+from mcc.store.note_tables import NOTES as NOTES
 
 
 def _among(*statuses: OrderStatus) -> str:

@@ -16,7 +16,7 @@ from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.hiring import Hiring, ModelNames, Parent, Terms
 from drone.models.registry import Models
-from drone.models.scripted import ScriptedModel
+from drone.models.scripted import Line, ScriptedModel, call
 from drone.settings import Settings
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
@@ -129,6 +129,25 @@ def test_a_role_gets_only_what_its_parent_has() -> None:
     agent = child(hiring(writer), "writer", tools=THERE)
     assert names(agent) == ["read_file", "read_artifact"]
     assert "not available here: workspace_write" in notes(agent, "provisioned")[0]
+
+
+async def test_what_an_agent_passes_on_its_children_may_have_and_it_has_not() -> None:
+    lead_file = file(
+        "lead",
+        "tools: [workspace_read, delegation]",
+        "passes_on: [workspace_write, diff_read]",
+        "spawns: [writer]",
+        "result: text",
+    )
+    here = hiring(lead_file, file("writer", "tools: [workspace_write, diff_read, shell_write]", "result: text"))
+    hires = call("subagent", agent_type="writer", prompt="Write it")
+    model, bench = ScriptedModel([Line(calls=(hires,)), "Written.", "Done."]), Bench({**THERE, **WRITES})
+    lead = here.child(Wanted("lead", 1), Parent(model, bench))
+    assert names(lead)[:2] == ["read_file", "read_artifact"]
+    assert (await lead.tools.call(Call("1", "write_file", {}, Origin()))).outcome is Outcome.DENIED
+    assert (await lead.run("go", here.turn)).completed
+    [writer] = [ask for ask in model.asks if "Be writer." in ask.system]
+    assert [tool.name for tool in writer.tools] == ["git_diff", "write_file"]
 
 
 def test_a_child_may_hire_only_whom_its_parent_may_hire() -> None:

@@ -1,0 +1,38 @@
+"""Notes over HTTP: what agents wrote down for later orders of a project, and a person who takes some of it away."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from mcc.api.service import API, PRINCIPAL, ServiceHere, answer, answers, whole
+from mcc.contracts.answers import Listing
+from mcc.contracts.notes import Note, NoteKind
+
+router = APIRouter(prefix=API, tags=["notes"])
+
+Project = Annotated[str, Query(max_length=200)]
+NoteName = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/notes", responses=answers(Listing[Note]))
+async def notes(
+    service: ServiceHere,
+    project: Annotated[str | None, Query(max_length=200)] = None,
+    kind: NoteKind | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 200,
+) -> Response:
+    """The newest version of each note that is there and has not expired, of all projects or of one, newest first."""
+    return whole(await service.offload(service.store.notes.find, project=project, kind=kind, most=limit))
+
+
+@router.get("/notes/history", responses=answers(Listing[Note]))
+async def history(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
+    """All versions of one note that are kept, newest first: each says which entry of which order wrote it."""
+    return whole(await service.offload(service.store.notes.history, project, kind, name))
+
+
+@router.delete("/notes", responses=answers(Note))
+async def remove(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
+    """Take a note away, so that no agent reads it any more; its versions stand in the history until they are pruned."""
+    return answer(await service.write(service.store.notes.remove, project, kind, name, principal=PRINCIPAL))

@@ -1,0 +1,90 @@
+"""The commands `mcc notes`: what agents wrote down for later orders."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from mcc.cli.command import USAGE, clock, fail, print_table, say
+from mcc.cli.server import Call, service_command
+
+if TYPE_CHECKING:
+    from mcc.contracts.notes import Note
+
+app = typer.Typer(
+    help="What agents wrote down for later orders: memory, plans, tasks.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Kind = Annotated[Literal["memory", "plan", "task"], typer.Option(help="Which kind of note.")]
+AnyKind = Annotated[Literal["memory", "plan", "task"] | None, typer.Option(help="Only notes of this kind.")]
+Name = Annotated[str, typer.Argument(help="The note's name; a task's number.")]
+Project = Annotated[
+    str | None, typer.Option(help="Its project, or the beginning of it, where several have such a note.")
+]
+
+
+@service_command(app, "list")
+def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> None:
+    """Notes of all projects, newest first; at most 200.
+
+    Example: mcc notes list --kind memory
+    """
+    found = [one for one in call.client.notes.list(kind=kind) if one.project.startswith(project or "")]
+    if call.printed({"items": found}):
+        return
+    rows = [
+        (
+            one.kind,
+            one.name,
+            _said(one),
+            one.agent,
+            clock(one.verified_at),
+            one.workspace or "(session)",
+            one.project[:12],
+        )
+        for one in found
+    ]
+    print_table(("KIND", "NAME", "SAYS", "BY", "VERIFIED", "WORKSPACE", "PROJECT"), rows, empty="No notes yet.")
+
+
+@service_command(app)
+def show(call: Call, name: Name, kind: Kind = "memory", project: Project = None) -> None:
+    """One note with all its versions: who wrote which, from which entry of which order.
+
+    Example: mcc notes show build
+    """
+    note = _named(call.client.notes.list(kind=kind), name, project)
+    versions = call.client.notes.history(note.project, note.kind, note.name)
+    if call.printed({"items": versions}):
+        return
+    rows = [
+        (one.version, clock(one.written_at), one.agent or one.principal, one.order_id, one.seq, one.status)
+        for one in versions
+    ]
+    print_table(("VERSION", "WRITTEN", "BY", "ORDER", "ENTRY", "STATUS"), rows, empty="")
+    say(f"\n{note.title}\n{note.text}".strip())
+
+
+@service_command(app)
+def delete(call: Call, name: Name, kind: Kind = "memory", project: Project = None) -> None:
+    """Take a note away, so that no agent reads it any more.
+
+    Example: mcc notes delete build
+    """
+    note = _named(call.client.notes.list(kind=kind), name, project)
+    gone = call.client.notes.delete(note.project, note.kind, note.name)
+    if not call.printed(gone):
+        say(f"{note.kind} {note.name} is deleted")
+
+
+def _named(notes: "Sequence[Note]", name: str, project: str | None) -> "Note":
+    found = [one for one in notes if one.name == name and one.project.startswith(project or "")]
+    if not found:
+        fail(f"There is no note {name!r} of this kind: mcc notes list shows what there is.")
+    if len(found) > 1:
+        fail(f"{len(found)} projects have a note {name!r}: say which with --project, as mcc notes list shows.", USAGE)
+    return found[0]
+
+
+def _said(note: "Note") -> str:
+    return note.title or " ".join(note.text.split())[:120]
