@@ -144,7 +144,8 @@ async def test_what_an_agent_passes_on_its_children_may_have_and_it_has_not() ->
     model, bench = ScriptedModel([Line(calls=(hires,)), "Written.", "Done."]), Bench({**THERE, **WRITES})
     lead = here.child(Wanted("lead", 1), Parent(model, bench))
     assert names(lead)[:2] == ["read_file", "read_artifact"]
-    assert (await lead.tools.call(Call("1", "write_file", {}, Origin()))).outcome is Outcome.DENIED
+    refused = await lead.tools.call(Call("1", "write_file", {}, Origin()))
+    assert refused.is_error and "There is no tool 'write_file' here" in refused.content
     assert (await lead.run("go", here.turn)).completed
     [writer] = [ask for ask in model.asks if "Be writer." in ask.system]
     assert [tool.name for tool in writer.tools] == ["git_diff", "write_file"]
