@@ -94,7 +94,7 @@ class Aside:
         try:
             # Isolated and without site: neither the environment nor a directory that it stands in says what it loads.
             process = subprocess.Popen(
-                (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(_path()), self._name, str(os.getpid())),
+                (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -142,7 +142,7 @@ def _ready(back: int, to: int | None) -> frozenset[int]:
     return frozenset(fd for fd, _ in polled.poll(_POLL_SECONDS * 1_000))
 
 
-def _path() -> list[str]:
+def import_path() -> list[str]:
     """Where modules come from, this package first, so that the directory one stands in adds none of its own."""
     here = str(Path(__file__).resolve().parents[2])
     return [here, *(entry for entry in sys.path if os.path.isabs(entry) and entry != here)]

@@ -1,0 +1,234 @@
+"""The egress of a drone: its proxy, started when the first program goes out, and the network that each one is given."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import certifi
+
+from drone.egress.joining import PORT
+from drone.egress.plan import MESSAGE_BYTES, Given, Plan, decoded, encoded
+from drone.sandbox.aside import import_path
+from drone.sandbox.custody import Custody, TermOver
+from mcc.contracts.ids import fresh_id
+
+ANSWER_SECONDS = 30.0
+"""The proxy is stopped while the drone may not act, and answers after that."""
+
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+"""The authorities that programs trust."""
+
+_BUNDLE_NAMES = (
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+)
+_PROXY = f"http://127.0.0.1:{PORT}"
+_ENVIRONMENT: Mapping[str, str] = {
+    **{name: _PROXY for plain in ("http_proxy", "https_proxy") for name in (plain, plain.upper())},
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"),
+    "NODE_USE_ENV_PROXY": "1",
+    **dict.fromkeys(_BUNDLE_NAMES, BUNDLE),
+}
+_BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from drone.egress.proxy import main; main()"
+
+
+class EgressError(OSError):
+    """There is no way out; a sentence that says why."""
+
+
+class Egress:
+    """Gives programs their way out, by the operator's plan. Use on one event loop; close it."""
+
+    def __init__(self, plan: Plan, custody: Custody) -> None:
+        self._plan = plan
+        self._custody = custody
+        self._proxy: _Proxy | None = None
+        self._opened: dict[str, Given] = {}
+        self._certificates = b""
+        self._starting = asyncio.Lock()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The hosts that the operator allows."""
+        return self._plan.allow
+
+    async def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork":
+        """For one program of this order. `only`: lists that leave less of what the operator allows. Raises
+        `EgressError`."""
+        async with self._starting:
+            if self._proxy is None or not self._proxy.runs:
+                self._forget()
+                self._proxy = await _Proxy.started(self._custody)
+            if order_id not in self._opened:
+                said = {"do": "open", "order": order_id, "plan": self._plan.said}
+                self._opened[order_id] = Given(**(await self._proxy.ask(said))["given"])
+        return ProxiedNetwork(self._proxy, order_id, self._opened[order_id], only)
+
+    async def ended(self, order_id: str) -> None:
+        """The order is over: its authority and stand-ins are forgotten."""
+        if self._opened.pop(order_id, None) is not None and self._proxy is not None:
+            with suppress(EgressError):
+                await self._proxy.ask({"do": "close", "order": order_id})
+
+    def close(self) -> None:
+        """End the proxy."""
+        self._forget()
+
+    def _forget(self) -> None:
+        gone, self._proxy = self._proxy, None
+        self._opened.clear()
+        if gone is not None:
+            gone.end()
+
+
+class ProxiedNetwork:
+    """The network of one program (`drone.sandbox.network.Network`): a proxy on loopback, and nothing else."""
+
+    def __init__(self, proxy: "_Proxy", order_id: str, given: Given, only: Sequence[Sequence[str]]) -> None:
+        self._proxy = proxy
+        self._order_id = order_id
+        self._given = given
+        self._only = [list(names) for names in only]
+        self._way = fresh_id()
+        self._attached = False
+        self._denied: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {**_ENVIRONMENT, **self._given.stand_ins}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        with open(certifi.where(), "rb") as file:
+            return {BUNDLE: file.read() + self._given.certificate.encode()}
+
+    @property
+    def denied(self) -> Sequence[str]:
+        return self._denied
+
+    @property
+    def problem(self) -> str:
+        """What of the operator's plan cannot be had here, empty where all of it can."""
+        return self._given.problem
+
+    async def attach(self, first: int) -> None:
+        said = {"do": "attach", "order": self._order_id, "way": self._way, "only": self._only}
+        self._attached = True
+        await self._proxy.ask(said, first)
+
+    async def detach(self) -> None:
+        if self._attached:
+            self._attached = False
+            with suppress(EgressError):
+                self._denied = tuple((await self._proxy.ask({"do": "detach", "way": self._way}))["denied"])
+
+
+class _Proxy:
+    """The process, and the questions that it has not answered yet."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, custody: Custody) -> None:
+        self._process = process
+        self._control = control
+        self._custody = custody
+        self._asked: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._count = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(control, self._read)
+
+    @classmethod
+    async def started(cls, custody: Custody) -> "_Proxy":
+        """Raises `EgressError`."""
+        try:
+            await custody.cleared(custody.term)
+        except TermOver as error:
+            raise EgressError("The proxy for programs was not started: this drone lost its lease.") from error
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        with theirs:
+            try:
+                process = _spawned(theirs.fileno())
+            except OSError as error:
+                ours.close()
+                raise EgressError(f"The proxy for programs cannot be started: {error.strerror}") from error
+        custody.watch(process.pid)
+        return cls(process, ours, custody)
+
+    @property
+    def runs(self) -> bool:
+        return self._control.fileno() >= 0 and self._process.poll() is None
+
+    async def ask(self, message: Mapping[str, Any], *descriptors: int) -> Mapping[str, Any]:
+        """Raises `EgressError`."""
+        self._count += 1
+        number, answer = self._count, self._answer()
+        try:
+            socket.send_fds(self._control, [encoded({"id": number, **message})], descriptors)
+        except OSError as error:
+            raise EgressError("The proxy for programs is not there any more; try again.") from error
+        self._asked[number] = answer
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                said = await answer
+        except TimeoutError as error:
+            raise EgressError("The proxy for programs does not answer; try again.") from error
+        finally:
+            self._asked.pop(number, None)
+        if "problem" in said:
+            raise EgressError(f"There is no way out for this program: {said['problem']}")
+        return said
+
+    def _answer(self) -> "asyncio.Future[Mapping[str, Any]]":
+        return self._loop.create_future()
+
+    def end(self) -> None:
+        """Kill it, and wait until it is gone."""
+        if self._control.fileno() >= 0:
+            self._loop.remove_reader(self._control)
+            self._control.close()
+        self._process.kill()
+        self._process.wait()
+        self._custody.release(self._process.pid)
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(EgressError("The proxy for programs is not there any more; try again."))
+
+    def _read(self) -> None:
+        try:
+            data = self._control.recv(MESSAGE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.end()
+            return
+        message = decoded(data)
+        answer = self._asked.get(message.pop("id"))
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+
+def _spawned(control: int) -> "subprocess.Popen[bytes]":
+    """Neither the environment nor a directory says what it loads, and no key of ours is in its memory."""
+    return subprocess.Popen(
+        (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        pass_fds=(control,),
+        start_new_session=True,
+    )
