@@ -79,7 +79,7 @@ class Crew:
         self.functions: Functions = functions or {}
         self._definitions = definitions
         self._models = models
-        self._toolbox = toolbox or Toolbox.found(settings.prompts_dir)
+        self._toolbox = toolbox or Toolbox.found(settings.prompts_dir, sandboxing=settings.sandbox)
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self._checkpoints = settings.data_dir / CHECKPOINTS
@@ -92,7 +92,7 @@ class Crew:
         tools = own_tools(settings.tools.modules, own.parent if own else None)
         definitions = Definitions.load(settings.prompts_dir, tools.groups, own_dir=settings.own_agents())
         functions = own_functions(settings.documents.functions, own.parent if own else None).functions
-        toolbox = Toolbox.found(settings.prompts_dir, tools)
+        toolbox = Toolbox.found(settings.prompts_dir, tools, settings.sandbox)
         return cls(settings, definitions, Models(settings), toolbox, functions=functions)
 
     async def run(

@@ -4,18 +4,19 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from drone.sandbox import seccomp
 from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run
 from drone.sandbox.custody import Custody
+from drone.sandbox.limits import DEFAULT, Limits
+from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
 from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
 from drone.sandbox.profile import (
     PATH,
     READ_ONLY,
-    SYSTEM,
     WORKSPACE,
     Mount,
     Profile,
@@ -31,9 +32,6 @@ __all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
 _EACH = 4
-
-Hidden = Mapping[str, bool]
-"""What is private, by its path in the sandbox, and whether it is a directory."""
 
 Look = Callable[[Callable[[], Hidden]], Awaitable[Hidden]]
 """Looks where that holds up nobody: the disk may be slow."""
@@ -89,26 +87,35 @@ class Bubblewrap:
     """Runs programs with nothing but the system and one workspace to read, and nothing to write to unless a profile
     says so; without network unless it says so.
 
-    Namespaces of their own for users, processes, IPC, host name and network; no capability, no new privilege; a private
-    /tmp that is gone afterwards. They die with this process, and are held back while it may not act (`custody`). Of
-    those that are waited for (`run`), at most 8 run at once, of one order 4, and one of each whatever the others take;
-    further ones wait.
+    Namespaces of their own for users, processes, IPC, host name and network, and no further ones; no capability, no new
+    privilege, none of the system calls of `drone.sandbox.seccomp`; a private /tmp that is gone afterwards. They die
+    with this process, and are held back while it may not act (`custody`). Of those that are waited for (`run`), at most
+    8 run at once, of one order 4, and one of each whatever the others take; further ones wait.
     """
 
-    def __init__(self, program: str, custody: Custody | None = None, *, by_descriptor: bool = True) -> None:
+    def __init__(
+        self,
+        program: str,
+        custody: Custody | None = None,
+        *,
+        by_descriptor: bool = True,
+        limits: Limits = DEFAULT,
+    ) -> None:
         """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
         the command starts only if it was still there when it was mounted."""
         self.custody = custody or Custody()
         self.program = program
-        self._by_descriptor = by_descriptor
+        self.limits = limits
+        self.by_descriptor = by_descriptor
+        self.disables_userns = True
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
         self._beside: set[asyncio.Task[Ended]] = set()
 
     @classmethod
-    def found(cls, path: str | None = None) -> "Bubblewrap | None":
+    def found(cls, path: str | None = None, limits: Limits = DEFAULT) -> "Bubblewrap | None":
         """The `bwrap` of `path` (colon-separated, None = the environment's PATH), if there is one."""
         program = shutil.which("bwrap", path=path)
-        return None if program is None else cls(program, by_descriptor=_takes_descriptors(program))
+        return None if program is None else cls(program, by_descriptor=_takes_descriptors(program), limits=limits)
 
     async def run(
         self,
@@ -176,55 +183,88 @@ class Bubblewrap:
 
     async def _held(self, call: _Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
         """Run it, with all that is needed for it as long as it runs."""
-        hidden = await call.look(lambda: _hidden(call.workspace))
-        files = {path: b"" for path, is_directory in hidden.items() if not is_directory}
-        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
-        network = call.profile.egress
-        given = dict(network.files) if network else {}
+        private = await call.look(lambda: hidden(call.workspace))
         with ExitStack() as held:
             leash = held.enter_context(closing(Leash()))
-            over, new = (held.enter_context(closing(_Overlays(contents))) for contents in ({**shown, **files}, given))
-            masks = (word for path, is_directory in hidden.items() if is_directory for word in _mask(path))
-            words = (
-                *leash.options,
-                *self._profile(call, new.options),
-                *over.options,
-                *masks,
-            )
-            fds = (*(mount.fd for mount in call.mounted), *over.descriptors, *new.descriptors)
+            command = held.enter_context(closing(_Command(self, call, private, leash.options)))
             async with _attached(call.profile) as before:
-                command = (self.program, *words, "--", *self._started(call))
-                ready = Launch(command, fds, launch.piped, launch.merged, launch.told, before)
-                return await run(ready, leash, call.bounds, self.custody, begun)
+                ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
+                return await run(replace(ready, limits=self.limits.of_each()), leash, call.bounds, self.custody, begun)
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
-        """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms."""
-        system = Workspace("/usr")
-        call = _Call(argv, system, Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, _at_once, ".", ())
-        command = (self.program, *self._profile(call, ()), "--", *self._started(call))
-        try:
-            tried = subprocess.run(
-                command, capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False, pass_fds=(system.fd,)
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{self.program} does not work: {error}"
+        """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms.
+
+        Where the kernel does not let a sandbox give up namespaces for users, it is made without: the filter of system
+        calls refuses them as well.
+        """
+        if seccomp.program() is None:
+            return f"there is no filter of system calls for this kind of machine ({os.uname().machine})"
+        said = self._tried(argv)
+        if said is not None and self.disables_userns:
+            self.disables_userns = False
+            if (without := self._tried(argv)) is None:
+                return None
+            self.disables_userns, said = True, without
+        return said
+
+    def _tried(self, argv: Sequence[str]) -> str | None:
+        call = _Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, _at_once, ".", ())
+        with closing(_Command(self, call, {})) as command:
+            try:
+                tried = subprocess.run(
+                    command.argv,
+                    capture_output=True,
+                    timeout=_TRIAL_SECONDS,
+                    env={},
+                    check=False,
+                    pass_fds=command.descriptors,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"{self.program} does not work: {error}"
         if tried.returncode:
             said = tried.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
             return f"{self.program} cannot make a sandbox here: {said or f'exit status {tried.returncode}'}"
         return None
 
-    def _started(self, call: _Call) -> Sequence[str]:
-        return call.argv if self._by_descriptor else (*only_there(call.mounted), *call.argv)
 
-    def _profile(self, call: _Call, files: Sequence[str]) -> tuple[str, ...]:
+class _Command:
+    """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
+    (`--args`), as the program inside can read the line itself."""
+
+    def __init__(self, sandbox: Bubblewrap, call: _Call, private: Hidden, leash: Sequence[str] = ()) -> None:
         network = call.profile.egress
-        return (
-            *options({**call.environment, **(network.environment if network else {})}),
-            *mounted(call.mounted, by_descriptor=self._by_descriptor),
-            *files,
+        nothing = {path: b"" for path, is_directory in private.items() if not is_directory}
+        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
+        self._over, self._new = Overlays({**shown, **nothing}), Overlays(dict(network.files) if network else {})
+        self._filter = in_memory(seccomp.program() or b"")
+        variables = {**call.environment, **(network.environment if network else {})}
+        words = (
+            *leash,
+            *options(variables, sandbox.limits, disable_userns=sandbox.disables_userns),
+            *("--seccomp", str(self._filter)),
+            *mounted(call.mounted, by_descriptor=sandbox.by_descriptor),
+            *self._new.options,
             *("--remount-ro", "/"),
-            *("--chdir", os.path.join(WORKSPACE, call.cwd) if call.cwd != "." else WORKSPACE),
+            *("--chdir", os.path.normpath(os.path.join(WORKSPACE, call.cwd))),
+            *self._over.options,
+            *(word for path, is_directory in private.items() if is_directory for word in mask(path)),
         )
+        self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
+        started = call.argv if sandbox.by_descriptor else (*only_there(call.mounted), *call.argv)
+        self.argv = (sandbox.program, "--args", str(self._words), "--", *started)
+        self.descriptors = (
+            *(mount.fd for mount in call.mounted),
+            *self._over.descriptors,
+            *self._new.descriptors,
+            self._filter,
+            self._words,
+        )
+
+    def close(self) -> None:
+        for overlays in (self._over, self._new):
+            overlays.close()
+        os.close(self._filter)
+        os.close(self._words)
 
 
 @asynccontextmanager
@@ -240,59 +280,9 @@ async def _attached(profile: Profile) -> AsyncIterator[Callable[[First], Awaitab
         await network.detach()
 
 
-class _Overlays:
-    """Contents that take the place of files, each in memory behind a descriptor of its own."""
-
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
-        self._files = {path: _in_memory(content) for path, content in contents.items()}
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        places = ((str(fd), path) for path, fd in self._files.items())
-        return tuple(word for place in places for word in ("--ro-bind-data", *place))
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return tuple(self._files.values())
-
-    def close(self) -> None:
-        for fd in self._files.values():
-            os.close(fd)
-
-
-def _mask(directory: str) -> Sequence[str]:
-    """An empty directory in place of one that is seen in the sandbox."""
-    return ("--tmpfs", directory, "--remount-ro", directory)
-
-
 def _takes_descriptors(program: str) -> bool:
     try:
         usage = subprocess.run((program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return True
     return b"--ro-bind-fd" in usage.stdout + usage.stderr
-
-
-def _in_memory(content: bytes) -> int:
-    fd = os.memfd_create("overlay")
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _hidden(workspace: Workspace) -> Hidden:
-    below = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
-    return below | dict(_in_the_system(workspace.private))
-
-
-def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
-    """What is private and lies among programs and libraries, below /usr/src for example; whether it is a directory."""
-    for directory in SYSTEM if private else ():
-        try:
-            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            yield from ((f"{directory}/{name}", is_directory) for name, is_directory in private.names_in(fd))
-        finally:
-            os.close(fd)

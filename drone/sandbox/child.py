@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from drone.sandbox.custody import Custody, TermOver
-
-LIMITS: Mapping[int, int] = {
-    resource.RLIMIT_AS: 2 << 30,
-    resource.RLIMIT_NPROC: 256,
-    resource.RLIMIT_FSIZE: 1 << 30,
-    resource.RLIMIT_NOFILE: 1024,
-    resource.RLIMIT_CORE: 0,
-}
-"""Address space and file size in bytes; processes, open files and core dumps as the kernel counts them."""
+from drone.sandbox.limits import DEFAULT
 
 _INFO_BYTES = 65_536
 
@@ -64,8 +56,8 @@ class Leash:
             os.close(fd)
         self._their_info = self._their_go = -1
 
-    async def ready(self) -> First | None:
-        """The first process with the limits on it, which waits to be let go; None when bubblewrap gave up before."""
+    async def ready(self, limits: Mapping[int, int]) -> First | None:
+        """The first process with these limits on it, which waits to be let go; None when bubblewrap gave up before."""
         answer = b""
         while not answer.endswith(b"}\n"):
             await _readable(self._info)
@@ -76,7 +68,7 @@ class Leash:
         pid = int(json.loads(answer)["child-pid"])
         with contextlib.suppress(ProcessLookupError):
             self._first = os.pidfd_open(pid)
-            put_limits(pid, LIMITS)
+            put_limits(pid, limits)
             return First(pid, self._first)
         return None
 
@@ -192,6 +184,8 @@ class Ended:
 class Launch:
     """A sandbox's program (never a shell): its arguments, what it inherits, and who hears of it.
 
+    `limits`: those of each of its processes (`RLIMIT_…`).
+
     `piped`: its input and output are streams of the caller's (`Begun`), only the error output is kept. `merged`: both
     outputs in the order in which they were written, as `stdout`. `told` hears each piece of what is kept. `before` is
     waited for when the sandbox is there and the program has not begun; what it raises ends it.
@@ -199,6 +193,7 @@ class Launch:
 
     argv: Sequence[str]
     fds: Sequence[int] = ()
+    limits: Mapping[int, int] = field(default_factory=DEFAULT.of_each)
     piped: bool = False
     merged: bool = False
     told: Callable[[bytes], None] | None = None
@@ -234,7 +229,7 @@ async def run(
             process = await asyncio.shield(starting)
             custody.watch(process.pid)
             # Its command has not begun yet: it does once the reaper knows it, its limits hold and the lease is trusted.
-            if (first := await leash.ready()) is not None:
+            if (first := await leash.ready(launch.limits)) is not None:
                 if launch.before is not None:
                     await launch.before(first)
                 await custody.cleared(term)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from drone.sandbox.limits import Limits
 from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import path_of
@@ -53,18 +54,22 @@ class Mount:
     write: bool = False
 
 
-def options(environment: Mapping[str, str]) -> tuple[str, ...]:
+def options(environment: Mapping[str, str], limits: Limits, *, disable_userns: bool = True) -> tuple[str, ...]:
     """All but what is mounted of the workspace, and what is done last."""
     return (
         *(f"--unshare-{name}" for name in _NAMESPACES),
         "--unshare-cgroup-try",
+        *(("--disable-userns",) if disable_userns else ()),
         "--die-with-parent",
         "--new-session",
         *("--cap-drop", "ALL"),
         "--clearenv",
         *(word for pair in {**ENVIRONMENT, **environment}.items() for word in ("--setenv", *pair)),
         *_system(),
-        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--size", str(limits.shared_bytes), "--tmpfs", "/dev/shm"),
+        *("--remount-ro", "/dev"),
+        *("--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
     )
 
 

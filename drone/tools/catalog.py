@@ -16,6 +16,7 @@ from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
+from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
@@ -34,6 +35,7 @@ from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
 from drone.tools.symbols import problem as outline_problem
 from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
+from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability
 from mcc.contracts.journal import AgentStep
@@ -86,6 +88,8 @@ async def read_artifact(
 
 _Made = tuple[FunctionTool, ...]
 
+DEFAULTS = Sandbox()
+
 
 @dataclass(frozen=True)
 class Toolbox:
@@ -99,11 +103,13 @@ class Toolbox:
     own: OwnTools = NO_OWN
 
     @classmethod
-    def found(cls, prompts_dir: Path | str | None = None, own: OwnTools = NO_OWN) -> "Toolbox":
+    def found(
+        cls, prompts_dir: Path | str | None = None, own: OwnTools = NO_OWN, sandboxing: Sandbox = DEFAULTS
+    ) -> "Toolbox":
         """Looks for programs and tries the sandbox, which takes some 20 ms; skills are the shipped ones and these."""
         operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
-        sandbox = Bubblewrap.found()
+        sandbox = Bubblewrap.found(limits=Limits.of(sandboxing))
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
         return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own)
 

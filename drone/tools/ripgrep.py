@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event
 
-from drone.sandbox.child import LIMITS, put_limits
+from drone.sandbox.child import put_limits
 from drone.sandbox.custody import Custody
+from drone.sandbox.limits import DEFAULT
 from drone.sandbox.paths import Workspace
 from drone.tools.pattern import Pattern
 
@@ -31,7 +32,7 @@ _OPTIONS = (
 """ripgrep looks for plain text only: of regular expressions, of binary files and of ignore files it and this package do
 not think alike."""
 
-_LIMITS = {limit: value for limit, value in LIMITS.items() if limit != resource.RLIMIT_NPROC}
+_LIMITS = {limit: value for limit, value in DEFAULT.of_each().items() if limit != resource.RLIMIT_NPROC}
 """As in the sandbox, but for the number of processes: outside of it those of the whole user count."""
 
 _FOUND, _NOTHING = 0, 1

@@ -1,15 +1,31 @@
 """The table [sandbox]: what programs that tools start may use and reach."""
 
+from typing import Annotated, Literal
+
 from pydantic import Field, model_validator
 
 from mcc.addresses import HostList
 from mcc.configuration.egress import SECRET_PORTS, Egress, SwappedSecrets
 from mcc.contracts.shape import Closed
 
+Megabytes = Annotated[int, Field(ge=16, le=16_777_216)]
+
 
 class Sandbox(Closed):
-    """`egress`: the hosts that can be reached. `secrets`: by the variable that programs see a stand-in in."""
+    """`kind`: bubblewrap makes one for each call, or the operator says that this drone's own container is it.
 
+    `memory_mb`, `processes`, `cpus`, `tmp_mb` are for one call with all that it starts, `file_mb` for each file that it
+    writes. `jobs`: how many go on in the background for one order. `egress`: the hosts that can be reached. `secrets`:
+    by the variable that programs see a stand-in in.
+    """
+
+    kind: Literal["bubblewrap", "container"] = "bubblewrap"
+    memory_mb: Megabytes = 2048
+    processes: Annotated[int, Field(ge=8, le=1_000_000)] = 256
+    cpus: Annotated[float, Field(ge=0.05, le=4096, allow_inf_nan=False)] = 2.0
+    tmp_mb: Megabytes = 512
+    file_mb: Megabytes = 1024
+    jobs: Annotated[int, Field(ge=0, le=100)] = 4
     egress: Egress = Egress()
     secrets: SwappedSecrets = Field(default={})
 

@@ -1,12 +1,24 @@
-"""Of the page on configuration: what the sandbox may reach, and which pages may be fetched."""
+"""Of the page on configuration: what the sandbox may use and reach, and which pages may be fetched."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcc.configuration.egress import Egress, SwappedSecret
+from mcc.configuration.sandbox import Sandbox
 from mcc.configuration.web import Web, WebSearch
 from scripts.reference.markdown import properties, table
 
+OF_SANDBOX: Mapping[str, str] = {
+    "kind": "`bubblewrap`: each program gets a sandbox of its own, and where none can be made, tools that run programs "
+    "are off. `container`: you declare that the container in which this drone runs is the sandbox.",
+    "memory_mb": "Memory of one call with all that it starts, where cgroups are delegated; else addresses of each "
+    "process.",
+    "processes": "Processes and threads of one call.",
+    "cpus": "Processors' worth of time of one call, where cgroups are delegated.",
+    "tmp_mb": "Size of the private `/tmp`.",
+    "file_mb": "Size of each file that is written.",
+    "jobs": "Commands of one order that go on in the background at a time.",
+}
 OF_EGRESS: Mapping[str, str] = {
     "allow": "Hosts that programs in the sandbox may reach: `name:port`, `name` (ports 443 and 80), `*.name:port` (all "
     "below it, at any depth, without itself), `*` (every public host). None: no network.",
@@ -33,6 +45,8 @@ OF_SEARCH: Mapping[str, str] = {
 
 def tables() -> Iterator[str]:
     """For the section on drones' tables of their own."""
+    yield from ("## Programs that tools start", "", "What [the sandbox](../security.md#the-sandbox) lets them use:")
+    yield from ("", "`[sandbox]`:", "", *_rows(Sandbox, OF_SANDBOX, leave_out=("egress", "secrets")))
     yield from ("## Network of tools", "", "Without these tables no tool reaches anything. `[sandbox.egress]`:")
     yield from ("", *_rows(Egress, OF_EGRESS))
     yield from ("`[sandbox.secrets.NAME]`; programs find a stand-in in the variable NAME:", "")
@@ -41,6 +55,7 @@ def tables() -> Iterator[str]:
     yield from ("`[web.search]`:", "", *_rows(WebSearch, OF_SEARCH))
 
 
-def _rows(model: Any, meanings: Mapping[str, str]) -> Iterator[str]:
-    rows = properties(model.model_json_schema())
-    yield from table(("key", "value", "default", "meaning"), ((*row, meanings[row[0].strip("`")]) for row in rows))
+def _rows(model: Any, meanings: Mapping[str, str], leave_out: tuple[str, ...] = ()) -> Iterator[str]:
+    rows = ((name.strip("`"), (name, *row)) for name, *row in properties(model.model_json_schema()))
+    shown = ((*row, meanings[name]) for name, row in rows if name not in leave_out)
+    yield from table(("key", "value", "default", "meaning"), shown)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.child import LIMITS, Bounds, Captured, Ended
+from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.limits import DEFAULT
 from drone.sandbox.paths import Workspace
 
 SOON = Bounds(20.0)
@@ -83,7 +84,7 @@ async def test_limits_hold_for_the_program(sandbox: Bubblewrap, tmp_path: Path) 
     soft = {line[:26].strip(): line[26:].split()[0] for line in text.splitlines()}
     assert soft["Max core file size"] == "0"
     for name, limit in {"Max address space": resource.RLIMIT_AS, "Max open files": resource.RLIMIT_NOFILE}.items():
-        assert int(soft[name]) <= LIMITS[limit]
+        assert int(soft[name]) <= DEFAULT.of_each()[limit]
 
 
 async def test_a_long_output_keeps_its_two_ends(sandbox: Bubblewrap, tmp_path: Path) -> None:

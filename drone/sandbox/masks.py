@@ -1,0 +1,63 @@
+"""What a sandbox sees in the place of files and directories: other contents, or nothing."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from drone.sandbox.paths import Workspace
+from drone.sandbox.private import Private
+from drone.sandbox.profile import SYSTEM, WORKSPACE
+
+Hidden = Mapping[str, bool]
+"""What is private, by its path in the sandbox, and whether it is a directory."""
+
+
+class Overlays:
+    """Contents that take the place of files, each in memory behind a descriptor of its own."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._files = {path: in_memory(content) for path, content in contents.items()}
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        places = ((str(fd), path) for path, fd in self._files.items())
+        return tuple(word for place in places for word in ("--ro-bind-data", *place))
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(self._files.values())
+
+    def close(self) -> None:
+        for fd in self._files.values():
+            os.close(fd)
+
+
+def in_memory(content: bytes) -> int:
+    """A descriptor at the beginning of a file with this content, which has no name."""
+    fd = os.memfd_create("overlay")
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def mask(directory: str) -> Sequence[str]:
+    """An empty directory in place of one that is seen in the sandbox."""
+    return ("--tmpfs", directory, "--remount-ro", directory)
+
+
+def hidden(workspace: Workspace) -> Hidden:
+    """Raises OSError where it cannot be found out."""
+    below = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
+    return below | dict(_in_the_system(workspace.private))
+
+
+def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
+    """What is private and lies among programs and libraries, below /usr/src for example; whether it is a directory."""
+    for directory in SYSTEM if private else ():
+        try:
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            yield from ((f"{directory}/{name}", is_directory) for name, is_directory in private.names_in(fd))
+        finally:
+            os.close(fd)

@@ -1,0 +1,174 @@
+"""The system calls that nothing in a sandbox may make, as a filter that the kernel runs (seccomp, classic BPF)."""
+
+import errno
+import platform
+import struct
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+"""Refused with EPERM, whatever the arguments: name, number on x86_64, number on aarch64."""
+
+LAST = 469
+"""The newest call that was looked at (file_setattr, Linux 6.17); newer ones, and all of x32, do not exist here."""
+
+
+class Architecture(NamedTuple):
+    """`audit`: as the kernel names it to the filter; the others are numbers of calls that are looked at closely."""
+
+    column: int
+    audit: int
+    clone: int
+    clone3: int
+    ioctl: int
+    socket: int
+    socketpair: int
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "x86_64": Architecture(0, 0xC000003E, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53),
+    "aarch64": Architecture(1, 0xC00000B7, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199),
+}
+
+_NEW_NAMESPACES = 0x7E02_0000
+"""CLONE_NEW… of mount, cgroup, host name, IPC, user, process, network."""
+
+_UNIX, _INET, _INET6 = 1, 2, 10
+_STREAM, _SEQPACKET, _KIND_OF_SOCKET = 1, 5, 0xF
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_LOAD, _AND, _EQUAL, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Where these stand in what the filter is shown (`struct seccomp_data`); of an argument the lower half comes first."""
+
+_KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
+
+
+class _Step(NamedTuple):
+    """One instruction. `then` and `other` name the label it goes on at, "" = with the next one."""
+
+    code: int
+    value: int
+    then: str = ""
+    other: str = ""
+    label: str = ""
+
+
+@cache
+def program(machine: str = platform.machine()) -> bytes | None:
+    """The filter for this kind of machine, as bubblewrap takes it (`--seccomp`); None where there is none for it.
+
+    Another architecture's calls end the process: their numbers mean something else.
+    """
+    architecture = ARCHITECTURES.get(machine)
+    return None if architecture is None else _assembled(list(_steps(architecture)))
+
+
+def _steps(one: Architecture) -> Iterator[_Step]:
+    yield _Step(_LOAD, _ARCHITECTURE)
+    yield _Step(_EQUAL, one.audit, other="kill")
+    yield _Step(_LOAD, _NUMBER)
+    yield _Step(_GREATER, LAST, then="missing")
+    # An unknown call makes the C library fall back to one whose arguments a filter can see.
+    yield _Step(_EQUAL, one.clone3, then="missing")
+    for name in ("clone", "ioctl", "socket", "socketpair"):
+        yield _Step(_EQUAL, getattr(one, name), then=name)
+    for numbers in NUMBERS.values():
+        if (number := numbers[one.column]) is not None:
+            yield _Step(_EQUAL, number, then="refuse")
+    yield _Step(_RETURN, _ALLOW)
+    yield from _closer_looks()
+    yield _Step(_RETURN, _ALLOW, label="allow")
+    yield _Step(_RETURN, _ERRNO | errno.EPERM, label="refuse")
+    yield _Step(_RETURN, _ERRNO | errno.ENOSYS, label="missing")
+    yield _Step(_RETURN, _KILL, label="kill")
+
+
+def _closer_looks() -> Iterator[_Step]:
+    yield _Step(_LOAD, _ARGUMENTS, label="clone")
+    yield _Step(_ANY_BIT, _NEW_NAMESPACES, then="refuse", other="allow")
+    yield _Step(_LOAD, _ARGUMENTS + 8, label="ioctl")
+    yield _Step(_EQUAL, _TIOCSTI, then="refuse")
+    yield _Step(_EQUAL, _TIOCLINUX, then="refuse", other="allow")
+    yield _Step(_LOAD, _ARGUMENTS, label="socket")
+    yield _Step(_EQUAL, _INET, then="allow")
+    yield _Step(_EQUAL, _INET6, then="allow", other="refuse")
+    yield _Step(_LOAD, _ARGUMENTS, label="socketpair")
+    yield _Step(_EQUAL, _UNIX, other="refuse")
+    yield _Step(_LOAD, _ARGUMENTS + 8)
+    yield _Step(_AND, _KIND_OF_SOCKET)
+    # One of datagrams could be connected anew, to a socket with a name.
+    yield _Step(_EQUAL, _STREAM, then="allow")
+    yield _Step(_EQUAL, _SEQPACKET, then="allow", other="refuse")
+
+
+def _assembled(steps: list[_Step]) -> bytes:
+    places = {step.label: at for at, step in enumerate(steps) if step.label}
+
+    def jump(at: int, label: str) -> int:
+        return places[label] - at - 1 if label else 0
+
+    return b"".join(
+        struct.pack("=HBBI", step.code, jump(at, step.then), jump(at, step.other), step.value)
+        for at, step in enumerate(steps)
+    )
