@@ -22,21 +22,18 @@ from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
     AgentStarted,
     AgentStep,
     AnyFact,
-    ApprovalDecided,
-    ApprovalRequested,
     BudgetWarned,
     ControlApplied,
     DocumentChanged,
     GateChecked,
     Outcome,
-    QuestionAnswered,
-    QuestionAsked,
     ToolFinished,
     ToolStarted,
     TranscriptCompacted,

@@ -8,16 +8,13 @@ from drone.agent.turn import Turn
 from drone.generation.port import Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
-from mcc.contracts.journal import ApprovalRequested
+from mcc.contracts.inbox_facts import OUTLINE, ApprovalRequested
 from mcc.contracts.shape import digest, now
 from mcc.contracts.status import WaitingReason
 from mcc.documents.briefs import Brief
 from mcc.documents.change import Author
 from mcc.documents.commands import CHILDREN, Accept
 from mcc.documents.state import State
-
-OUTLINE = "outline"
-"""The kind of the item that waits in the inbox, in the place of a tool's name."""
 
 TOOLS = frozenset({"add_child", "remove_child", "move_child"})
 ONLY = (
@@ -76,12 +73,12 @@ class Outline:
         """
         state = await self.documents.state()
         if self._known is None:
+            paths = [state.path(node) for node in state.walk()]
             asked = ApprovalRequested(
                 approval_id=self.approval_id,
                 call_id="",
                 tool=OUTLINE,
-                arguments_digest=f"sha256:{digest([state.path(node) for node in state.walk()])}",
-                tool_digest=self.documents.blueprint.digest,
+                digest=f"sha256:{digest([self.documents.blueprint.digest, paths])}",
             )
             await self.turn.journal.write(self.origin, asked)
         if not self._known:

@@ -1,40 +1,94 @@
-"""The inbox over HTTP: what waits for a person's yes or no, and the decision."""
+"""The inbox over HTTP: what waits for a person, what the person says, and approvals that stand."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from mcc.api.service import API, PRINCIPAL, ServiceHere, answer, answers, whole
+from mcc.api.controls import announce, traced
+from mcc.api.service import API, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
 from mcc.contracts.answers import Listing
-from mcc.contracts.approvals import ItemStatus, NewDecision, OutlineItem
+from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, NewAnswer, NewDecision, QuestionItem
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.status import OrderStatus
+from mcc.store.approvals import APPROVAL_KINDS, QUESTION_KINDS, Decided
 
-router = APIRouter(prefix=API, tags=["approvals"])
+router = APIRouter(prefix=API, tags=["inbox"])
 
-ApprovalId = Annotated[str, Path(max_length=200)]
-
-
-@router.get("/inbox", responses=answers(Listing[OutlineItem]))
-async def inbox(service: ServiceHere, status: ItemStatus | None = None) -> Response:
-    """What waits for a person, or waited: the outlines of documents. Those of orders that have ended are told for as
-    long as their journals stand as they were written."""
-    return whole(await service.offload(service.store.approvals.list, status))
+ItemId = Annotated[str, Path(max_length=200)]
 
 
-@router.get("/approvals", responses=answers(Listing[OutlineItem]))
-async def approvals(service: ServiceHere, status: ItemStatus | None = None) -> Response:
+@router.get("/inbox", responses=answers(Listing[AnyItem]))
+async def inbox(
+    service: ServiceHere,
+    status: ItemStatus | None = None,
+    order_id: str | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """What waits for a person, or waited, newest first: tool calls, outlines of documents, questions."""
+    if order_id is not None and not is_identifier(order_id):
+        order_id = ""
+    found = service.store.approvals.list
+    return page(await service.offload(found, status, order_id=order_id, cursor=cursor, limit=limit))
+
+
+@router.get("/approvals", responses=answers(Listing[AnyApproval]))
+async def approvals(
+    service: ServiceHere, status: ItemStatus | None = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
     """Of the inbox what is approved or denied."""
-    return whole(await service.offload(service.store.approvals.list, status))
+    found = service.store.approvals.list
+    return page(await service.offload(found, status, kinds=APPROVAL_KINDS, cursor=cursor, limit=limit))
 
 
-@router.post("/approvals/{approval_id}", responses=answers(OutlineItem))
-async def decide(approval_id: ApprovalId, decision: NewDecision, service: ServiceHere) -> Response:
-    """Approve it, and its order goes on with the document as it is now; or deny it, and the order ends. The same
-    decision again changes nothing, another one is answered with 409, one that comes too late with 410."""
+@router.get("/questions", responses=answers(Listing[QuestionItem]))
+async def questions(
+    service: ServiceHere, status: ItemStatus | None = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
+    """Of the inbox what is answered."""
+    found = service.store.approvals.list
+    return page(await service.offload(found, status, kinds=QUESTION_KINDS, cursor=cursor, limit=limit))
+
+
+@router.post("/approvals/{approval_id}", responses=answers(AnyApproval))
+async def decide(approval_id: ItemId, decision: NewDecision, service: ServiceHere) -> Response:
+    """Approve a tool call, which runs once if it would still do the same, or deny it, which its agent is told. Approve
+    an outline, and its order goes on with the document as it is now; or deny it, and the order ends.
+
+    With `remember` the item's `would_save` is saved as a grant. The same decision again changes nothing, another one is
+    answered with 409, one that comes too late with 410.
+    """
     redacted = service.redactor().model(decision)
-    item, decided = await service.write(
-        service.store.approvals.decide, approval_id, redacted.decision, principal=PRINCIPAL, note=redacted.note
-    )
-    if decided:
-        service.notices.placed(await service.offload(service.store.orders.get, item.order_id))
-    return answer(item)
+    return await _settled(service, service.store.approvals.decide, approval_id, redacted)
+
+
+@router.post("/questions/{question_id}", responses=answers(QuestionItem))
+async def reply(question_id: ItemId, said: NewAnswer, service: ServiceHere) -> Response:
+    """Answer a question, and the agent that asks goes on. Another answer is answered with 409, one that comes too late
+    with 410."""
+    return await _settled(service, service.store.approvals.answer, question_id, service.redactor().model(said).answer)
+
+
+async def _settled(service: Service, settle: Callable[..., Decided], item_id: str, said: object) -> Response:
+    decided = await service.write(settle, item_id, said, principal=PRINCIPAL)
+    if decided.control is not None:
+        announce(service, await service.offload(traced, service.store, decided.control))
+    elif decided.changed:
+        order = await service.offload(service.store.orders.get, decided.item.order_id)
+        service.notices.placed(order) if order.status is OrderStatus.QUEUED else service.notices.moved(order)
+    return answer(decided.item)
+
+
+@router.get("/grants", responses=answers(Listing[Grant]))
+async def grants(service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Approvals that a person let stand, newest first."""
+    return page(await service.offload(service.store.grants.list, cursor=cursor, limit=limit))
+
+
+@router.delete("/grants/{grant_id}", status_code=204)
+async def revoke(grant_id: ItemId, service: ServiceHere) -> Response:
+    """It holds for no call from now on, also of orders that run."""
+    await service.write(service.store.grants.revoke, grant_id, principal=PRINCIPAL)
+    return Response(status_code=204)

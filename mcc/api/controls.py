@@ -156,6 +156,8 @@ def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) ->
 
     Names of tools must be those of groups, of this version's tools or of tools of `drones`; without drones any will do.
     """
+    if kind is ControlKind.DECIDE:
+        raise Unacceptable("kind", "decide an item of the inbox where it stands: POST /approvals/ID or /questions/ID.")
     if kind is ControlKind.SET_METADATA and not asked.metadata:
         raise Unacceptable("metadata", 'say what is to be set: {"metadata": {"ticket": "OPS-17"}}.')
     for field, owner in _BELONGS.items():

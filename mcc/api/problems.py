@@ -37,6 +37,8 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.TooManyNotes: 409,
     errors.AlreadyDecided: 409,
     errors.ApprovalOver: 410,
+    errors.CannotRemember: 422,
+    errors.UnknownGrant: 404,
     errors.BadCursor: 400,
     errors.IdempotencyConflict: 409,
     errors.SessionBusy: 409,

@@ -1,69 +1,190 @@
-"""The commands `mcc inbox`, `mcc orders approve` and `mcc orders deny`: what waits for a person, and the answer."""
+"""The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer`, and `mcc grants`: what waits for a person."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import LAST, SHORTEST, Call
+from mcc.cli.server import LAST, SHORTEST, Call, service_command
 
 if TYPE_CHECKING:
-    from mcc.contracts.approvals import OutlineItem
+    from mcc.contracts.approvals import AnyItem, Grant
+
+LOOKED_AT = 1_000
+"""So many of the newest pending items are looked through for one that is named."""
 
 ItemId = Annotated[
     str,
     typer.Argument(metavar="ID", help="The item, or its order: an id, 4 characters or more of an end of it, @last."),
 ]
-Note = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
+Note = Annotated[str | None, typer.Option(help="Why; kept in the journal, and told to the agent.")]
+Remember = Annotated[
+    str | None, typer.Option(metavar="order|session|workspace", help="Calls like it need no approval from now on.")
+]
+
+GrantId = Annotated[str, typer.Argument(metavar="ID", help="As mcc grants list prints.")]
+
+grants = typer.Typer(no_args_is_help=True, help="Approvals that you let stand.")
 
 
 def inbox(
-    call: Call, status: Annotated[str, typer.Option(help="pending, approved, denied, void, or all.")] = "pending"
+    call: Call,
+    item_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One item, with its preview.")] = None,
+    status: Annotated[
+        str, typer.Option(help="pending, approved, denied, used, answered, expired, void, or all.")
+    ] = "pending",
 ) -> None:
-    """What waits for you: outlines of documents, which go on when you approve them.
+    """What waits for you: tool calls, questions, and outlines of documents. With an ID all that is known of one.
 
     Example: mcc inbox
     """
-    found = call.client.inbox.list(status=None if status == "all" else status)
+    wanted = None if status == "all" else status
+    if item_id is not None:
+        item = _named(call, item_id, wanted)
+        if not call.printed(item):
+            _show(item)
+        return
+    found = list(_items(call, wanted))
     if call.printed({"items": found}):
         return
-    rows = [(one.id, one.kind, one.status, clock(one.requested_at), one.order_id, one.document_id) for one in found]
-    print_table(("ID", "KIND", "STATUS", "ASKED", "ORDER", "DOCUMENT"), rows, empty="Nothing waits for you.")
+    from mcc.view.inbox import in_brief
+
+    rows = [(one.id, one.kind, one.status, clock(one.requested_at), one.order_id, in_brief(one)) for one in found]
+    print_table(("ID", "KIND", "STATUS", "ASKED", "ORDER", "WHAT"), rows, empty="Nothing waits for you.")
 
 
-def approve(call: Call, item_id: ItemId, note: Note = None) -> None:
-    """Let an outline count: its order goes on with the document as it is now, and keeps to its structure.
+def approve(call: Call, item_id: ItemId, remember: Remember = None, note: Note = None) -> None:
+    """Let a tool call run, once and as it was shown; or let an outline count, whose order goes on with the document as
+    it is now. Look at it first: mcc inbox ID.
 
-    Look at it first, and change what you like: mcc documents show, set and run.
-
-    Example: mcc orders approve @last
+    Example: mcc orders approve @last --remember session
     """
-    item = call.client.inbox.approve(_named(call, item_id).id, note=note)
+    if remember not in (None, "order", "session", "workspace"):
+        fail(f"--remember {remember}: it is order, session or workspace.", USAGE)
+    item = call.client.inbox.approve(_decidable(call, item_id).id, note=note, remember=remember)
     if not call.printed(item):
         say(f"approved: order {item.order_id} goes on")
 
 
 def deny(call: Call, item_id: ItemId, note: Note = None) -> None:
-    """Do not let an outline count: its order ends, and the document stays as it is.
+    """Do not let a tool call run, which its agent is told; or an outline count, which ends its order.
 
-    Example: mcc orders deny @last --note "Too many lessons"
+    Example: mcc orders deny @last --note "Not before Monday"
     """
-    item = call.client.inbox.deny(_named(call, item_id).id, note=note)
+    item = call.client.inbox.deny(_decidable(call, item_id).id, note=note)
     if not call.printed(item):
-        say(f"denied: order {item.order_id} ends")
+        say(f"denied: order {item.order_id} {'ends' if item.kind == 'outline' else 'goes on without it'}")
 
 
-def _named(call: Call, named: str) -> "OutlineItem":
-    part = named.strip().lower()
-    if part != LAST and len(part) < SHORTEST:
-        fail(f"{named!r} names nothing: give an id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE)
-    items = call.client.inbox.list(status="pending")
-    found = [one for one in items if part == LAST or any(_fits(id, part) for id in (one.id, one.order_id))]
+def answer(
+    call: Call, item_id: ItemId, text: Annotated[str, typer.Argument(help="The answer, or the number of a choice.")]
+) -> None:
+    """Answer the question of an agent, which goes on with it.
+
+    Example: mcc orders answer @last "The second one"
+    """
+    item = _named(call, item_id, "pending", "question")
+    if item.kind != "question":
+        fail(f"{item.id} is no question: mcc orders approve {item.id} (or deny).", USAGE)
+    answered = call.client.inbox.answer(item.id, chosen(text, item.choices))
+    if not call.printed(answered):
+        say(f"answered: order {item.order_id} goes on")
+
+
+def chosen(text: str, choices: "tuple[str, ...]") -> str:
+    """The choice of this number, where it is the number of one; else the text itself."""
+    said = text.strip()
+    number = int(said) if said.isascii() and said.isdigit() and len(said) < 4 else 0
+    return choices[number - 1] if said not in choices and 1 <= number <= len(choices) else text
+
+
+@service_command(grants, "list")
+def list_grants(call: Call) -> None:
+    """Approvals that stand, newest first.
+
+    Example: mcc grants list
+    """
+    found = list(_grants(call))
+    if call.printed({"items": found}):
+        return
+    from mcc.view.inbox import rule_in_words
+
+    rows = [(one.id, one.scope, one.workspace or one.scope_id, rule_in_words(one), one.by) for one in found]
+    print_table(("ID", "FOR", "WHICH", "RULE", "BY"), rows, empty="No approval stands.")
+
+
+@service_command(grants)
+def revoke(call: Call, grant_id: GrantId) -> None:
+    """Let an approval stand no longer; calls that it fitted are asked for again.
+
+    Example: mcc grants revoke 0190c9a2-0000-7000-8000-000000000000
+    """
+    part = _part(grant_id)
+    found = [one for one in _grants(call) if part == LAST or _fits(one.id, part)]
+    if not found:
+        fail(f"{grant_id} names no grant: mcc grants list prints them.")
+    if len(found) > 1 and part != LAST:
+        fail(f"{grant_id} names {len(found)} grants: give a longer part.", USAGE)
+    call.client.grants.revoke(found[0].id)
+    if not call.printed(found[0]):
+        say(f"revoked: {found[0].id}")
+
+
+def _grants(call: Call) -> "Iterator[Grant]":
+    cursor = None
+    while True:
+        page = call.client.grants.list(cursor=cursor, limit=200)
+        yield from page.items
+        if (cursor := page.next_cursor) is None:
+            return
+
+
+def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
+    cursor, seen = None, 0
+    while seen < LOOKED_AT:
+        page = call.client.inbox.list(status=status, cursor=cursor, limit=200)
+        yield from page.items
+        seen += len(page.items)
+        if (cursor := page.next_cursor) is None:
+            return
+
+
+def _show(item: "AnyItem") -> None:
+    from mcc.view.inbox import whole
+
+    print(whole(item))
+    print(f"  id {item.id}, order {item.order_id}")
+
+
+def _decidable(call: Call, named: str) -> "AnyItem":
+    item = _named(call, named, "pending", "approval", "outline")
+    if item.kind == "question":
+        fail(f"{item.id} is a question: mcc orders answer {item.id} TEXT.", USAGE)
+    return item
+
+
+def _named(call: Call, named: str, status: str | None, *kinds: str) -> "AnyItem":
+    """The item of this name; of several those of `kinds` count, where one is."""
+    part = _part(named)
+    items = [one for one in _items(call, status) if part == LAST or any(_fits(id, part) for id in _ids(one))]
+    found = [one for one in items if one.kind in kinds] or items
     if not found:
         fail("Nothing of this name waits for a decision: mcc inbox lists what does.")
     if len(found) > 1 and part != LAST:
-        fail(f"{named} names {len(found)} items: give a longer part, as mcc inbox prints them.", USAGE)
-    return max(found, key=lambda one: one.requested_at)
+        fail(f"{named} names {len(found)} items: give the id of one, as mcc inbox prints them.", USAGE)
+    return found[0]
+
+
+def _part(named: str) -> str:
+    part = named.strip().lower()
+    if part != LAST and len(part) < SHORTEST:
+        fail(f"{named!r} names nothing: give an id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE)
+    return part
+
+
+def _ids(item: "AnyItem") -> tuple[str, str]:
+    return item.id, item.order_id
 
 
 def _fits(id: str, part: str) -> bool:

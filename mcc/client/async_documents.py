@@ -1,4 +1,4 @@
-"""Documents, blueprints, the inbox for an event loop: every call is awaited."""
+"""Documents, blueprints and notes for an event loop: every call is awaited."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,6 @@ from mcc.client import document_calls as calls
 if TYPE_CHECKING:
     from mcc.client.async_connection import Connection
     from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import OutlineItem
     from mcc.contracts.documents import (
         BlueprintChanged,
         BlueprintDetail,
@@ -140,22 +139,3 @@ class Notes:
     async def delete(self, project: str, kind: "NoteKind", name: str) -> "Note":
         """Take it away from all agents. `NotFound` when it is not there."""
         return await self._connection.send(calls.delete_note(project, kind, name))
-
-
-class Inbox:
-    """What waits for a person: the outlines of documents."""
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-
-    async def list(self, *, status: str | None = "pending") -> "Sequence[OutlineItem]":
-        """`status`: pending, approved, denied or void; None for all that are known."""
-        return await self._connection.send(calls.inbox(status))
-
-    async def approve(self, item_id: str, *, note: str | None = None) -> "OutlineItem":
-        """Its order goes on. `Conflict` when it was denied, `Refused` (410) when nobody waits for it any more."""
-        return await self._connection.send(calls.decide(item_id, "approve", note))
-
-    async def deny(self, item_id: str, *, note: str | None = None) -> "OutlineItem":
-        """Its order ends, and the document stays as it is."""
-        return await self._connection.send(calls.decide(item_id, "deny", note))

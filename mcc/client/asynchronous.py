@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from mcc.client import address, calls
 from mcc.client.async_connection import Connection
-from mcc.client.async_documents import Blueprints, Documents, Inbox, Notes
+from mcc.client.async_documents import Blueprints, Documents, Notes
+from mcc.client.async_inbox import Grants, Inbox
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
@@ -51,6 +52,7 @@ class AsyncMCC:
         self.documents = Documents(self._connection)
         self.inbox = Inbox(self._connection)
         self.notes = Notes(self._connection)
+        self.grants = Grants(self._connection)
 
     async def __aenter__(self) -> "AsyncMCC":
         return self

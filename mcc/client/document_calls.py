@@ -8,7 +8,6 @@ from mcc.client.calls import Call, query
 
 if TYPE_CHECKING:
     from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import OutlineItem
     from mcc.contracts.documents import (
         BlueprintChanged,
         BlueprintDetail,
@@ -137,18 +136,3 @@ def delete_note(project: str, kind: str, name: str) -> "Call[Note]":
     from mcc.contracts.notes import Note
 
     return Call("DELETE", "/notes", Note.model_validate, query(project=project, kind=kind, name=name))
-
-
-def inbox(status: str | None) -> "Call[tuple[OutlineItem, ...]]":
-    from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import OutlineItem
-
-    return Call("GET", "/inbox", lambda body: Listing[OutlineItem].model_validate(body).items, query(status=status))
-
-
-def decide(item_id: str, decision: str, note: str | None) -> "Call[OutlineItem]":
-    from mcc.contracts.approvals import OutlineItem
-    from mcc.contracts.shape import to_json
-
-    body = to_json({"decision": decision, "note": note})
-    return Call("POST", f"/approvals/{quote(item_id, safe='')}", OutlineItem.model_validate, body=body)

@@ -1,4 +1,4 @@
-"""Documents, blueprints, the inbox for ordinary code: every call blocks. Written by `python -m scripts.sync_client`."""
+"""Documents, blueprints and notes for ordinary code: every call blocks. Written by `python -m scripts.sync_client`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,6 @@ from mcc.client import document_calls as calls
 if TYPE_CHECKING:
     from mcc.client.sync_connection import Connection
     from mcc.contracts.answers import Listing
-    from mcc.contracts.approvals import OutlineItem
     from mcc.contracts.documents import (
         BlueprintChanged,
         BlueprintDetail,
@@ -140,22 +139,3 @@ class Notes:
     def delete(self, project: str, kind: "NoteKind", name: str) -> "Note":
         """Take it away from all agents. `NotFound` when it is not there."""
         return self._connection.send(calls.delete_note(project, kind, name))
-
-
-class Inbox:
-    """What waits for a person: the outlines of documents."""
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-
-    def list(self, *, status: str | None = "pending") -> "Sequence[OutlineItem]":
-        """`status`: pending, approved, denied or void; None for all that are known."""
-        return self._connection.send(calls.inbox(status))
-
-    def approve(self, item_id: str, *, note: str | None = None) -> "OutlineItem":
-        """Its order goes on. `Conflict` when it was denied, `Refused` (410) when nobody waits for it any more."""
-        return self._connection.send(calls.decide(item_id, "approve", note))
-
-    def deny(self, item_id: str, *, note: str | None = None) -> "OutlineItem":
-        """Its order ends, and the document stays as it is."""
-        return self._connection.send(calls.decide(item_id, "deny", note))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from mcc.client import address, calls
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.sync_connection import Connection
-from mcc.client.sync_documents import Blueprints, Documents, Inbox, Notes
+from mcc.client.sync_documents import Blueprints, Documents, Notes
+from mcc.client.sync_inbox import Grants, Inbox
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class MCC:
         self.documents = Documents(self._connection)
         self.inbox = Inbox(self._connection)
         self.notes = Notes(self._connection)
+        self.grants = Grants(self._connection)
 
     def __enter__(self) -> "MCC":
         return self

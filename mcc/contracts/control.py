@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from mcc.contracts.inbox_facts import Decision, Remember
 from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, Text, to_json
 
 
@@ -16,6 +17,7 @@ class ControlKind(StrEnum):
     RESUME = "resume"
     STEER = "steer"
     SET_METADATA = "set_metadata"
+    DECIDE = "decide"
 
 
 METADATA_BYTES = 16_000
@@ -82,6 +84,21 @@ class NewControls(Closed):
     controls: Annotated[tuple[ControlOfBatch, ...], Field(min_length=1, max_length=20)]
 
 
+class Said(Closed):
+    """What was said to an item of the inbox: a decision, or the answer to a question.
+
+    `expired`: nothing was, in time, and `answer` is the default of the question. `by` None: nobody of the service.
+    """
+
+    item_id: str
+    decision: Decision | None = None
+    answer: Text | None = None
+    note: Text | None = None
+    remember: Remember | None = None
+    by: Text | None = None
+    expired: bool = False
+
+
 class Receipt(Closed):
     """What is promised when a control was accepted: it is a row, and a drone will find it."""
 
@@ -93,7 +110,7 @@ class Receipt(Closed):
 class Control(Closed):
     """A control with what became of it: delivered to a drone, applied at entry `applied_seq`, or refused with why.
 
-    `mode` is that of a steer, None of all others.
+    `mode` is that of a steer, `said` what a decide brings; None of all others.
     """
 
     id: str
@@ -106,6 +123,7 @@ class Control(Closed):
     mode: SteerMode | None = None
     remove_tools: tuple[str, ...] = ()
     metadata: JsonObject | None = None
+    said: Said | None = None
     requested_at: Moment
     delivered_at: Moment | None = None
     applied_at: Moment | None = None

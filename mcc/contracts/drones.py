@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.permission import Effects as Effects
 from mcc.contracts.shape import Closed, Moment, Text
 
 
@@ -29,9 +30,6 @@ class AgentSheet(Closed):
     digest: str
     prompt_digest: str | None = None
 
-
-Effects: TypeAlias = Literal["none", "read", "write", "execute", "network", "irreversible"]
-"""The most that a call of a tool may do to the world outside the turn."""
 
 ToolState: TypeAlias = Literal["usable", "deferred", "changed", "broken"]
 """How a tool stands: models are shown it; it is found by `tool_search`; its definition is another than the one that was

@@ -1,6 +1,6 @@
 """Folding a journal: entries in, the chat record, the usage and what is still open out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, assert_never, cast
@@ -8,6 +8,7 @@ from typing import Any, assert_never, cast
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Note
+from mcc.contracts.inbox_facts import ApprovalRequested
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
@@ -249,10 +250,9 @@ class Fold:
         return None if node is None else node.started.setup_digest
 
     def has_artifact(self, digest: str) -> bool:
-        """Whether a result in this journal names the kept text with this digest."""
+        """Whether a result, or a preview, in this journal names the kept text with this digest."""
         facts = (step.fact for node in self._nodes.values() for step in node.steps)
-        results = (fact for fact in facts if isinstance(fact, ToolFinished))
-        return any(digest in (one.artifact, *(image.artifact for image in one.images)) for one in results)
+        return any(digest in _artifacts(fact) for fact in facts)
 
     def record(self) -> ChatRecord | None:
         """The chat record so far; None before the first agent started."""
@@ -300,3 +300,10 @@ class Fold:
             finished_at=node.finished_at,
             subagent_history=children,
         )
+
+
+def _artifacts(fact: StepFact) -> Iterator[str | None]:
+    if isinstance(fact, ToolFinished):
+        yield from (fact.artifact, *(image.artifact for image in fact.images))
+    if isinstance(fact, ApprovalRequested) and fact.preview is not None:
+        yield fact.preview.artifact

@@ -13,6 +13,7 @@ from mcc.contracts.agents import DefinitionOrigin
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.limits import LimitChoice
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
 from mcc.contracts.order import ModelSettings
@@ -127,6 +128,8 @@ class AgentFinished(Fact):
 
 
 class ToolStarted(Fact):
+    """`approval_id`: the approval that this call uses up."""
+
     kind: ClassVar[str] = "tool.started"
     call_id: str
     provider_id: Text = ""
@@ -135,6 +138,7 @@ class ToolStarted(Fact):
     name: Text
     arguments: JsonObject | Text
     idempotent: bool
+    approval_id: str | None = None
 
 
 class ToolFinished(Fact):
@@ -238,54 +242,6 @@ class ControlApplied(Fact):
     def paused(self, before: bool) -> bool:
         """Whether those of whom it was asked are paused after it, who were (or were not) `before`."""
         return self.control == "pause" if self.control in ("pause", "resume") else before
-
-
-class ApprovalRequested(Note):
-    kind: ClassVar[str] = "approval.requested"
-    approval_id: str
-    call_id: str
-    tool: Text
-    arguments_digest: str
-    tool_digest: str
-
-    @property
-    def in_words(self) -> Text:
-        return self.approval_id
-
-
-class ApprovalDecided(Note):
-    kind: ClassVar[str] = "approval.decided"
-    approval_id: str
-    call_id: str
-    decision: Literal["approve", "deny"]
-    note: Text | None = None
-
-    @property
-    def in_words(self) -> Text:
-        return self.approval_id
-
-
-class QuestionAsked(Note):
-    kind: ClassVar[str] = "question.asked"
-    question_id: str
-    call_id: str
-    question: Text
-    choices: tuple[Text, ...] = ()
-
-    @property
-    def in_words(self) -> Text:
-        return self.question
-
-
-class QuestionAnswered(Note):
-    kind: ClassVar[str] = "question.answered"
-    question_id: str
-    call_id: str
-    answer: Text
-
-    @property
-    def in_words(self) -> Text:
-        return self.answer
 
 
 class Clipped(Closed):

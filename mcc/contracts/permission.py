@@ -18,6 +18,9 @@ from mcc.contracts.shape import Closed, Text
 Word = Literal["allow", "ask", "deny"]
 """What becomes of a call, the strictest one last."""
 
+Effects: TypeAlias = Literal["none", "read", "write", "execute", "network", "irreversible"]
+"""The most that a call of a tool may do to the world outside the turn."""
+
 Mode = Literal["develop", "plan", "build", "test", "ship"]
 """What an order is for; every mode but `develop` adds permission of its own."""
 

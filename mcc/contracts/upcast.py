@@ -2,7 +2,7 @@
 
 A field that a version only added has a default in its contract, which says what its absence means: version 3 added
 `untrusted` (False: what was told stands there without a fence) and `definition_origin` (None: it was not noted).
-Version 4 keeps replies as blocks in their order.
+Version 4 keeps replies as blocks in their order, and binds an approval by one digest.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +44,12 @@ def _model_replied(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return rest if "blocks" in data else {**rest, "blocks": list(_blocks(data))}
 
 
+def _approval_requested(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Up to version 3 the arguments and the tool had digests of their own; nobody asked for an approval then."""
+    rest = {key: value for key, value in data.items() if key not in ("arguments_digest", "tool_digest")}
+    return rest if "digest" in data else {**rest, "digest": data.get("arguments_digest", "")}
+
+
 _BY_KIND = ("text", "thinking", "thoughts", "tool_calls")
 
 
@@ -68,6 +74,7 @@ def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
 
 _UPCASTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "agent.started": _agent_started,
+    "approval.requested": _approval_requested,
     "gate.checked": _gate_checked,
     "model.replied": _model_replied,
 }

@@ -1,168 +1,243 @@
-"""What waits for a person's yes or no: found in the journals of orders that wait, decided under the order's lock."""
+"""The inbox: what waits for people, decided under the lock of its order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.approvals import Decision, ItemStatus, OutlineItem
-from mcc.contracts.entry import Draft, Entry
-from mcc.contracts.journal import ApprovalDecided, ApprovalRequested
-from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus, WaitingReason
+from mcc.contracts.approvals import AnyItem, ItemStatus, NewDecision
+from mcc.contracts.control import Control, ControlKind, Said
+from mcc.contracts.entry import Draft, Origin
+from mcc.contracts.fact import Fact
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
+from mcc.contracts.status import OrderStatus
 from mcc.store.audit import add_note
 from mcc.store.claims import resume
-from mcc.store.engine import Database
-from mcc.store.errors import AlreadyDecided, ApprovalOver, StoreUnavailable, UnknownApproval
-from mcc.store.rows import State, entries_after, lock, seen, write
-from mcc.store.tables import JOURNAL, STATE
-from mcc.store.views import has_status
+from mcc.store.clock import micros
+from mcc.store.control_rows import add_control
+from mcc.store.engine import Database, DatabaseTime
+from mcc.store.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
+from mcc.store.grants import remember
+from mcc.store.inbox_rows import DECIDE, answer_row, decision_row, item_of, project
+from mcc.store.inbox_tables import APPROVALS
+from mcc.store.rows import State, lock, write
+from mcc.store.tables import STATE
+from mcc.store.texts import parsed
+from mcc.store.values import Page
 
 DECIDED = "approval decided"
-OUTLINE = "outline"
-"""What stands for a tool where the structure of a document is asked about."""
+APPROVAL_KINDS = frozenset({"approval", "outline"})
+QUESTION_KINDS = frozenset({"question"})
 
-LOOKED_BACK = 500
-"""Of the orders that have ended so many of the newest are looked at."""
+_ITEM = sa.select(APPROVALS, STATE.c.session_id).join(STATE, STATE.c.order_id == APPROVALS.c.order_id)
+_ONE = _ITEM.where(APPROVALS.c.id == sa.bindparam("wanted"))
 
-_OUTCOMES: dict[str, ItemStatus] = {"approve": "approved", "deny": "denied"}
-_KINDS = (ApprovalRequested.kind, ApprovalDecided.kind)
-_ASKING = (
-    sa.select(JOURNAL.c.order_id)
-    .join(STATE, STATE.c.order_id == JOURNAL.c.order_id)
-    .where(JOURNAL.c.kind == ApprovalRequested.kind)
-    .order_by(JOURNAL.c.order_id.desc())
-    .distinct()
+_OVERDUE_OF = _ITEM.where(
+    APPROVALS.c.order_id == sa.bindparam("of"),
+    APPROVALS.c.status == "pending",
+    APPROVALS.c.expires_at <= sa.bindparam("now", type_=sa.BigInteger),
 )
-_WAITING = _ASKING.where(
-    has_status(STATE.c.status, frozenset({OrderStatus.WAITING})), STATE.c.reason == WaitingReason.APPROVAL.value
-)
-_UNFINISHED = _ASKING.where(has_status(STATE.c.status, UNFINISHED))
-_OVER = _ASKING.where(
-    STATE.c.order_id.in_(
-        sa.select(STATE.c.order_id)
-        .where(has_status(STATE.c.status, FINAL))
-        .order_by(STATE.c.order_id.desc())
-        .limit(LOOKED_BACK)
-    )
-)
-_OF_ORDER = (
-    sa.select(JOURNAL.c.seq)
-    .where(JOURNAL.c.order_id == sa.bindparam("of"), JOURNAL.c.kind.in_(_KINDS))
-    .order_by(JOURNAL.c.seq)
-)
+
+_Heard: TypeAlias = ApprovalDecided | QuestionAnswered
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """An item as it is now. `changed` False: it was so already. `control` brings it to the drone that runs the order,
+    None where no drone does."""
+
+    item: AnyItem
+    changed: bool
+    control: Control | None = None
 
 
 class Approvals:
-    """Items are entries of journals; those of orders that have ended are there until their journals are packed."""
+    """Items are rows that say what the journals of their orders say: they are written together."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def list(self, status: ItemStatus | None = None) -> Sequence[OutlineItem]:
-        """Newest orders first."""
-        asked = {None: (_UNFINISHED, _OVER), "pending": (_WAITING,), "void": (_OVER,)}
-        statements = asked.get(status, (_UNFINISHED, _OVER))
-
-        def items(connection: Connection) -> list[OutlineItem]:
-            orders = (one for statement in statements for one in connection.execute(statement).scalars().all())
-            return [item for order_id in orders for item in _items(connection, order_id)]
-
-        found = self._database.snapshot(items)
-        return [item for item in found if status is None or item.status == status]
-
-    def decide(
-        self, approval_id: str, decision: Decision, *, principal: str, note: str | None = None
-    ) -> tuple[OutlineItem, bool]:
-        """The item as it is then, and whether this decided it: the same decision again changes nothing.
-
-        Its order, which waits, goes on. Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`.
-        """
-        order_id = self._order_of(approval_id)
-        return self._database.write(lambda one: self._decide(one, order_id, approval_id, decision, principal, note))
-
-    def _order_of(self, approval_id: str) -> str:
-        for item in (*self.list("pending"), *self.list()):
-            if item.id == approval_id:
-                return item.order_id
-        raise UnknownApproval(f"nothing of the id {approval_id[:80]!r} waits for a decision")
-
-    def _decide(
+    def list(
         self,
-        connection: Connection,
-        order_id: str,
-        approval_id: str,
-        decision: Decision,
-        principal: str,
-        note: str | None,
-    ) -> tuple[OutlineItem, bool]:
+        status: ItemStatus | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+        order_id: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[AnyItem]:
+        """Newest first. Raises `BadCursor`."""
+        found = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
+        if status is not None:
+            found = found.where(APPROVALS.c.status == status)
+        if kinds is not None:
+            found = found.where(APPROVALS.c.kind.in_(sorted(kinds)))
+        if order_id is not None:
+            found = found.where(APPROVALS.c.order_id == order_id)
+        if cursor is not None:
+            found = found.where(sa.tuple_(APPROVALS.c.requested_at, APPROVALS.c.id) < sa.tuple_(*_place(cursor)))
+        rows = self._database.read(lambda connection: connection.execute(found).mappings().all())
+        more = f"{rows[limit - 1]['requested_at']}.{rows[limit - 1]['id']}" if len(rows) > limit else None
+        return Page([item_of(row) for row in rows[:limit]], more)
+
+    def get(self, item_id: str) -> AnyItem:
+        """Raises `UnknownApproval`."""
+        return self._database.read(lambda connection: item_of(_row(connection, item_id)))
+
+    def decide(self, item_id: str, said: NewDecision, *, principal: str) -> Decided:
+        """Approve or deny a call or an outline, once: the same decision again changes nothing.
+
+        Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`, `CannotRemember`.
+        """
+        heard = Said(
+            item_id=item_id, decision=said.decision, note=said.note, remember=said.remember, by=principal, expired=False
+        )
+        return self._database.write(lambda connection: self._decide(connection, heard, APPROVAL_KINDS))
+
+    def answer(self, item_id: str, answer: str, *, principal: str) -> Decided:
+        """Answer a question, once: the same answer again changes nothing.
+
+        Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`.
+        """
+        heard = Said(item_id=item_id, answer=answer, by=principal)
+        return self._database.write(lambda connection: self._decide(connection, heard, QUESTION_KINDS))
+
+    def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
+        order_id = _row(connection, said.item_id, kinds)["order_id"]
         state = lock(connection, order_id)
-        item = next((one for one in _items(connection, order_id) if one.id == approval_id), None)
-        if state is None or item is None:
-            raise UnknownApproval(f"nothing of the id {approval_id[:80]!r} waits for a decision")
-        if item.decision == decision:
-            return item, False
-        if item.decision is not None:
-            raise AlreadyDecided(f"this was {item.status} already")
-        if state.status in UNFINISHED and state.status is not OrderStatus.WAITING:
-            raise StoreUnavailable("the order of this is about to wait for the decision; try again in a moment")
-        if state.status is not OrderStatus.WAITING:
-            raise ApprovalOver(f"the order of this is {state.status}, and waits for no decision")
+        row = _row(connection, said.item_id, kinds)
+        item = item_of(row)
+        if row["status"] != "pending":
+            _check_same(item, said)
+            return Decided(item, changed=False)
+        late = row["expires_at"] is not None and row["expires_at"] <= _now(connection, self._database.time)
+        if state is None or late:
+            raise ApprovalOver("the time to decide this is over")
         at = self._database.clock.now()
-        (asked,) = entries_after(connection, order_id, _seq(connection, order_id, approval_id) - 1, 1)
-        fact = ApprovalDecided(approval_id=approval_id, call_id="", decision=decision, note=note)
-        state = write(connection, state, [Draft(at=at, origin=asked.origin, data=fact)])
-        add_note(connection, at, DECIDED, principal=principal, order_id=order_id, detail={"decision": decision})
-        resume(connection, state, at, f"the outline was {_OUTCOMES[decision]}")
-        return item.model_copy(
-            update={
-                "status": _OUTCOMES[decision],
-                "decision": decision,
-                "by": principal,
-                "note": note,
-                "decided_at": at,
-            }
-        ), True
+        if said.remember is not None:
+            asked = _fact(row)
+            if said.decision != "approve" or not isinstance(asked, ApprovalRequested):
+                raise CannotRemember("only the approval of a tool call can be remembered")
+            remember(connection, state, asked, said.remember, said.by or "", at)
+        control = tell(connection, state, row, said, at)
+        told = {"item": said.item_id, "decision": said.decision or "answer"}
+        add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=told)
+        return Decided(item_of(_row(connection, said.item_id)), changed=True, control=control)
 
 
-def _seq(connection: Connection, order_id: str, approval_id: str) -> int:
-    return next(
-        entry.seq
-        for entry in _entries(connection, order_id)
-        if isinstance(entry.data, ApprovalRequested) and entry.data.approval_id == approval_id
+def tell(connection: Connection, state: State, row: sa.RowMapping, said: Said, at: datetime) -> Control | None:
+    """Settle a pending item under its order's lock: the journal is told, or the drone that writes it, by a control."""
+    fact = heard(_fact(row), said)
+    if state.status is OrderStatus.RUNNING:
+        control = Control(
+            id=fresh_id(),
+            order_id=state.order_id,
+            number=state.control_seq + 1,
+            kind=ControlKind.DECIDE,
+            record_id=row["record_id"],
+            said=said,
+            requested_at=at,
+        )
+        add_control(connection, state, control, said.by or "")
+        connection.execute(DECIDE, _settled(state.order_id, fact, micros(at)))
+        return control
+    origin = Origin(record_id=row["record_id"], parent_id=row["parent_id"], agent=row["agent"], depth=row["depth"])
+    draft = Draft(at=at, origin=origin, data=fact)
+    # The epoch is raised, so that nobody who saw the order before goes on from there.
+    written = write(connection, state, [draft], epoch=state.epoch + 1)
+    project(connection, state.order_id, [(written.last_seq, draft)])
+    if written.status is OrderStatus.WAITING:
+        resume(connection, written, at, _woken(fact))
+    return None
+
+
+def settle_overdue(connection: Connection, state: State, at: datetime, now: int) -> State | None:
+    """What nobody decided in time is settled so; the order's row as it is then, None where there was nothing."""
+    changed: State | None = None
+    for row in connection.execute(_OVERDUE_OF, {"of": state.order_id, "now": now}).mappings().all():
+        asked = _fact(row)
+        default = asked.default if isinstance(asked, QuestionAsked) else None
+        held = changed or state
+        tell(connection, held, row, Said(item_id=row["id"], answer=default, expired=True), at)
+        changed = lock(connection, state.order_id)
+    return changed
+
+
+def heard(asked: ApprovalRequested | QuestionAsked, said: Said, control_id: str | None = None) -> _Heard:
+    """The entry that tells of what was said to this."""
+    if isinstance(asked, QuestionAsked):
+        return QuestionAnswered(
+            question_id=asked.question_id,
+            call_id=asked.call_id,
+            answer=said.answer,
+            by=said.by,
+            expired=said.expired,
+            control_id=control_id,
+        )
+    return ApprovalDecided(
+        approval_id=asked.approval_id,
+        call_id=asked.call_id,
+        decision="expired" if said.expired or said.decision is None else said.decision,
+        note=said.note,
+        by=said.by,
+        remember=said.remember,
+        digest=asked.digest,
+        profile=asked.profile,
+        why=asked.why,
+        expires_at=asked.expires_at,
+        control_id=control_id,
     )
 
 
-def _entries(connection: Connection, order_id: str) -> Sequence[Entry]:
-    numbers = connection.execute(_OF_ORDER, {"of": order_id}).scalars().all()
-    return [entry for seq in numbers for entry in entries_after(connection, order_id, seq - 1, 1)]
+def _settled(order_id: str, fact: _Heard, at: int) -> dict[str, Any]:
+    make = answer_row if isinstance(fact, QuestionAnswered) else decision_row
+    return make(order_id, fact, at)  # type: ignore[arg-type]
 
 
-def _items(connection: Connection, order_id: str) -> Sequence[OutlineItem]:
-    entries = _entries(connection, order_id)
-    decided = {one.data.approval_id: one for one in entries if isinstance(one.data, ApprovalDecided)}
-    state = seen(connection, order_id)
-    return [
-        _item(one, one.data, decided.get(one.data.approval_id), state)
-        for one in entries
-        if isinstance(one.data, ApprovalRequested) and one.data.tool == OUTLINE and state is not None
-    ]
+def _woken(fact: _Heard) -> str:
+    if isinstance(fact, QuestionAnswered):
+        return "nobody answered its question in time" if fact.expired else "its question was answered"
+    what = "the outline" if not fact.call_id else "a tool call of it"
+    done = {"approve": "was approved", "deny": "was denied", "expired": "was not decided in time"}[fact.decision]
+    return f"{what} {done}"
 
 
-def _item(entry: Entry, asked: ApprovalRequested, decided: Entry | None, state: State) -> OutlineItem:
-    """The document of an outline is the session of its order."""
-    said = decided.data if decided is not None and isinstance(decided.data, ApprovalDecided) else None
-    over: ItemStatus = "void" if state.status in FINAL else "pending"
-    return OutlineItem(
-        id=asked.approval_id,
-        order_id=entry.order_id,
-        record_id=entry.record_id,
-        agent=entry.agent,
-        depth=entry.depth,
-        document_id=state.session_id,
-        digest=asked.arguments_digest,
-        status=over if said is None else _OUTCOMES[said.decision],
-        decision=said.decision if said is not None else None,
-        note=said.note if said is not None else None,
-        requested_at=entry.at,
-        decided_at=decided.at if decided is not None else None,
-    )
+def _fact(row: sa.RowMapping) -> ApprovalRequested | QuestionAsked:
+    kind: type[Fact] = QuestionAsked if row["kind"] == "question" else ApprovalRequested
+    fact = kind.model_validate(parsed(row["asked_json"]))
+    assert isinstance(fact, ApprovalRequested | QuestionAsked)
+    return fact
+
+
+def _row(connection: Connection, item_id: str, kinds: Collection[str] | None = None) -> sa.RowMapping:
+    row = connection.execute(_ONE, {"wanted": item_id}).mappings().first() if "\0" not in item_id else None
+    if row is None or (kinds is not None and row["kind"] not in kinds):
+        raise UnknownApproval(f"nothing of the id {item_id[:80]!r} waits for this")
+    return row
+
+
+def _check_same(item: AnyItem, said: Said) -> None:
+    """Raises unless this was said before. A call that has begun was approved, whatever became of it."""
+    if item.status in ("expired", "void"):
+        over = "nobody decided it in time" if item.status == "expired" else "its order, or its agent, has ended"
+        raise ApprovalOver(f"this waits for nobody any more: {over}")
+    if item.kind == "question":
+        if item.answer != said.answer:
+            raise AlreadyDecided("this was answered already, and otherwise")
+    elif item.decision != said.decision:
+        raise AlreadyDecided(f"this was {item.status} already")
+
+
+def _now(connection: Connection, time: DatabaseTime) -> int:
+    return int(connection.scalar(sa.select(time.now)) or 0)
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    at, _, item_id = cursor.partition(".")
+    if not (at.isascii() and at.isdigit() and len(at) < 19 and item_id and "\0" not in item_id):
+        raise BadCursor("this cursor is not one that a page of the inbox gave; begin without one")
+    return int(at), item_id

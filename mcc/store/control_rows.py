@@ -8,8 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, SteerMode, merged, not_taken
+from mcc.contracts.control import Control, ControlKind, Said, SteerMode, merged, not_taken
 from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
@@ -59,6 +60,7 @@ def control_of(row: sa.RowMapping) -> Control:
         mode=SteerMode(row["mode"] or SteerMode.INJECT) if row["kind"] == ControlKind.STEER else None,
         remove_tools=tuple(json.loads(row["remove_tools_json"] or "[]")),
         metadata=json.loads(row["metadata_json"]) if row["metadata_json"] else None,
+        said=Said.model_validate(parsed(row["said_json"])) if row["said_json"] else None,
         requested_at=moment(row["requested_at"]),
         delivered_at=moment_or_none(row["delivered_at"]),
         applied_at=moment_or_none(row["applied_at"]),
@@ -84,6 +86,7 @@ def add_control(connection: Connection, state: State, control: Control, principa
         "mode": control.mode.value if control.mode else None,
         "remove_tools_json": json.dumps(control.remove_tools) if control.remove_tools else None,
         "metadata_json": None if control.metadata is None else to_json(control.metadata).decode(),
+        "said_json": None if control.said is None else to_json(control.said).decode(),
         "principal": principal,
         "requested_at": micros(control.requested_at),
         "refused_json": text_json(control.refused),
@@ -104,10 +107,11 @@ def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tup
     order as a whole. The caller holds the order's lock."""
     rows, changes = [], list[Mapping[str, Any]]()
     for seq, entry in numbered:
-        if isinstance(entry.data, ControlApplied):
-            rows.append({"wanted": entry.data.control_id, "of": order_id, "at": micros(entry.at), "seq": seq})
-            if entry.data.metadata is not None and entry.origin.record_id is None:
-                changes.append(entry.data.metadata)
+        fact = entry.data
+        if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
+            rows.append({"wanted": fact.control_id, "of": order_id, "at": micros(entry.at), "seq": seq})
+        if isinstance(fact, ControlApplied) and fact.metadata is not None and entry.origin.record_id is None:
+            changes.append(fact.metadata)
     if rows:
         connection.execute(_APPLY, rows)
     if changes:

@@ -14,6 +14,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
 from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
+from mcc.store.inbox_rows import project
 from mcc.store.packs import pack_record, record_in_pack
 from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, seen, spent_so_far, write
 from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
@@ -80,8 +81,10 @@ def end(
     connection.execute(_OUTCOME, finished)
     if record is not None:
         keep_record(connection, record, micros(at))
+    numbered = list(enumerate(drafts, start=state.last_seq + 1))
+    project(connection, state.order_id, numbered)
     if state.control_seq:
-        settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
+        settle_applied(connection, state.order_id, numbered)
         if outcome.status is OrderStatus.CANCELLED:
             settle_cancels(connection, state.order_id, micros(at), ended.last_seq)
         settle_all(connection, state.order_id, ENDED)

@@ -11,7 +11,7 @@ StoreError
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
-    ├── UnknownApproval, AlreadyDecided, ApprovalOver
+    ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
     ├── QueueFull
     ├── Pruned
     └── CannotFork
@@ -120,6 +120,14 @@ class AlreadyDecided(Refused):
 
 class ApprovalOver(Refused):
     """Nobody waits for the decision any more."""
+
+
+class CannotRemember(Refused):
+    """Nothing of this approval can be let stand, or not for that."""
+
+
+class UnknownGrant(Refused):
+    """There is no such grant."""
 
 
 class OrderIsFinal(Refused):

@@ -11,14 +11,13 @@ from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import call_id, child_record_id, derived_id, fresh_id, root_record_id, verifier_record_id
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     JOURNAL_VERSION,
     READABLE_VERSIONS,
     AgentFinished,
     AgentStarted,
     AgentStep,
-    ApprovalDecided,
-    ApprovalRequested,
     ControlApplied,
     ToolStarted,
     TranscriptCompacted,
@@ -148,7 +147,7 @@ def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text
 def _kept(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
     """Those that are taken over: what the agents did from the master's beginning on, and what was asked of the order.
 
-    Left out are what happened to the order itself, approvals, and how the master ended or was told to.
+    Left out are what happened to the order itself, what people were asked, and how the master ended or was told to.
     """
     begun = False
     for entry in entries:
@@ -162,7 +161,7 @@ def _is_taken_over(fact: Fact, begun: bool, *, whole: bool) -> bool:
     match fact:
         case ControlApplied() if whole:
             return fact.control != "cancel"
-        case ApprovalRequested() | ApprovalDecided():
+        case ApprovalRequested() | ApprovalDecided() | QuestionAsked() | QuestionAnswered():
             return False
         case AgentFinished() if whole:
             return False

@@ -16,6 +16,7 @@ from mcc.store.clock import micros
 from mcc.store.control_rows import settle_applied
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
+from mcc.store.inbox_rows import project
 from mcc.store.rows import (
     ENTRY_COLUMNS,
     USAGE,
@@ -168,7 +169,9 @@ class Journal:
         elif rows:
             connection.exec_driver_sql(self._insert, (_listed(ENTRY_COLUMNS, rows),))
         for one in accepted:
-            settle_applied(connection, one.batch.order_id, [(entry.seq, entry) for entry in one.batch.entries])
+            numbered = [(entry.seq, entry) for entry in one.batch.entries]
+            settle_applied(connection, one.batch.order_id, numbered)
+            project(connection, one.batch.order_id, numbered)
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`, `Pruned`."""

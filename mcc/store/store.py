@@ -19,6 +19,7 @@ from mcc.store.documents import Documents
 from mcc.store.engine import PATIENCE_SECONDS, Database
 from mcc.store.errors import StoreUnavailable
 from mcc.store.examine import Examiner, Mender
+from mcc.store.grants import Grants
 from mcc.store.journal import Journal, Texts
 from mcc.store.leases import Leases
 from mcc.store.migrate import problem_of
@@ -127,6 +128,7 @@ class Store:
     agent_changes: AgentChanges
     approvals: Approvals
     notes: Notes
+    grants: Grants
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -189,4 +191,5 @@ def open_store(
         agent_changes=AgentChanges(database, journal, documents),
         approvals=Approvals(database),
         notes=Notes(database),
+        grants=Grants(database),
     )

@@ -12,12 +12,14 @@ from mcc.contracts.entry import fact_of
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.status import OrderStatus, sources_of
+from mcc.store.approvals import settle_overdue
 from mcc.store.claims import resume
 from mcc.store.clock import micros
 from mcc.store.control_rows import controls_of
 from mcc.store.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import StoreUnavailable
+from mcc.store.inbox_tables import APPROVALS
 from mcc.store.leases import CUT, LIVE, LOST, in_time
 from mcc.store.rows import State, kept_blobs, lock, write
 from mcc.store.tables import DRONES, JOURNAL, STATE
@@ -80,6 +82,17 @@ def _due(time: DatabaseTime) -> sa.Select[str]:
 
 
 @lru_cache(maxsize=8)
+def _undecided(time: DatabaseTime) -> sa.Select[str]:
+    """Orders of which an item of the inbox was not decided in time."""
+    return (
+        sa.select(APPROVALS.c.order_id)
+        .where(APPROVALS.c.status == "pending", APPROVALS.c.expires_at <= time.now)
+        .distinct()
+        .limit(MOST)
+    )
+
+
+@lru_cache(maxsize=8)
 def _overdue(time: DatabaseTime) -> sa.Select[str]:
     return sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, ~in_time(time))
 
@@ -104,14 +117,16 @@ class Sweeper:
         """
         declared = self._declare_lost(steady_seconds) if may_expire else ()
         time = self._database.time
-        orphaned, late, due = self._database.read(
-            lambda connection: [
-                connection.execute(found).scalars().all() for found in (_ORPHANED, _late(time), _due(time))
-            ]
+        wanted = (_ORPHANED, _late(time), _due(time), _undecided(time))
+        orphaned, late, due, undecided = self._database.read(
+            lambda connection: [connection.execute(found).scalars().all() for found in wanted]
         )
         troubled: dict[str, str] = {}
+        # First, so that an order which also goes on by the clock knows what it was not told.
+        settled = list(self._each(undecided, settle_overdue, troubled))
+        queued = [state.order_id for state in settled if state.status is OrderStatus.QUEUED]
         ended = [state.order_id for state in self._each(late, _expire, troubled)]
-        resumed = [state.order_id for state in self._each(due, _resume, troubled)]
+        resumed = queued + [state.order_id for state in self._each(due, _resume, troubled)]
         requeued: list[str] = []
         for state in self._each(orphaned, _take_back, troubled):
             (requeued if state.status is OrderStatus.QUEUED else ended).append(state.order_id)

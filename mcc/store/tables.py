@@ -13,6 +13,8 @@ from mcc.store.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
 from mcc.store.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.document_tables import DOCUMENTS as DOCUMENTS
+from mcc.store.inbox_tables import APPROVALS as APPROVALS
+from mcc.store.inbox_tables import GRANTS as GRANTS
 from mcc.store.note_tables import NOTES as NOTES
 
 
@@ -225,6 +227,7 @@ class ControlRow(Row, table=True):
     mode: str | None = None
     remove_tools_json: str | None = None
     metadata_json: str | None = None
+    said_json: str | None = None
     principal: str
     requested_at: int = Field(sa_type=sa.BigInteger)
     delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)

@@ -8,15 +8,14 @@ from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Note
 from mcc.contracts.fence import unfenced
+from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
     AgentStarted,
     AgentStep,
-    ApprovalRequested,
     ControlApplied,
     GateChecked,
-    QuestionAsked,
     ToolFinished,
     ToolStarted,
     VerifyChecked,

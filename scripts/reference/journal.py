@@ -85,11 +85,11 @@ def written() -> frozenset[str]:
     """The kinds that some part of the product makes; tests and doubles do not count."""
     sources = [path for room in ("mcc", "drone") for path in (ROOT / room).rglob("*.py")]
     trees = [ast.parse(path.read_text("utf-8")) for path in sources if ROOT / "mcc" / "testing" not in path.parents]
-    made = {name for tree in trees for name in _called(tree)}
+    made = {name for tree in trees for name in called(tree)}
     return frozenset(kind for kind, fact in FACTS.items() if fact.__name__ in made)
 
 
-def _called(tree: ast.Module) -> Iterator[str]:
+def called(tree: ast.Module) -> Iterator[str]:
     """Names of what is called; a `case` pattern looks alike and is none."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -13,7 +13,8 @@ import pytest
 
 from mcc.client import MCC
 from mcc.contracts.entry import Entry
-from mcc.contracts.journal import AgentFinished, AgentStarted, ApprovalRequested, DocumentChanged, ToolFinished
+from mcc.contracts.inbox_facts import ApprovalRequested
+from mcc.contracts.journal import AgentFinished, AgentStarted, DocumentChanged, ToolFinished
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderWaiting

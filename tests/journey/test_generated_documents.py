@@ -106,7 +106,7 @@ def outlined(house: House) -> WorkOrder:
 
 def test_an_outline_waits_is_changed_approved_and_kept_to(house: House) -> None:
     order = outlined(house)
-    [item] = [one for one in house.mcc.inbox.list() if one.order_id == order.id]
+    [item] = [one for one in house.mcc.inbox.list().items if one.order_id == order.id]
     assert (item.kind, item.document_id) == ("outline", order.document_id)
     outline = whole(house, order)
     assert {by.by for node in outline.nodes for by in node.provenance.values()} & {"agent"} == set()
@@ -122,12 +122,12 @@ def test_an_outline_waits_is_changed_approved_and_kept_to(house: House) -> None:
     assert made.counts.pending == 0 and made.counts.failed == 0
     assert [node.path for node in made.nodes] == [node.path for node in outline.nodes]
     assert by_path(made)[lessons[0]].metadata["focus"] == "Why the water goes away"
-    assert [one for one in house.mcc.inbox.list() if one.order_id == order.id] == []
+    assert [one for one in house.mcc.inbox.list().items if one.order_id == order.id] == []
 
 
 def test_an_outline_that_is_denied_ends_the_order(house: House) -> None:
     order = outlined(house)
-    [item] = [one for one in house.mcc.inbox.list() if one.order_id == order.id]
+    [item] = [one for one in house.mcc.inbox.list().items if one.order_id == order.id]
     house.mcc.inbox.deny(item.id)
     for _ in house.mcc.orders.watch(order.id):
         pass

@@ -9,7 +9,8 @@ from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.ids import call_id, child_record_id, root_record_id
-from mcc.contracts.journal import ApprovalDecided, ApprovalRequested, ControlApplied, ToolFinished, ToolStarted
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
+from mcc.contracts.journal import ControlApplied, ToolFinished, ToolStarted
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.order_facts import OrderQueued
@@ -280,7 +281,7 @@ def test_a_fork_of_a_paused_order_is_not_paused(scene: Scene) -> None:
 def test_neither_the_end_of_the_master_nor_what_ended_it_nor_approvals_are_taken_over(scene: Scene) -> None:
     held = told_story(scene)
     call = call_id(root_record_id(held.order_id), 1, 0)
-    asked = ApprovalRequested(approval_id="a", call_id=call, tool="t", arguments_digest="d", tool_digest="d")
+    asked = ApprovalRequested(approval_id="a", call_id=call, tool="t", digest="d")
     held.write(asked, ApprovalDecided(approval_id="a", call_id=call, decision="approve"))
     held.write(ControlApplied(control_id="c", control="cancel"))
     source = ended(scene, held, OrderStatus.CANCELLED)

@@ -9,7 +9,8 @@ from drone.generation.outline import LaidAside
 from drone.models.scripted import Said, call
 from mcc.contracts.entry import Origin
 from mcc.contracts.generation import Generation
-from mcc.contracts.journal import AgentStarted, ApprovalDecided, ApprovalRequested, DocumentChanged
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
+from mcc.contracts.journal import AgentStarted, DocumentChanged
 from mcc.contracts.status import OrderStatus, WaitingReason
 from tests.drone.generation.holding import Document
 from tests.drone.generation.test_controls import Running
@@ -63,7 +64,7 @@ async def test_an_outline_is_structure_and_metadata_and_then_the_order_waits() -
         "outline",
     }
     (asked,) = [one.data for one in run.journal.entries if isinstance(one.data, ApprovalRequested)]
-    assert re.fullmatch("sha256:[0-9a-f]{64}", asked.arguments_digest)
+    assert re.fullmatch("sha256:[0-9a-f]{64}", asked.digest)
 
 
 async def test_nobody_is_asked_twice() -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from mcc.contracts.ids import derived_id
-from mcc.contracts.journal import ApprovalDecided, ApprovalRequested
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
 from mcc.contracts.status import WaitingReason
 from mcc.store.store import Store
 from mcc.store.values import Parking
@@ -30,8 +30,7 @@ async def order(api: httpx.AsyncClient, store: Store) -> dict[str, Any]:
         approval_id=derived_id(held.id, "outline"),
         call_id="",
         tool="outline",
-        arguments_digest="sha256:0",
-        tool_digest="sha256:1",
+        digest="sha256:0",
     )
     held.write(asked)
     why = "the outline waits for a person's approval"

@@ -210,7 +210,7 @@ async def test_every_answer_has_the_safe_headers(api: httpx.AsyncClient) -> None
     ("method", "path", "status"),
     [
         ("GET", "/nothing", 404),
-        ("GET", "/api/v1/questions", 404),
+        ("GET", "/api/v1/nothing", 404),
         ("GET", "/api/v1/orders/", 404),
         ("PUT", "/api/v1/orders", 405),
         ("GET", "/api/v1/orders/01900000-0000-7000-8000-000000000000/cancel", 405),

@@ -23,21 +23,24 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation, Quorum
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
+from mcc.contracts.inbox_facts import (
+    ApprovalDecided,
+    ApprovalRequested,
+    QuestionAnswered,
+    QuestionAsked,
+    ShownPreview,
+)
 from mcc.contracts.journal import (
     AgentFinished,
     AgentReused,
     AgentStarted,
     AgentStep,
-    ApprovalDecided,
-    ApprovalRequested,
     BudgetWarned,
     Clipped,
     ControlApplied,
     DocumentChanged,
     GateChecked,
     Outcome,
-    QuestionAnswered,
-    QuestionAsked,
     ToolFinished,
     ToolStarted,
     TranscriptCompacted,
@@ -71,6 +74,7 @@ from mcc.contracts.order_facts import (
     OrderResumed,
     OrderWaiting,
 )
+from mcc.contracts.permission import SavedRule, Why
 from mcc.contracts.record import (
     ChatRecord,
     GateStep,
@@ -220,6 +224,7 @@ FACTS: tuple[Fact, ...] = (
         name="read_file",
         arguments={"path": "README.md", "lines": [1, 2.5, None, True]},
         idempotent=True,
+        approval_id="approval-1",
     ),
     ToolFinished(
         call_id=CALL,
@@ -301,11 +306,44 @@ FACTS: tuple[Fact, ...] = (
         metadata={"ticket": "OPS-18", "owner": None},
     ),
     ApprovalRequested(
-        approval_id="approval-1", call_id=CALL, tool="run_shell", arguments_digest="a" * 64, tool_digest="b" * 64
+        approval_id="approval-1",
+        call_id=CALL,
+        tool="git_commit",
+        arguments={"message": "Mend rounding"},
+        effects="write",
+        profile="workspace-write",
+        workspace="/srv/repos/shop",
+        digest=f"sha256:{'a' * 64}",
+        preview=ShownPreview(kind="diff", text="-a\n+b", artifact="c" * 64),
+        why=Why(layer="operator", key="git_commit", when="true", message="Commits are looked at."),
+        again="the preview is another one",
+        would_save=SavedRule(key="git_commit", when='args.message.startsWith("Mend ")'),
+        expires_at=AT,
     ),
-    ApprovalDecided(approval_id="approval-1", call_id=CALL, decision="approve", note="Once."),
-    QuestionAsked(question_id="question-1", call_id=CALL, question="Which one?", choices=("this", "that")),
-    QuestionAnswered(question_id="question-1", call_id=CALL, answer="this"),
+    ApprovalDecided(
+        approval_id="approval-1",
+        call_id=CALL,
+        decision="approve",
+        note="Once.",
+        by="operator",
+        remember="session",
+        digest=f"sha256:{'a' * 64}",
+        profile="workspace-write",
+        why=Why(layer="operator", key="git_commit"),
+        expires_at=AT,
+        control_id="control-2",
+    ),
+    QuestionAsked(
+        question_id="question-1",
+        call_id=CALL,
+        question="Which one?",
+        choices=("this", "that"),
+        default="this",
+        expires_at=AT,
+    ),
+    QuestionAnswered(
+        question_id="question-1", call_id=CALL, answer="this", by="operator", expired=True, control_id="control-3"
+    ),
 )
 
 

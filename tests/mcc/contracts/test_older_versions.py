@@ -29,6 +29,13 @@ ADDED: dict[str, dict[str, Any]] = {
     "gate.checked": {"check_only": True, "faults": [], "warnings": []},
     "control.applied": {"metadata": None},
     "order.queued": {"metadata": {}},
+    "tool.started": {"approval_id": None},
+    "approval.requested": {"arguments": {}, "again": None, "expires_at": None}
+    | dict.fromkeys(("effects", "profile", "workspace", "preview", "why", "would_save")),
+    "approval.decided": {"digest": "", **dict.fromkeys(("by", "remember", "profile", "why", "expires_at"))}
+    | {"control_id": None},
+    "question.asked": {"default": None, "expires_at": None},
+    "question.answered": {"by": None, "expired": False, "control_id": None},
     "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }
 """What the newest version says of an entry that did not say it."""
@@ -57,6 +64,9 @@ def document(path: Path) -> dict[str, Any]:
 
 def as_today(entry: dict[str, Any]) -> dict[str, Any]:
     data = {**ADDED.get(entry["kind"], {}), **entry["data"]}
+    if "tool_digest" in data:
+        assert data.pop("tool_digest") == "b" * 64
+        data["digest"] = data.pop("arguments_digest")
     if "thoughts" in data:
         assert data.pop("thoughts")[0]["sealed"] == "c2VhbGVk"
         data |= {"blocks": BLOCKS, "thinking": ""}
