@@ -76,6 +76,7 @@ def run(
     temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None,
     max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None,
     service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None,
+    mode: Annotated[str | None, typer.Option(help="develop, plan (read only), build, test or ship.")] = None,
     limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
     verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
     verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
@@ -95,6 +96,7 @@ def run(
         "temperature": temperature,
         "max_output_tokens": max_output_tokens,
         "service_tier": service_tier,
+        "mode": mode,
         "verify": {name: value for name, value in verify.items() if value is not None} or None,
     }
     try:

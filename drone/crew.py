@@ -11,6 +11,7 @@ from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.parts import AgentParts
+from drone.agent.permits import Permits
 from drone.agent.report import Cause, Report, failure_reason
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
@@ -146,7 +147,11 @@ class Crew:
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
-        return Hiring(known, models, turn, terms, place, names), self._tools(order, workspace, turn.tree, look, notes)
+        here = "" if workspace is None else str(workspace.root)
+        operator = self._settings.permission.rules
+        permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
+        hiring = Hiring(known, models, turn, terms, place, names, permits)
+        return hiring, self._tools(order, workspace, turn.tree, look, notes)
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""

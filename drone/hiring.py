@@ -12,6 +12,7 @@ from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.parts import Hired, NoTools
+from drone.agent.permits import Permits
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
@@ -42,6 +43,7 @@ _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEG
 class Parent:
     """What a parent passes on to its children, which get no more than that.
 
+    `permits` are the parent's own; None: it is the order itself.
     `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one).
     """
 
@@ -50,6 +52,7 @@ class Parent:
     delegation: frozenset[str] = frozenset(DELEGATION_TOOLS)
     spawns: frozenset[str] | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
+    permits: Permits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ class Hiring:
     terms: Terms = Terms()
     place: Place = Place()
     names: ModelNames = ModelNames()
+    permits: Permits = field(default_factory=Permits)
+    """What operator, mode and order say."""
 
     @property
     def limits(self) -> Limits:
@@ -118,8 +123,11 @@ class Hiring:
         """Make the gate of every agent, so that hiring finds them compiled and does not hold the event loop up. Blocks.
 
         `master` is the agent that answers for the order. What is wrong with a gate is raised when its agent is hired.
+        The conditions of permission are compiled too.
         """
+        self.permits.compile()
         for name, definition in self.definitions.agents.items():
+            Permits(self.definitions.known.permission(name)).compile()
             with suppress(CannotHire):
                 self._gate(definition, is_subagent=True)
             if definition.verify is not None or self.terms.verify is not None:
@@ -182,6 +190,7 @@ class Hiring:
                 origin=DefinitionOrigin(scope="order"),
                 environment=self._environment(share) if reads else "",
                 roots=self.place.roots,
+                permits=self._permits(definition, parent),
             ),
         )
 
@@ -220,6 +229,7 @@ class Hiring:
     ) -> Agent:
         """The agent of this definition. `parent` has the model that it gets and how that is asked, `wanted` what was
         asked for. Raises `CannotHire`, also where none of the groups that were chosen gives it a tool."""
+        permits = self._permits(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
@@ -231,7 +241,7 @@ class Hiring:
         own: ToolSet = Timed(tools, share.tool_seconds)
         if delegation:
             passed = Only(parent.tools, (*given.names, *passed_on(parent.tools.specs(), definition)))
-            below = replace(parent, tools=passed, delegation=delegation, spawns=frozenset(team))
+            below = replace(parent, permits=permits, tools=passed, delegation=delegation, spawns=frozenset(team))
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
@@ -254,8 +264,15 @@ class Hiring:
                 environment=self._environment(share),
                 roots=self.place.roots,
                 verifier=self._verifier(definition, parent, wanted.depth),
+                permits=permits,
             ),
         )
+
+    def _permits(self, definition: AgentDefinition, parent: Parent) -> Permits:
+        """What it may call: whoever hires it may not do more by it. A node's agent has no file."""
+        known = self.definitions.known
+        own = known.permission(definition.name) if definition.name in known.usable else ()
+        return (parent.permits or self.permits).of(own)
 
     def _verifier(self, verified: AgentDefinition, parent: Parent, depth: int) -> Verifier | None:
         """Who judges what this agent brings: an agent that reads only, of whatever the hirer of both may use.

@@ -24,7 +24,7 @@ from mcc.configuration.file import Configuration
 from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.sandbox import Sandbox
-from mcc.configuration.settings import PREFIX, BadSettings, ModuleName, SharedSettings, absolute
+from mcc.configuration.settings import OF_BOTH, PREFIX, BadSettings, ModuleName, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
 from mcc.configuration.web import Web
 from mcc.contracts.order import ModelName, Name, Temperature, Thinking
@@ -33,7 +33,7 @@ from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "documents", "sandbox", "web"})
+OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web"}) | OF_BOTH
 
 NOT_IN_THE_ENVIRONMENT = OWN_TABLES | {"keys", "base_urls"}
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.settings import BadSettings as BadSettings
@@ -121,6 +121,8 @@ def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
 def _masked(value: object) -> str:
     if isinstance(value, DocumentFunctions):
         return _masked(value.functions)
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
     return _PASSWORD.sub(lambda found: f"{found[1]}:***@", "" if value is None else str(value))

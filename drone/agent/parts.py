@@ -9,6 +9,7 @@ from drone.agent.budget import Share
 from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
+from drone.agent.permits import Permits
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, title_of
 from drone.agent.verifier import Verifier
@@ -19,6 +20,7 @@ from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import JsonAny, digest, to_json
+from mcc.permission.layers import Layer
 
 
 def system_prompt(
@@ -146,6 +148,7 @@ class Hired:
     is what it was to have and has not; `owed` is what its gate was made of, as JSON. `session` are turns that
     went before, which its model is shown as the beginning of the conversation. `origin` says whose definition it is.
     `model_settings` None: those of its definition. `verifier` judges what it brings.
+    `permits` None: what its definition says.
     `environment` is what its first message says before the prompt, `roots` are the spellings of its workspace's path.
     """
 
@@ -160,6 +163,7 @@ class Hired:
     environment: str = ""
     roots: tuple[str, ...] = ()
     verifier: Verifier | None = None
+    permits: Permits | None = None
 
 
 class AgentParts:
@@ -188,6 +192,7 @@ class AgentParts:
         self.hired = hired = hired or Hired()
         self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
         _refuse_twins([spec.name for spec in self.specs])
+        self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
 

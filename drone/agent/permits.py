@@ -1,14 +1,15 @@
 """What an agent may call: its layers of permission, asked before each call that has an effect."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drone.agent.messages import ToolSpec
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
-from mcc.contracts.permission import Mode, OnAsk, SavedRule
+from mcc.contracts.permission import Mode, OnAsk, Permission, SavedRule
 from mcc.permission.judging import Asked, Ruling, judge
 from mcc.permission.layers import Layer
+from mcc.permission.modes import layer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,22 @@ class Permits:
     mode: Mode = "develop"
     on_ask: OnAsk = "wait"
     workspace: str = ""
+
+    @classmethod
+    def of_order(cls, operator: Permission, mode: Mode, order: Permission, on_ask: OnAsk, workspace: str) -> "Permits":
+        """What counts for all agents of an order."""
+        layers = (Layer("operator", operator), layer_of(mode), Layer("order", order))
+        return cls(tuple(layer for layer in layers if layer.permission), mode, on_ask, workspace)
+
+    def compile(self) -> None:
+        """Read all conditions now, where that holds nobody up. Blocks."""
+        for layer in self.layers:
+            layer.compile()
+
+    def of(self, own: Sequence[Layer]) -> "Permits":
+        """Those of an agent below, whose file says `own`: what the file of whoever hires it says stays in force."""
+        above = (replace(layer, name="ancestor") if layer.name == "agent" else layer for layer in self.layers)
+        return replace(self, layers=(*above, *(layer for layer in own if layer.permission)))
 
     def judge(self, asked: Asked, grants: Sequence[SavedRule] = ()) -> Ruling:
         """What becomes of the call; `grants` are the approvals that people let stand. Never raises."""

@@ -47,6 +47,7 @@ conversations = APIRouter(prefix=API, tags=["sessions"])
 IdPart = Annotated[str, Query(pattern="^[0-9a-f-]{4,36}$")]
 RecordId = Annotated[str, Path(max_length=200)]
 ArtifactId = Annotated[str, Path(max_length=200)]
+Attended = Annotated[bool, Header(alias="MCC-Attended", description="Somebody watches and can be asked.")]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
 EXAMPLES: dict[str, Example] = {
@@ -97,9 +98,14 @@ async def place(
     new: Annotated[NewOrder, Body(openapi_examples=EXAMPLES)],
     service: ServiceHere,
     idempotency_key: IdempotencyKey = None,
+    attended: Attended = False,
 ) -> Response:
-    """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on."""
-    placed, requested = await service.write(_place, service, new, idempotency_key)
+    """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on.
+
+    Where neither it nor the operator says `on_ask`, calls that a person is to be asked for wait with `MCC-Attended:
+    true`, and are denied without.
+    """
+    placed, requested = await service.write(_place, service, new, idempotency_key, attended)
     order = placed.order
     if placed.created:
         service.notices.placed(order)
@@ -233,12 +239,20 @@ def check_disk(service: Service) -> None:
         raise StoreFull(f"No new order is taken. {shortage}")
 
 
-def _place(service: Service, new: NewOrder, idempotency_key: str | None) -> tuple[Placed, Sequence[Requested]]:
+def _place(
+    service: Service, new: NewOrder, idempotency_key: str | None, attended: bool
+) -> tuple[Placed, Sequence[Requested]]:
     store = service.store
     check_disk(service)
     accepted = checked(new, service.settings, store.leases.registrations(), now())
     blueprint = service.catalogue.find(accepted.blueprint).blueprint if accepted.blueprint else None
-    placed = store.orders.place(accepted, principal=PRINCIPAL, idempotency_key=idempotency_key, blueprint=blueprint)
+    placed = store.orders.place(
+        accepted,
+        principal=PRINCIPAL,
+        idempotency_key=idempotency_key,
+        blueprint=blueprint,
+        on_ask=service.settings.approvals.on_ask or ("wait" if attended else "deny"),
+    )
     requested: list[Requested] = []
     # Placing may have asked something of a running order: an interruption, or a steer.
     for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):

@@ -14,6 +14,7 @@ from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
+from mcc.permission.declared import CHARACTERS, characters, problems
 from mcc.rules.errors import RuleError, SchemaError, alike, nearest
 from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
@@ -38,6 +39,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     _check_times(new, now)
     _check_result(new)
     _check_rules(new, drones)
+    _check_permission(new, drones)
     if new.queue not in settings.queues:
         known = ", ".join(settings.queues)
         raise Unacceptable(
@@ -151,6 +153,13 @@ def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
         except RuleError as error:
             about = _HELD_TO_THE_REPORT if owed == REPORT_NAME and new.result_schema is None else ""
             raise Unacceptable(f"rules[{index}].cel", f"{_ended(str(error))}{about}") from error
+
+
+def _check_permission(new: NewOrder, drones: Iterable[Registration]) -> None:
+    if characters(new.permission) > CHARACTERS:
+        raise Unacceptable("permission", f"these are more than {CHARACTERS:,} characters of CEL; shorten them.")
+    for problem in problems(new.permission, [tool.name for drone in drones for tool in drone.tools]):
+        raise Unacceptable(f"permission.{problem.where}", _ended(problem.sentence))
 
 
 def _owed(new: NewOrder, drones: Iterable[Registration]) -> object:

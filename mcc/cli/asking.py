@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -49,33 +50,53 @@ def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, An
     return said or None
 
 
+def given(**said: object) -> dict[str, object] | None:
+    """What of it was said; None for nothing."""
+    return {name: value for name, value in said.items() if value is not None} or None
+
+
 def controls_in(kinds: Sequence[str] | None) -> list[str] | None:
     """The only controls that are taken; "none" for no one at all, None for all."""
     return [kind for kind in kinds if kind != "none"] if kinds else None
 
 
-def schema_in(said: str | None) -> dict[str, Any] | None:
-    """A JSON Schema, written out or in a file."""
+def object_in(said: str | None, option: str) -> dict[str, Any] | None:
+    """A JSON object, written out or in a file."""
     if said is None:
         return None
-    text, where = (said, "--schema") if said.lstrip().startswith("{") else (_file(Path(said)), said)
+    text, where = (said, option) if said.lstrip().startswith("{") else (_file(Path(said), option), said)
     try:
-        schema = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as problem:
         fail(f"{where} is not JSON: {problem}.", USAGE)
-    if not isinstance(schema, dict):
-        fail(f"{where} is not a JSON object, in braces, as a schema is.", USAGE)
-    return schema
+    if not isinstance(found, dict):
+        fail(f"{where} is not a JSON object, in braces, as {option} needs it.", USAGE)
+    return found
 
 
-def _file(path: Path) -> str:
+def permission_in(said: str | None) -> dict[str, Any] | None:
+    """Permission as JSON, written out or in a file; in a file whose name ends with .toml, all of it or the table
+    [permission]."""
+    if said is None or said.lstrip().startswith("{") or not said.endswith(".toml"):
+        return object_in(said, "--permission")
+    try:
+        found = tomllib.loads(_file(Path(said), "--permission"))
+    except (ValueError, RecursionError) as problem:
+        fail(f"{said} is not TOML: {problem}.", USAGE)
+    table = found.get("permission", found)
+    if not isinstance(table, dict):
+        fail(f"{said}: [permission] must be a table.", USAGE)
+    return table
+
+
+def _file(path: Path, option: str) -> str:
     try:
         with path.expanduser().open("rb") as stream:
             content = stream.read(SCHEMA_BYTES + 1)
     except OSError as problem:
-        fail(f"--schema: {path} cannot be read ({problem.strerror}); name a file, or write the schema out.", USAGE)
+        fail(f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write it out.", USAGE)
     if len(content) > SCHEMA_BYTES:
-        fail(f"--schema: {path} has more than {SCHEMA_BYTES:,} bytes.", USAGE)
+        fail(f"{option}: {path} has more than {SCHEMA_BYTES:,} bytes.", USAGE)
     return content.decode("utf-8", "replace")
 
 
@@ -151,7 +172,7 @@ class Asked:
         order = dict(self.order)
         if self.go_on:
             order["session_id"] = last_session(client, order["workspace"])
-        return client.orders.submit(self.prompt, idempotency_key=self.key, **order)
+        return client.orders.submit(self.prompt, idempotency_key=self.key, attended=not self.detach, **order)
 
 
 def check_for_here(new: "NewOrder", settings: "Settings") -> None:

@@ -4,7 +4,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcc.cli.asking import Asked, controls_in, key_in, limits_in, metadata_in, moment_in, schema_in
+from mcc.cli.asking import (
+    Asked,
+    controls_in,
+    given,
+    key_in,
+    limits_in,
+    metadata_in,
+    moment_in,
+    object_in,
+    permission_in,
+)
 from mcc.cli.command import USAGE, DataDir, Url, fail
 from mcc.cli.following import conclude
 from mcc.cli.placing import place_and_follow, shown_as
@@ -21,8 +31,11 @@ from mcc.cli.run_options import (
     MaxOutputTokens,
     MaxRevisions,
     Metadata,
+    Mode,
     Model,
     NotBefore,
+    OnAsk,
+    Permission,
     Prompt,
     Queue,
     Quiet,
@@ -58,6 +71,9 @@ def run(
     verify_rubric: VerifyRubric = None,
     verify_agent: VerifyAgent = None,
     max_revisions: MaxRevisions = None,
+    mode: Mode = None,
+    permission: Permission = None,
+    on_ask: OnAsk = None,
     not_before: NotBefore = None,
     idempotency_key: IdempotencyKey = None,
     detach: Detach = False,
@@ -73,23 +89,21 @@ def run(
 
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
-    verify = {"rubric": verify_rubric, "agent": verify_agent, "max_revisions": max_revisions}
+    how = {"model": model, "thinking": thinking, "temperature": temperature, "service_tier": service_tier}
+    may = {"mode": mode, "permission": permission_in(permission), "on_ask": on_ask}
+    told = {"labels": label or None, "metadata": metadata_in(metadata or []), "controls": controls_in(control)}
     order: dict[str, Any] = {
         "agent": agent,
-        "model": model,
-        "thinking": thinking,
-        "temperature": temperature,
+        **how,
+        **may,
+        **told,
         "max_output_tokens": max_output_tokens,
-        "service_tier": service_tier,
         "session_id": session,
         "limits": limits_in(limit or []),
-        "labels": label or None,
-        "metadata": metadata_in(metadata or []),
-        "controls": controls_in(control),
         "queue": queue,
-        "result_schema": schema_in(schema),
+        "result_schema": object_in(schema, "--schema"),
         "rules": [{"cel": one} for one in rule or []] or None,
-        "verify": {name: value for name, value in verify.items() if value is not None} or None,
+        "verify": given(rubric=verify_rubric, agent=verify_agent, max_revisions=max_revisions),
         "not_before": moment_in(not_before),
         "workspace": str((workspace or Path()).resolve()),
     }

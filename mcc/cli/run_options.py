@@ -38,6 +38,18 @@ Rule = Annotated[
 VerifyRubric = Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")]
 VerifyAgent = Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")]
 MaxRevisions = Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)]
+Mode = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="develop (as if left out), plan (read only), build, test or ship."),
+]
+OnAsk = Annotated[
+    str | None,
+    typer.Option(metavar="wait|deny", help="What becomes of a call that you are to be asked for; deny with --detach."),
+]
+Permission = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|JSON", help="What its agents may do, by tool or group: allow, ask, deny, rules."),
+]
 NotBefore = Annotated[
     str | None, typer.Option(metavar="TIME", help="Begin no sooner: 10m, 1h30m, 2d, or a time in ISO 8601.")
 ]

@@ -68,10 +68,12 @@ class Orders:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def submit(self, prompt: str, *, idempotency_key: str | None = None, **fields: Any) -> "WorkOrder":
+    async def submit(
+        self, prompt: str, *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
+    ) -> "WorkOrder":
         """Place an order; `fields` are those of `NewOrder`. A key is made when none is given, so that a repeated
-        request cannot make a second order."""
-        return await self._connection.send(calls.submit(prompt, fields, idempotency_key))
+        request cannot make a second order. `attended`: somebody watches it, whom its agents can ask (`on_ask`)."""
+        return await self._connection.send(calls.submit(prompt, fields, idempotency_key, attended))
 
     async def retry(self, order_id: str, *, idempotency_key: str | None = None) -> "WorkOrder":
         """A new order from the same input, as the next turn of its session. `Conflict` before the order has ended."""

@@ -111,7 +111,9 @@ def _order_path(order_id: str) -> str:
     return f"/orders/{quote(order_id, safe='')}"
 
 
-def submit(prompt: str, fields: Mapping[str, Any], idempotency_key: str | None) -> "Call[WorkOrder]":
+def submit(
+    prompt: str, fields: Mapping[str, Any], idempotency_key: str | None, attended: bool = False
+) -> "Call[WorkOrder]":
     from pathlib import PurePath
 
     from mcc.contracts.ids import fresh_id
@@ -124,7 +126,7 @@ def submit(prompt: str, fields: Mapping[str, Any], idempotency_key: str | None) 
         given["limits"] = limits.model_dump(exclude_unset=True)
     paths = {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
     body = to_json({"prompt": prompt} | given | paths)
-    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
     return Call("POST", "/orders", _order, body=body, headers=headers)
 
 

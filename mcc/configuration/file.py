@@ -36,7 +36,19 @@ MOST_NAMES = 12
 NAME_CHARACTERS = 60
 
 NAME = "mcc.toml"
-TABLES = ("mcc", "drone", "models", "defaults", "roles", "tools", "documents", "sandbox", "web")
+TABLES = (
+    "mcc",
+    "drone",
+    "models",
+    "defaults",
+    "roles",
+    "tools",
+    "documents",
+    "sandbox",
+    "web",
+    "permission",
+    "approvals",
+)
 MOST_BYTES = 1_000_000
 
 NAMED_BY, OVERLAY_NAMED_BY = "MCC_CONFIG", "MCC_TRUSTED_CONFIG"

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
+from mcc.configuration.permission import Approvals, OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
@@ -67,6 +68,10 @@ class DocumentFunctions(BaseModel):
     functions: tuple[ModuleName, ...] = ()
 
 
+OF_BOTH = frozenset({"documents", "permission", "approvals"})
+"""Tables of mcc.toml that service and drones read alike."""
+
+
 class SharedSettings(BaseModel):
     """What an MCC process and a drone must agree on. Paths are absolute; `redis_url` None = no Redis was named.
 
@@ -79,9 +84,9 @@ class SharedSettings(BaseModel):
     """How the variables begin, the first one for every setting, the others for the shared ones."""
     other_variables: ClassVar[tuple[str, ...]] = ()
     """Variables with the first prefix that are no settings."""
-    without_variable: ClassVar[frozenset[str]] = frozenset({"documents"})
+    without_variable: ClassVar[frozenset[str]] = OF_BOTH
     """Fields that no variable sets."""
-    own_tables: ClassVar[frozenset[str]] = frozenset({"documents"})
+    own_tables: ClassVar[frozenset[str]] = OF_BOTH
     """Fields that are tables of their own in mcc.toml, and not keys of [mcc] or [drone]."""
 
     data_dir: Path
@@ -98,6 +103,8 @@ class SharedSettings(BaseModel):
     disk_reserve_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 64.0
     flower_titles: bool = True
     documents: DocumentFunctions = DocumentFunctions()
+    permission: OperatorPermission = OperatorPermission()
+    approvals: Approvals = Approvals()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
 
@@ -275,7 +282,7 @@ class SharedSettings(BaseModel):
             message = f"there is no such key{nearest(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)
         where = place if name in given else variable or f"{files.place_of(*keys)}: {place}"
-        return f"{where}: {message}"
+        return f"{where}: {message.removesuffix('.') if message.endswith('?.') else message}"
 
     @classmethod
     def _in_file(cls, place: tuple[str | int, ...], files: Configuration) -> Iterator[str]:

@@ -1,18 +1,16 @@
 """The agent definition: what front matter and prompt of an agent file say."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field
 
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import ModelName, Name, OutputTokens, Rule, Temperature, Thinking, Verification
+from mcc.contracts.permission import Permission
 from mcc.contracts.shape import Closed, JsonAny, Text
 
 INHERIT = "inherit"
 """`model` of an agent that takes its parent's."""
-
-ToolPattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_*?.-]{1,100}$")]
 
 
 def _listed(value: Any) -> Any:
@@ -51,7 +49,7 @@ class AgentDefinition(Closed):
     max_output_tokens: OutputTokens | None = None
     limits: AgentLimits = AgentLimits()
     isolation: Literal["none", "worktree"] = "none"
-    permission: Mapping[ToolPattern, Literal["allow", "ask", "deny"]] = {}
+    permission: Permission = Field(default_factory=dict)
     result: JsonAny = None
     rules: Annotated[tuple[Rule, ...], BeforeValidator(_listed), Field(max_length=50)] = ()
     verify: Verification | None = None

@@ -6,9 +6,10 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.agents import INHERIT, ToolPattern
+from mcc.contracts.agents import INHERIT
 from mcc.contracts.generation import BlueprintName
 from mcc.contracts.order import ModelName, OutputTokens, Temperature, Thinking
+from mcc.contracts.permission import PermissionKey
 from mcc.contracts.shape import Closed, JsonAny, Text
 
 WORD = r"^[a-z][a-z0-9_]{0,63}$"
@@ -152,7 +153,7 @@ class NodeAgent(Closed):
     temperature: Temperature | None = None
     max_tokens: OutputTokens | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
-    tools: Annotated[tuple[ToolPattern, ...], BeforeValidator(_listed)] = ()
+    tools: Annotated[tuple[PermissionKey, ...], BeforeValidator(_listed)] = ()
     validates: Annotated[bool | None, Field(alias="validate")] = None
 
 

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, limits_of
 from mcc.contracts.limits import Limits
+from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.shape import NAME as NAME
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.shape import Identifier as Identifier
@@ -148,6 +149,10 @@ class NewOrder(Closed):
     `kind` generate: exactly one of `blueprint` and `document_id`, and `prompt` is a brief that all its agents read; ""
     where there is none. A chat turn with `document_id` works on that document.
 
+    `permission` and `mode` say what its agents may call, beside what the operator and their files say. `on_ask`: what
+    becomes of a call that a person is to be asked for; None = as the operator says, else as whoever placed it can be
+    asked.
+
     `metadata` is for programs: its tools see it, its models do not. `controls` are all that may be asked of it while it
     is under way, besides the cancel of the whole order; None = everything.
     """
@@ -176,6 +181,9 @@ class NewOrder(Closed):
     result_schema: JsonObject | None = None
     rules: Annotated[tuple[Rule, ...], Field(max_length=50)] = ()
     verify: Verification | None = None
+    mode: Mode = "develop"
+    permission: Permission = Field(default_factory=dict)
+    on_ask: OnAsk | None = None
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     metadata: Metadata = Field(default_factory=dict)
     controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_can_go_on)] | None = None
@@ -269,6 +277,8 @@ class WorkOrder(NewOrder):
 
     A generate order has `document_id` also where it named a `blueprint`: that of the document that was made for it,
     which is its `session_id` as well.
+
+    `on_ask` is what counts for it, also where its caller left it out.
 
     `accepted`: whether those who had to judge it, gate and verifier, accepted what it brought. False: it is the best
     that was refused, and `answer` says the same in words. None: nobody had to judge it, or nobody did.

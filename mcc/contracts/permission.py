@@ -1,16 +1,9 @@
 """Permission: what the operator, an agent file, a mode and an order say of tool calls, and what was made of that."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.shape import Closed, Text
@@ -44,37 +37,35 @@ class PermissionRule(Closed):
     message: Annotated[str, StringConstraints(max_length=2_000)] = ""
 
 
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+_Rules = Annotated[tuple[PermissionRule, ...], Field(min_length=1, max_length=RULES)]
+_RULES: TypeAdapter[tuple[PermissionRule, ...]] = TypeAdapter(_Rules)
+_WORDS = 'Input should be "allow", "ask" or "deny", or a list of rules such as [{then = "ask"}]'
 
 
-_Rules = Annotated[tuple[PermissionRule, ...], BeforeValidator(_listed), Field(min_length=1, max_length=RULES)]
-
-
-def _word_or_rules(value: object, read: ValidatorFunctionWrapHandler) -> object:
-    """Of two shapes, a mistake would be told of each; the one that is told is of what was meant."""
-    if not isinstance(value, str | list | tuple):
-        raise PydanticCustomError("permission", 'Input should be "allow", "ask" or "deny", or a list of rules')
+def _word_or_rules(value: object, _: object) -> object:
+    """A mistake is told of the shape that was meant, and not of both."""
+    if isinstance(value, str) and value in get_args(Word):
+        return value
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("permission", _WORDS)
     try:
-        return read(value)
+        return _RULES.validate_python(value)
     except ValidationError as error:
-        shape = "tuple" if isinstance(value, list | tuple) else "literal"
-        first = next((one for one in error.errors() if one["loc"][:1] and str(one["loc"][0]).startswith(shape)), None)
-        place = (
-            "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"][1:]) if first else ""
-        )
-        if first is None or not place:
-            raise PydanticCustomError(
-                "permission", 'Input should be "allow", "ask" or "deny", or a list of rules'
-            ) from None
-        raise PydanticCustomError(
-            "permission", "{place}: {said}", {"place": place.lstrip("."), "said": first["msg"]}
-        ) from None
+        raise PydanticCustomError("permission", "{said}", {"said": _said(error)}) from None
 
 
-Permission: TypeAlias = Annotated[
-    Mapping[PermissionKey, Annotated[Word | _Rules, WrapValidator(_word_or_rules)]], Field(max_length=KEYS)
-]
+def _said(error: ValidationError) -> str:
+    """The first mistake of a list of rules, where it is and, of a key that nobody knows, what there is."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"rule {place}: there is no such key; a rule has when, then and message"
+    return f"rule {place}: {first['msg']}" if place else first["msg"].replace("Tuple", "List")
+
+
+WordOrRules: TypeAlias = Annotated[Word | _Rules, WrapValidator(_word_or_rules)]
+
+Permission: TypeAlias = Annotated[Mapping[PermissionKey, WordOrRules], Field(max_length=KEYS)]
 """A word, or rules of which the first that holds counts, by key. Of several keys that fit a call the most specific one
 counts: the name, then the longest glob, then the group, then `*`."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -10,9 +10,11 @@ from pydantic_core import ErrorDetails
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.order import Rule, Verification
+from mcc.contracts.permission import Word
 from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
+from mcc.permission.declared import CHARACTERS, characters, problems
 from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.mistakes import mistakes
 from mcc.rules.report import REPORT_NAME, SHIPPED, resolved
@@ -156,7 +158,15 @@ class _Reading:
                 check_declared(rule, REPORT_NAME if definition.result is None else definition.result, tools)
             except RuleError as error:
                 self.wrong(f"rules[{index}].cel: {error}", "rules", index, "cel", cause=error)
+        self._check_permission(definition, tools)
         self._refuse()
+
+    def _check_permission(self, definition: AgentDefinition, tools: Collection[str]) -> None:
+        if characters(definition.permission) > CHARACTERS:
+            self.wrong(f"permission has more than {CHARACTERS:,} characters of CEL; shorten it", "permission")
+            return
+        for problem in problems(definition.permission, tools):
+            self.wrong(f"permission.{problem.where}: {problem.sentence}", "permission", *problem.place)
 
     def definition(self, prompt: str) -> AgentDefinition:
         """Raises `DefinitionError`: the first of everything that is wrong so far, with the others."""
@@ -213,6 +223,9 @@ def _sentence(error: ErrorDetails) -> str:
             allowed = str(error["ctx"]["expected"])
             near = suggestion(str(found), [word.strip(" '") for word in allowed.replace(" or ", ", ").split(",")])
             return f"{where} must be {allowed}, and is {found!r}{near if 'did you mean' in near else ''}"
+        case "permission" if isinstance(found, str):
+            near = suggestion(found, get_args(Word))
+            return f"{where} must be allow, ask or deny, or a list of rules, and is {_shown(found)}{near}"
         case "string_pattern_mismatch" if where == "name":
             return f"name {found!r} is not usable: 1 to 64 letters, digits and _ . : -, a letter or digit first"
         case "missing":

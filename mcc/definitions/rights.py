@@ -1,7 +1,6 @@
 """Tool groups, and rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator
 
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.limits import AgentLimits
@@ -19,10 +18,6 @@ def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozense
 
 def known_names(groups: GroupTable) -> frozenset[str]:
     return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
-
-
-Permission = Literal["allow", "ask", "deny"]
-_STRICTNESS: Mapping[Permission, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 def allowed_to(
@@ -50,9 +45,9 @@ def _verification(wanted: AgentDefinition, ceiling: AgentDefinition) -> Verifica
 
 
 def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
-    """`wanted` with no tool, spawn, limit or permission beyond `allowed`'s; prompt, rules and model are its own.
+    """`wanted` with no tool, spawn or limit beyond `allowed`'s; prompt, rules, model and permission are its own.
 
-    Rules and disallowed tools of `allowed` stay in force beside those of `wanted`.
+    Rules and disallowed tools of `allowed` stay in force beside those of `wanted`; its permission is another layer.
     """
     return wanted.model_copy(
         update={
@@ -61,7 +56,6 @@ def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTab
             "disallowed_tools": tuple(sorted({*wanted.disallowed_tools, *allowed.disallowed_tools})),
             "spawns": tuple(name for name in wanted.spawns if name in allowed.spawns),
             "limits": _limits(wanted.limits, allowed.limits),
-            "permission": _permission(wanted.permission, allowed.permission),
             "rules": (*allowed.rules, *(rule for rule in wanted.rules if rule not in allowed.rules)),
         }
     )
@@ -87,18 +81,6 @@ def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:
         values = [value for value in (getattr(wanted, name), getattr(allowed, name)) if value is not None]
         smaller[name] = min(values, default=None)
     return AgentLimits(**smaller)
-
-
-def _permission(wanted: Mapping[str, Permission], allowed: Mapping[str, Permission]) -> dict[str, Permission]:
-    """The stricter word for each pattern; a pattern that only `wanted` names may not loosen, so it cannot be allow."""
-    strict = dict(allowed)
-    for pattern, word in wanted.items():
-        known = allowed.get(pattern)
-        if known is None and word != "allow":
-            strict[pattern] = word
-        elif known is not None:
-            strict[pattern] = max(known, word, key=_STRICTNESS.__getitem__)
-    return strict
 
 
 def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) -> Iterator[str]:

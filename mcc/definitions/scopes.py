@@ -10,6 +10,7 @@ from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.definitions.agents import line_of_spawn, parse_agent
 from mcc.definitions.front_matter import DefinitionError, NotAgreed, Notice, decoded, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, allowed_to
+from mcc.permission.layers import Layer
 from mcc.rules.report import TEXT_NAME
 
 MASTER = "master"
@@ -102,9 +103,8 @@ Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tup
 
 def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
     blank = AgentDefinition(name=definition.name)
-    for part in ("permission", "isolation"):
-        if getattr(definition, part) != getattr(blank, part):
-            raise DefinitionError(file.source, f"{part} is not available in this version; leave it out")
+    if definition.isolation != blank.isolation:
+        raise DefinitionError(file.source, "isolation is not available in this version; leave it out")
     if definition.name != file.name:
         raise DefinitionError(
             file.source, f"the file names its agent {definition.name!r} but lies where {file.name!r} belongs"
@@ -152,6 +152,7 @@ class Agents:
 
     `refused` are the files of a workspace that are not used.
     `scopes` tells whose file counts for a usable agent; `own` names those that only a workspace or its user defines.
+    `held` is the permission of the agents that these are held to.
     """
 
     usable: Mapping[str, AgentDefinition] = field(default_factory=dict)
@@ -160,6 +161,7 @@ class Agents:
     warnings: tuple[DefinitionError, ...] = ()
     refused: tuple[DefinitionError, ...] = ()
     own: frozenset[str] = frozenset()
+    held: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
 
     def get(self, name: str) -> AgentDefinition:
         """Raises LookupError with a sentence: there is no such agent, or its file is broken."""
@@ -173,6 +175,13 @@ class Agents:
         """Where a usable agent is defined; of one that came from no file, that a program handed it over."""
         scope = self.scopes.get(name)
         return DefinitionOrigin(scope="library") if scope is None else origin_of(name, scope)
+
+    def permission(self, name: str) -> tuple[Layer, ...]:
+        """What the file of a usable agent says of its calls, and those of the agents that it is held to. The file of a
+        workspace, or of its user, only narrows what these say."""
+        installed = self.scopes.get(name) not in (Scope.WORKSPACE, Scope.USER)
+        own = Layer("agent", self.usable[name].permission, consents=installed)
+        return (*self.held.get(name, ()), own)
 
     def description(self, name: str) -> str:
         """That of a usable agent as models are shown it: a workspace's is a stranger's word."""
@@ -262,16 +271,17 @@ def with_workspace(
         except DefinitionError as error:
             refused.append(error)
     own = agents.own | (frozenset(wanted) - frozenset(agents.usable))
-    usable, scopes = dict(agents.usable), dict(agents.scopes)
+    usable, scopes, held = dict(agents.usable), dict(agents.scopes), dict(agents.held)
     for name, (file, definition) in wanted.items():
-        ceiling = _ceiling(name, agents, own)
-        usable[name], lost = allowed_to(definition, ceiling, groups)
+        usable[name], lost = allowed_to(definition, _ceiling(name, agents, own), groups)
         scopes[name] = scope
+        held[name] = agents.permission(name if name in agents.usable else MASTER)
         warnings.extend(DefinitionError(file.source, sentence) for sentence in lost)
     return replace(
         agents,
         usable=usable,
         scopes=scopes,
+        held=held,
         warnings=(*agents.warnings, *warnings),
         refused=(*agents.refused, *refused),
         own=own,

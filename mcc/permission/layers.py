@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -91,6 +92,14 @@ class Layer:
     name: LayerName
     permission: Permission
     consents: bool = True
+
+    def compile(self) -> None:
+        """Read its conditions; one that cannot be used has no value whenever it is asked for one."""
+        for said in self.permission.values():
+            for rule in () if isinstance(said, str) else said:
+                if rule.when is not None:
+                    with suppress(RuleError):
+                        condition(rule.when)
 
     def says(self, tool: str, group: str, facts: Facts) -> Found | None:
         """What it says of the call; None where it says nothing. A key whose rules do not hold leaves it to the next."""

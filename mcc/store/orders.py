@@ -11,6 +11,7 @@ from mcc.contracts.control import Control, Receipt
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import NewFork, NewOrder, WorkOrder
+from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.documents.blueprint import Blueprint
@@ -72,16 +73,19 @@ class Orders:
         principal: str,
         idempotency_key: str | None = None,
         blueprint: Blueprint | None = None,
+        on_ask: OnAsk = "deny",
     ) -> Placed:
         """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
 
         A generate order that names a blueprint comes with that, and its document is made in the same transaction; one
-        for a document is a turn of that document's session. Raises `IdempotencyConflict`, `SessionBusy`,
-        `UnknownSession`, `UnknownDocument`, `NotAConversation`, `QueueFull`, `mcc.documents.change.Refused`.
+        for a document is a turn of that document's session. `on_ask` counts where the order does not say.
+
+        Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `UnknownDocument`, `NotAConversation`,
+        `QueueFull`, `mcc.documents.change.Refused`.
         """
         database, at = self._database, self._database.clock.now()
         document = ordered_document(self._documents, new, principal, at, blueprint)
-        return self._placed(Placing(new, principal, idempotency_key, at, database.time, document=document))
+        return self._placed(Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask))
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.

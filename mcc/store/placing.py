@@ -12,6 +12,7 @@ from mcc.contracts.control import Control, ControlKind, merged
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import NewOrder, WhenBusy
+from mcc.contracts.permission import OnAsk
 from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
 from mcc.store.audit import add_note
@@ -130,7 +131,7 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class Placing:
     """One request for an order; `place` is the whole of it, inside a transaction. `made`: it comes of another order;
-    `document`: the one that a generate order works on.
+    `document`: the one that a generate order works on; `on_ask` counts where the order does not say.
     """
 
     new: NewOrder
@@ -140,6 +141,7 @@ class Placing:
     time: DatabaseTime
     made: Made | None = None
     document: OrderedDocument | None = None
+    on_ask: OnAsk = "deny"
 
     def place(self, connection: Connection, changes: OpenChanges) -> Accepted:
         if self.key is not None and (known := self._known(connection)):
@@ -290,7 +292,7 @@ class Placing:
             "session_id": session_id,
             "session_seq": turn,
             "principal": self.principal,
-            "spec_json": to_json(new).decode(),
+            "spec_json": to_json(new.model_copy(update={"on_ask": new.on_ask or self.on_ask})).decode(),
             "created_at": micros(self.at),
             "origin_json": to_json(made.origin).decode() if made else None,
         }

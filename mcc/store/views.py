@@ -162,6 +162,7 @@ def work_order(
     spec = NewOrder.model_validate(parsed(row["spec_json"]))
     status = OrderStatus(row["status"])
     asked = {name: value for name, value in spec if name not in ("session_id", "metadata")}
+    asked["on_ask"] = spec.on_ask or "deny"
     if spec.kind is OrderKind.GENERATE:
         asked["document_id"] = row["session_id"]
     ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None

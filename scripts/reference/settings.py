@@ -7,6 +7,7 @@ from typing import Any
 from drone import settings as drone
 from mcc import settings as mcc
 from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
+from mcc.configuration.permission import Approvals
 from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
 from mcc.redaction import MARK, secrets
 from mcc.redaction.redactor import SHORTEST
@@ -215,6 +216,16 @@ def _models() -> Iterator[str]:
     yield ""
     yield "`[documents]`: `functions`, a list of modules of the same kind, with the functions that blueprints name as"
     yield "rules. The service and each drone read it."
+    yield ""
+    yield "`[permission]`: what agents may call, by tool, glob, group or `*`; `protected`, globs of paths that no tool"
+    yield "writes. [Allow, ask, deny](../how-to/allow-ask-deny.md) has the grammar. The service and each drone read it."
+    yield ""
+    yield "`[approvals]`, for calls that a person is asked for:"
+    yield ""
+    yield from table(("key", "value", "default"), properties(Approvals.model_json_schema()))
+    yield "`expire_seconds`: for so long they wait. `on_ask`: whether they wait or are denied in orders that do not"
+    yield "say; None: they wait in those of `mcc run`, and are denied with `--detach` and in those placed over HTTP"
+    yield "without the header `MCC-Attended: true`."
     yield ""
     yield "`[roles]`: names of agents, each with an alias or `provider/model`. An agent is asked with that model where"
     yield "neither the order, the call that hired it nor its file names one; else with its parent's."

@@ -24,7 +24,13 @@ FLOOR = (
 ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.addresses": (),
     "mcc.contracts": (),
-    "mcc.configuration": ("mcc.addresses", "mcc.contracts", "mcc.redaction", "mcc.rules"),
+    "mcc.configuration": (
+        "mcc.addresses",
+        "mcc.contracts",
+        "mcc.redaction",
+        "mcc.rules",
+        "mcc.permission",
+    ),
     "mcc.redaction": ("mcc.contracts",),
     "mcc.rules": ("mcc.contracts",),
     "mcc.definitions": ("mcc.contracts", "mcc.rules", "mcc.permission"),

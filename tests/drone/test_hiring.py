@@ -11,6 +11,7 @@ from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolSpec
+from drone.agent.permits import Permits
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
@@ -292,3 +293,24 @@ def test_what_is_wrong_with_a_workspaces_files_takes_a_bounded_number_of_bounded
     told = notes(master, "definition_warning")
     assert len(told) == 101 and told[-1].startswith("And ") and max(map(len, told)) == 1_000
     assert any("290 more keys are none of an agent file" in note for note in told)
+
+
+def test_who_is_hired_is_held_to_order_mode_and_the_files_of_all_above() -> None:
+    lead = file("lead", "tools: [workspace_read, delegation]", "spawns: [scout]", "permission: {git_diff: deny}")
+    scout = file("scout", "tools: [workspace_read, diff_read]", "permission: {read_file: ask}", "result: text")
+    base = Permits.of_order({"*": "allow"}, "plan", {"read_artifact": "ask"}, "wait", "/w")
+    here = replace(hiring(lead, scout), permits=base)
+    parent = Parent(ScriptedModel(["x"]), Bench(THERE), permits=base.of(here.definitions.known.permission("lead")))
+    permits = here.child(Wanted("scout", 1), parent).permits
+    assert [layer.name for layer in permits.layers] == ["operator", "mode", "order", "ancestor", "agent"]
+
+    def word(name: str, group: str) -> tuple[str, str]:
+        spec = ToolSpec(name, "", {}, group)
+        ruling = permits.judge(permits.asked(spec, {}, Origin(record_id="r", agent="scout", depth=1)))
+        return ruling.word, ruling.why.layer
+
+    assert word("git_diff", "diff_read") == ("deny", "ancestor")
+    assert word("read_file", "workspace_read") == ("ask", "agent")
+    assert word("read_artifact", "workspace_read") == ("ask", "order")
+    assert word("write_file", "workspace_write") == ("deny", "mode")
+    assert word("list_files", "workspace_read") == ("allow", "operator")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from mcc.cli.asking import moment_in, schema_in
+from mcc.cli.asking import moment_in, object_in
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ def test_what_is_no_time_is_refused(said: str) -> None:
 def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text('{"type": "object"}')
-    assert schema_in(str(file)) == schema_in(' {"type": "object"}') == {"type": "object"}
+    assert object_in(str(file), "--schema") == object_in(' {"type": "object"}', "--schema") == {"type": "object"}
     file.write_text("[1]")
     with pytest.raises(typer.Exit):
-        schema_in(str(file))
+        object_in(str(file), "--schema")

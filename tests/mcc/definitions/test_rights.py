@@ -11,7 +11,6 @@ from mcc.definitions.rights import TOOL_GROUPS, expanded, narrowed
 NAMES = sorted({*TOOL_GROUPS, *expanded(TOOL_GROUPS)})
 some_names = st.lists(st.sampled_from(NAMES), max_size=5, unique=True).map(tuple)
 some_limits = st.builds(AgentLimits, rounds=st.none() | st.integers(1, 99), tool_calls=st.none() | st.integers(1, 99))
-words = st.sampled_from(["allow", "ask", "deny"])
 definitions = st.builds(
     AgentDefinition,
     name=st.just("a"),
@@ -19,9 +18,7 @@ definitions = st.builds(
     disallowed_tools=some_names,
     spawns=st.lists(st.sampled_from("xyz"), unique=True).map(tuple),
     limits=some_limits,
-    permission=st.dictionaries(st.sampled_from(["run_shell", "git_*"]), words),
 )
-STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @given(definitions, definitions)
@@ -35,9 +32,6 @@ def test_nothing_becomes_more_than_the_operator_allowed(wanted: AgentDefinition,
     for name in AgentLimits.model_fields:
         most = getattr(allowed.limits, name)
         assert most is None or getattr(found.limits, name) <= most
-    for pattern, word in allowed.permission.items():
-        assert STRICT[found.permission[pattern]] >= STRICT[word]
-    assert not {p for p, word in found.permission.items() if word == "allow"} - set(allowed.permission)
 
 
 @given(definitions, definitions)

@@ -8,6 +8,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Verification
 from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_user, with_workspace
+from mcc.permission.judging import Asked, judge
 
 
 def file(name: str, *lines: str) -> AgentFile:
@@ -221,3 +222,22 @@ def test_a_broken_file_of_a_user_does_not_bring_back_the_agent_of_its_name() -> 
     with pytest.raises(LookupError, match="thinking must be"):
         agents.get("explore")
     assert agents.get("fine").name == "fine"
+
+
+def test_the_file_of_a_workspace_only_narrows_what_the_agent_that_it_is_held_to_may_call() -> None:
+    operators = (*OPERATOR[1:], file("master", "permission: {git_commit: ask, deploy: deny}"))
+    wished = file("historian", "permission: {git_commit: allow, deploy: allow, send: allow, read_file: deny}")
+    agents = with_workspace(installed(operators), [wished])
+
+    def word(tool: str, effects: str = "write") -> str:
+        return judge(Asked(tool, effects=effects), agents.permission("historian")).word  # type: ignore[arg-type]
+
+    assert (word("git_commit"), word("deploy"), word("read_file")) == ("ask", "deny", "deny")
+    assert word("send", "irreversible") == "ask"
+
+
+def test_a_file_that_replaces_an_agent_is_held_to_all_that_stand_before_it() -> None:
+    users = with_user(installed((file("master", "permission: {a: deny}"),)), [file("master", "permission: {b: deny}")])
+    agents = with_workspace(users, [file("master", "permission: {a: allow, c: deny}")], trusted={"master"})
+    found = {tool: judge(Asked(tool), agents.permission("master")).word for tool in "abcd"}
+    assert found == {"a": "deny", "b": "deny", "c": "deny", "d": "allow"}
