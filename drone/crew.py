@@ -1,7 +1,7 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,6 +41,9 @@ from drone.tools.own import own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
+from drone.worktrees.ending import clear_up
+from drone.worktrees.isolation import Worktrees
+from drone.worktrees.places import Home
 from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 
 
 CHECKPOINTS = "checkpoints"
+WORKTREES = "worktrees"
 """The directory of them in the data directory."""
 
 
@@ -84,6 +88,7 @@ class Crew:
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self._checkpoints = settings.data_dir / CHECKPOINTS
+        self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self.pools = Pools()
 
@@ -147,6 +152,8 @@ class Crew:
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
+        if workspace is not None:
+            place = replace(place, worktrees=self._worktrees(order, workspace, turn.tree, notes))
         here = "" if workspace is None else str(workspace.root)
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
@@ -227,12 +234,38 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
+    def _worktrees(self, order: WorkOrder, workspace: Workspace, tree: Tree, notes: Notes | None) -> Worktrees | None:
+        """For the order's agents that work in a worktree of their own; None where this machine has no git for them."""
+        if self._toolbox.git.problem is not None:
+            return None
+        seen = Look(succeeded=True)
+        return Worktrees(
+            self._toolbox.git,
+            self._home,
+            order.id,
+            workspace,
+            lambda worktree: self._tools(None, worktree, tree, seen, notes),
+            OrderCheckpoints(workspace, self._checkpoints, order.id),
+        )
+
+    async def clear_up(self, order_id: str) -> int:
+        """Save and delete the worktrees of an order that is over; answers how many stay, since they alone have what is
+        in them."""
+        threads = self.pools.of(order_id)
+        return await clear_up(self._toolbox.git, self._home, order_id, self._roots.opened, threads)
+
+    @property
+    def with_worktrees(self) -> Sequence[str]:
+        """Orders that have left worktrees on this machine. Blocks."""
+        return self._home.orders()
+
     def _tools(
-        self, order: WorkOrder, workspace: Workspace | None, tree: Tree, look: Look, notes: Notes | None
+        self, order: WorkOrder | None, workspace: Workspace | None, tree: Tree, look: Look, notes: Notes | None
     ) -> ToolSet:
-        """The tools of an order with this workspace, or without one."""
+        """The tools of an order with this workspace, or without one; `order` None: in a worktree, which is no place for
+        checkpoints."""
         detected = Detected(already=look.succeeded or DETECTION in tree.succeeded)
-        kept = None if workspace is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
+        kept = None if workspace is None or order is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
         tools = Joined(self._toolbox.tools(workspace, detected, kept, notes), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 

@@ -26,6 +26,7 @@ from drone.models.registry import UnknownModel
 from drone.tools.catalog import passed_on, provision
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, Timed
+from drone.worktrees.isolation import Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
@@ -36,6 +37,12 @@ from mcc.rules.errors import RuleError, SchemaError
 VERIFY = "verify"
 """The agent that judges by a rubric."""
 
+WORKTREE = (
+    "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
+    "what git ignores. When you have completed your work it is merged back; others change the workspace meanwhile."
+)
+"""What an agent is told of where it works."""
+
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
 
 
@@ -44,7 +51,8 @@ class Parent:
     """What a parent passes on to its children, which get no more than that.
 
     `permits` are the parent's own; None: it is the order itself.
-    `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one).
+    `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one). `isolated`
+    is the worktree that it works in, None where that is the order's workspace.
     """
 
     model: Model
@@ -53,6 +61,7 @@ class Parent:
     spawns: frozenset[str] | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     permits: Permits | None = None
+    isolated: Isolated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,11 @@ class Terms:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where an order works: what agents are told of it before their prompt, and how the path of it is spelled; both
-    empty without a workspace."""
+    empty without a workspace. `worktrees` are for those of its agents that work beside one another."""
 
     environment: str = ""
     roots: tuple[str, ...] = ()
+    worktrees: Worktrees | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +245,8 @@ class Hiring:
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
         if given.refused:
             raise CannotHire(given.refused)
+        isolated = self._isolated(definition, parent, given.names) if wanted.depth > 0 else None
+        parent = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
         tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)
@@ -261,10 +273,11 @@ class Hiring:
                 missing=given.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),
-                environment=self._environment(share),
+                environment=self._environment(share, WORKTREE if isolated else ""),
                 roots=self.place.roots,
                 verifier=self._verifier(definition, parent, wanted.depth),
                 permits=permits,
+                isolation=isolated,
             ),
         )
 
@@ -273,6 +286,18 @@ class Hiring:
         known = self.definitions.known
         own = known.permission(definition.name) if definition.name in known.usable else ()
         return (parent.permits or self.permits).of(own)
+
+    def _isolated(self, definition: AgentDefinition, parent: Parent, names: Sequence[str]) -> Isolated | None:
+        """The worktree of an agent that asks for one and has tools to write with. Raises `CannotHire`."""
+        writes = any(spec.may_write for spec in parent.tools.specs() if spec.name in names)
+        if definition.isolation != "worktree" or not writes:
+            return None
+        if self.place.worktrees is None:
+            raise CannotHire(
+                f"{definition.name} works in a git worktree of its own, and there is none to be had: that needs a "
+                "workspace which is a git repository, and a drone that has git and bubblewrap."
+            )
+        return self.place.worktrees.below(definition.name, parent.tools, parent.isolated)
 
     def _verifier(self, verified: AgentDefinition, parent: Parent, depth: int) -> Verifier | None:
         """Who judges what this agent brings: an agent that reads only, of whatever the hirer of both may use.
@@ -290,12 +315,12 @@ class Hiring:
         agent = replace(self, place=place)._child(definition, Wanted(definition.name, depth + 1), above)
         return Verifier(definition.name, agent.run, terms)
 
-    def _environment(self, share: Share) -> str:
+    def _environment(self, share: Share, also: str = "") -> str:
         if not self.place.environment:
             return ""
         calls, tokens = f"{share.tool_calls:,} tool calls", f"{share.output_tokens:,} output tokens"
         limits = f"Your limits: {share.rounds:,} rounds, {calls}, {tokens}, {share.wall_seconds:,.0f} s."
-        return f"{limits}\n{self.place.environment}"
+        return "\n".join(filter(None, (limits, self.place.environment, also)))
 
     def _delegation(self, team: Mapping[str, str], parent: Parent, depth: int) -> Delegation:
         return Delegation(

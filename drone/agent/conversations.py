@@ -49,6 +49,7 @@ def whole_of(report: Report) -> dict[str, Any]:
     ids = {
         "meta": {"rounds": report.rounds, "usage": report.usage.model_dump(), "effective_model": report.model},
         "record_id": report.record_id,
+        **_worktree(report),
     }
     if report.error is not None:
         return {**_shaped({"status": "blocked", "summary": _why(report)}, report), **ids}
@@ -57,6 +58,14 @@ def whole_of(report: Report) -> dict[str, Any]:
     if _is_report(report.result):
         return {**_shaped(report.result, report), **ids}
     return {"status": status, "result": report.result, **ids}
+
+
+def _worktree(report: Report) -> dict[str, Any]:
+    ended = report.worktree
+    if ended is None:
+        return {}
+    told = {"state": ended.state, "ref": ended.ref, "conflicts": list(ended.conflicts), "message": ended.message}
+    return {"worktree": told}
 
 
 def _shaped(said: Any, report: Report) -> dict[str, Any]:
@@ -121,7 +130,8 @@ def _trimmed(value: object) -> object:
 
 async def as_text(report: Report, artifacts: Artifacts) -> tuple[str, str | None]:
     """One child as a text with its record's id; the digest of the whole when it is shortened. Raises `JournalError`."""
-    last = f"\n\nrecord_id: {report.record_id}"
+    worktree = f"\n\nworktree: {report.worktree.message}" if report.worktree else ""
+    last = f"{worktree}\n\nrecord_id: {report.record_id}"
     if len(report.text) <= TEXT_CHARACTERS:
         return report.text + last, None
     digest = await artifacts.kept(report.text)

@@ -4,17 +4,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 from drone.agent.budget import Share
 from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.permits import Permits
+from drone.agent.report import Report
 from drone.agent.toolset import Call, Output, ToolSet
-from drone.agent.turn import Task, title_of
+from drone.agent.turn import Task, Turn, title_of
 from drone.agent.verifier import Verifier
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.fence import EXPLAINED
+from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import AgentStarted, AgentStep, Outcome
 from mcc.contracts.limits import LimitChoice, Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings
@@ -139,6 +142,16 @@ class NoTools:
         return Output(f"There is no tool {call.name}: this agent has none.", is_error=True, outcome=Outcome.ERROR)
 
 
+class Isolation(Protocol):
+    """A place of its own that an agent works in."""
+
+    async def enter(self, task: Task, turn: Turn) -> None:
+        """Make it, or take it up again, before the run. Raises `CannotHire` and `JournalError`."""
+
+    async def leave(self, task: Task, turn: Turn, report: Report) -> WorktreeEnded | None:
+        """What became of it after the run; None where there was none. Raises `JournalError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hired:
     """How an agent was hired, for its record and for a run that goes on later.
@@ -150,6 +163,7 @@ class Hired:
     `model_settings` None: those of its definition. `verifier` judges what it brings.
     `permits` None: what its definition says.
     `environment` is what its first message says before the prompt, `roots` are the spellings of its workspace's path.
+    `isolation`: it does not work where its parent does.
     """
 
     requested_model: str | None = None
@@ -164,6 +178,7 @@ class Hired:
     roots: tuple[str, ...] = ()
     verifier: Verifier | None = None
     permits: Permits | None = None
+    isolation: Isolation | None = None
 
 
 class AgentParts:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from drone.agent.journal import JournalError
+from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import VerifyChecked
 from mcc.contracts.limits import TOKENS
 from mcc.contracts.record import AgentEnd, RecordStatus
@@ -36,7 +37,7 @@ class Report:
     `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
     by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
     `checked` is its verifier's verdict on that, None where nobody was to give one; `revisions`: how often that sent
-    the work back.
+    the work back. `worktree`: what became of the one that it worked in, None where there was none.
     `usage` is that of the run's own model and tool calls, without its children's; `rounds` counts its replies.
     """
 
@@ -54,6 +55,7 @@ class Report:
     model: str = ""
     checked: VerifyChecked | None = None
     revisions: int = 0
+    worktree: WorktreeEnded | None = None
 
     @property
     def completed(self) -> bool:

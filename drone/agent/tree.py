@@ -14,6 +14,7 @@ from drone.agent.transcript import opened
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import (
     AgentStarted,
     AgentStep,
@@ -196,7 +197,13 @@ class Tree:
     def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
         """How those of these agents ended that have."""
         records = (self.records.get(record_id) for record_id in record_ids)
-        return [record.report() for record in records if record is not None and record.finished is not None]
+        return [self._report(record) for record in records if record is not None and record.finished is not None]
+
+    def _report(self, record: RecordState) -> Report:
+        """With what became of its worktree, which is an entry of its parent's."""
+        above = self.records.get(record.origin.parent_id or "")
+        ended = above.worktrees.get(record.origin.record_id or "") if above else None
+        return replace(record.report(), worktree=ended if isinstance(ended, WorktreeEnded) else None)
 
     def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
         """What the tools of these agents did, once for each agent."""
@@ -214,7 +221,7 @@ class Tree:
         ended = [record for _, record in self._begun() if record.finished and record.origin.parent_id]
         sources = ((record, record.started.forked_from) for record in ended if record.started is not None)
         copied = [replace(record.report(), record_id=source) for record, source in sources if source]
-        return [record.report() for record in ended] + copied
+        return [self._report(record) for record in ended] + copied
 
     def conversation(self, record_id: str) -> tuple[Message, ...]:
         """All that was said in a run, and in those that it goes on with, its prompt included; not of a session."""

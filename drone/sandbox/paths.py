@@ -158,6 +158,10 @@ class Workspace:
         """A directory of this workspace as one of its own. Raises `PathError`."""
         return Workspace(self.root / self.own_name(path), fd=self.open_directory(path), private=self.private)
 
+    def again(self) -> "Workspace":
+        """The same directory behind a descriptor of its own."""
+        return Workspace(self.root, fd=os.dup(self.fd), also=self.spellings[0], private=self.private)
+
     def own_name(self, path: str) -> str:
         """A directory of the workspace, relative to it, without links and `..`. Raises `PathError`."""
         try:

@@ -31,7 +31,7 @@ _FILTERED = (":(top,exclude,attr:!filter)", ":(top,exclude,attr:-filter)")
 """Leaves out what goes through no filter."""
 
 _GITLINK = "160000 "
-_NAMES = Bounds(SECONDS, 8_000_000, 0)
+NAMES = Bounds(SECONDS, 8_000_000, 0)
 IDENTITY = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -159,7 +159,7 @@ def _specs(workspace: Workspace, paths: Sequence[str]) -> tuple[str, ...]:
 async def chosen(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
     """The arguments that name these paths, without what git must not be led into. Raises `ToolFailed` where a path is
     nothing else, or goes through a filter."""
-    out = await off_limits(checkout)
+    out = await off_limits(checkout, await untracked(checkout))
     for path in paths:
         if any(path == one or path.startswith(f"{one}/") for one in out):
             raise ToolFailed(
@@ -167,7 +167,7 @@ async def chosen(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
                 Outcome.DENIED,
             )
     asked = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *specs(paths, out), *_FILTERED)
-    if names := names_in(await checkout.magic().output(*asked, bounds=_NAMES)):
+    if names := names_in(await checkout.magic().output(*asked, bounds=NAMES)):
         listed = ", ".join(map(written, names[:10]))
         raise ToolFailed(
             "These go through a filter (git-lfs is one), and none runs here, so that something else than what is "
@@ -187,19 +187,18 @@ def _top(path: str) -> str:
     return "" if path == "." else path
 
 
-async def off_limits(checkout: Checkout) -> tuple[str, ...]:
+async def off_limits(checkout: Checkout, others: Sequence[str]) -> tuple[str, ...]:
     """What git must not be led into: what belongs to MCC itself, which it would see empty, and repositories of their
-    own, submodules or not, in which it would have to run."""
+    own, submodules or not, in which it would have to run. `others` are the `untracked` ones."""
     hidden = await checkout.threads.tool(lambda: [name for name, _ in checkout.workspace.hidden()])
-    listed = names_in(await checkout.output("ls-files", "-z", "--stage", bounds=_NAMES))
+    listed = names_in(await checkout.output("ls-files", "-z", "--stage", bounds=NAMES))
     modules = [path for mode, _, path in (entry.partition("\t") for entry in listed) if mode.startswith(_GITLINK)]
-    others = await untracked(checkout)
     return (*hidden, *modules, *(path[:-1] for path in others if path.endswith("/")))
 
 
 async def untracked(checkout: Checkout) -> list[str]:
     """Files that git neither tracks nor ignores; a repository of its own is one name, with a slash at its end."""
-    return names_in(await checkout.output("ls-files", "-z", "--others", "--exclude-standard", bounds=_NAMES))
+    return names_in(await checkout.output("ls-files", "-z", "--others", "--exclude-standard", bounds=NAMES))
 
 
 def names_in(captured: Captured) -> list[str]:
@@ -210,7 +209,7 @@ def names_in(captured: Captured) -> list[str]:
 
 async def _staged(checkout: Checkout) -> str:
     asked = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
-    words = names_in(await checkout.output(*asked, bounds=_NAMES))
+    words = names_in(await checkout.output(*asked, bounds=NAMES))
     lines = [f"{how} {written(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
     if not lines:
         return "Nothing is staged: these paths are as they were committed."

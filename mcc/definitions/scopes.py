@@ -102,9 +102,6 @@ Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tup
 
 
 def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
-    blank = AgentDefinition(name=definition.name)
-    if definition.isolation != blank.isolation:
-        raise DefinitionError(file.source, "isolation is not available in this version; leave it out")
     if definition.name != file.name:
         raise DefinitionError(
             file.source, f"the file names its agent {definition.name!r} but lies where {file.name!r} belongs"

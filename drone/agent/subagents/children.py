@@ -105,7 +105,11 @@ class FinishedRun:
 
 
 async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
-    """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError."""
+    """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError, and
+    `CannotHire` where there is no place for the agent to work in."""
+    isolation = agent.hired.isolation
+    if isolation is not None:
+        await isolation.enter(task, turn)
     run = Run(agent, task, turn)
     try:
         report = await run.to_its_end()
@@ -116,6 +120,8 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
         report = await broken(agent, task, turn, error)
     finally:
         turn.conversations.forget(task.record_id)
+    if isolation is not None:
+        report = replace(report, worktree=await isolation.leave(task, turn, report))
     finished = FinishedRun(report, run.conversation, run.tools_removed)
     turn.tree.records[task.record_id].transcript.let_go()
     return finished

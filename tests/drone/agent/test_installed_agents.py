@@ -127,13 +127,6 @@ def test_a_second_agent_of_the_same_name_makes_that_name_unusable(tmp_path: Path
     assert "two files" in found.problems["master"]
 
 
-@pytest.mark.parametrize("line", ["isolation: worktree"])
-def test_what_this_version_cannot_honour_is_a_problem_and_not_ignored(tmp_path: Path, line: str) -> None:
-    write(tmp_path, "master", f"---\nname: master\n{line}\n---\nHello.\n")
-    agents = Definitions.load(tmp_path)
-    assert "not available in this version" in agents.problems["master"]
-
-
 def test_every_limit_of_an_agent_may_be_set_in_its_file(tmp_path: Path) -> None:
     numbers = ", ".join(f"{name}: 3" for name in AgentLimits.model_fields)
     write(tmp_path, "master", agent("master", f"limits: {{{numbers}}}"))

@@ -1,0 +1,173 @@
+"""Bringing files into a workspace: each is there whole or not at all, and nothing that nobody knew of is replaced."""
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.sandbox.protected import Protected
+
+_GITLINK = "160000"
+_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path between two trees: `status` A (added), D (deleted), M or T (another content or kind)."""
+
+    path: str
+    status: str
+    before: str
+    after: str
+
+    @property
+    def is_module(self) -> bool:
+        return _GITLINK in (self.before, self.after)
+
+
+def changes_in(raw: bytes) -> list[Change]:
+    """What `git diff-tree -r -z --no-renames` printed."""
+    words = raw.decode("utf-8", "surrogateescape").split("\0")
+    found = []
+    for about, path in zip(words[::2], words[1::2], strict=False):
+        before, after, _, _, status = about.lstrip(":").split(" ")
+        found.append(Change(path, status[:1], before, after))
+    return found
+
+
+def bring(workspace: Workspace, staged: Workspace, changes: Iterable[Change], protected: Protected) -> list[str]:
+    """Make the workspace what these changes say; the new files are in `staged`. Answers the paths that were left alone:
+    what is protected, a submodule, or in the way. The same again does nothing. Blocks. Raises OSError.
+    """
+    left = []
+    for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
+        if change.is_module or protected.refuses(change.path) or not _done(workspace, staged, change):
+            left.append(change.path)
+    return left
+
+
+def _done(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+    try:
+        above = _above(workspace, change.path, make=change.status != "D")
+    except PathMissing:
+        return change.status == "D"
+    except PathError:
+        return False
+    name = os.path.basename(change.path)
+    try:
+        found = _status(name, above)
+        if found is not None and (stat.S_ISDIR(found.st_mode) or workspace.private.holds(found)):
+            return False
+        if change.status == "D":
+            if found is not None:
+                os.unlink(name, dir_fd=above)
+                _prune(workspace, change.path)
+            return True
+        source = _above(staged, change.path, make=False)
+        try:
+            if change.status == "A" and found is not None:
+                return _same(name, above, source)
+            _put(name, source, above, found)
+        finally:
+            os.close(source)
+        return True
+    finally:
+        os.close(above)
+
+
+def _above(workspace: Workspace, path: str, *, make: bool) -> int:
+    """The directory that `path` is in, without a link on the way. Raises `PathError`, OSError."""
+    parts = path.split("/")[:-1]
+    here = workspace.open_directory(".", symlinks=False)
+    for number, part in enumerate(parts):
+        try:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=here)
+        finally:
+            os.close(here)
+        here = workspace.open_directory("/".join(parts[: number + 1]), symlinks=False)
+    return here
+
+
+def _status(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _put(name: str, source: int, target: int, found: os.stat_result | None) -> None:
+    """Put a file or link in its place at once; of a file that was there the rights stay, but for running it."""
+    status = os.stat(name, dir_fd=source, follow_symlinks=False)
+    # The same name each time: who goes on after this process was killed here replaces what it left.
+    draft = f".mcc-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(draft, dir_fd=target)
+    if stat.S_ISLNK(status.st_mode):
+        os.symlink(os.readlink(name, dir_fd=source), draft, dir_fd=target)
+    else:
+        _copy(name, source, draft, target)
+        _allow(draft, target, found, executable=bool(status.st_mode & stat.S_IXUSR))
+    os.rename(draft, name, src_dir_fd=target, dst_dir_fd=target)
+
+
+def _allow(draft: str, target: int, found: os.stat_result | None, *, executable: bool) -> None:
+    fresh = found is None or not stat.S_ISREG(found.st_mode)
+    before = os.stat(draft, dir_fd=target) if fresh or found is None else found
+    mode = stat.S_IMODE(before.st_mode) & 0o666
+    os.chmod(draft, mode | ((mode & 0o444) >> 2 if executable else 0), dir_fd=target)
+
+
+def _copy(name: str, source: int, draft: str, target: int) -> None:
+    with (
+        open(os.open(name, os.O_RDONLY | _FLAGS, dir_fd=source), "rb") as old,
+        open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666, dir_fd=target), "wb") as new,
+    ):
+        shutil.copyfileobj(old, new)
+        new.flush()
+        os.fsync(new.fileno())
+
+
+def _same(name: str, one: int, other: int) -> bool:
+    """Whether both directories have the same under this name already."""
+    first, second = _status(name, one), _status(name, other)
+    assert first is not None
+    if second is None or stat.S_IFMT(first.st_mode) != stat.S_IFMT(second.st_mode):
+        return False
+    if stat.S_ISLNK(first.st_mode):
+        return os.readlink(name, dir_fd=one) == os.readlink(name, dir_fd=other)
+    if not stat.S_ISREG(first.st_mode) or first.st_size != second.st_size:
+        return False
+    with (
+        open(os.open(name, os.O_RDONLY | _FLAGS, dir_fd=one), "rb") as left,
+        open(os.open(name, os.O_RDONLY | _FLAGS, dir_fd=other), "rb") as right,
+    ):
+        while piece := left.read(1 << 20):
+            if piece != right.read(1 << 20):
+                return False
+    return True
+
+
+def _prune(workspace: Workspace, path: str) -> None:
+    """The directories that held nothing else go as well."""
+    parts = path.split("/")[:-1]
+    while parts:
+        try:
+            above = _above(workspace, "/".join(parts), make=False)
+        except PathError:
+            return
+        try:
+            os.rmdir(parts[-1], dir_fd=above)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+            return
+        finally:
+            os.close(above)
+        parts.pop()

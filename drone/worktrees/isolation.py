@@ -1,0 +1,197 @@
+"""An agent's own worktree while it works: its tools are bound to it, and at its end its work is brought back."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+from drone.agent.messages import ToolSpec
+from drone.agent.report import Report
+from drone.agent.subagents.children import CannotHire
+from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turn import Task, Turn
+from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+from drone.sandbox.paths import Workspace
+from drone.sandbox.protected import Protected
+from drone.sandbox.worktree import Worktree
+from drone.tools.git_program import Git
+from drone.worktrees.ending import TROUBLE, Brought, own_tree, save, worktree_at
+from drone.worktrees.merging import Merging
+from drone.worktrees.places import Home, Made, Place
+from drone.worktrees.repository import Repository
+from mcc.contracts.entry import Origin
+from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
+
+NAMESPACE = "refs/mcc"
+
+
+@dataclass(frozen=True, slots=True)
+class Worktrees:
+    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own."""
+
+    git: Git
+    home: Home
+    order_id: str
+    workspace: Workspace
+    tools: Callable[[Workspace], ToolSet]
+    checkpoints: OrderCheckpoints | None = None
+    protected: Protected = field(default_factory=Protected)
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Worktrees are made of what the order's workspaces hold, and brought back into them, one after the other."""
+
+    def below(self, agent: str, above: ToolSet, parent: "Isolated | None") -> "Isolated":
+        """For an agent of this name that has the tools of `above`, where `parent` works; None: in the order's own."""
+        return Isolated(self, agent, above, parent)
+
+
+class Isolated:
+    """The tools of one agent that works in a worktree of its own, from `enter` to `leave`."""
+
+    def __init__(self, worktrees: Worktrees, agent: str, above: ToolSet, parent: "Isolated | None") -> None:
+        self._all = worktrees
+        self._agent = agent
+        self._above = above
+        self._parent = parent
+        self._workspace: Worktree | None = None
+        self._inside: ToolSet | None = None
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._above.specs()
+
+    async def call(self, call: Call) -> Output:
+        return await self._for(call.name).call(call)
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        return await preview_of(self._for(call.name), call)
+
+    def _for(self, name: str) -> ToolSet:
+        inside = self._inside
+        return inside if inside and any(spec.name == name for spec in inside.specs()) else self._above
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the agent works: its worktree, as long as it is in there."""
+        return self._workspace or self._outside
+
+    @property
+    def _outside(self) -> Workspace:
+        return self._parent.workspace if self._parent else self._all.workspace
+
+    async def enter(self, task: Task, turn: Turn) -> None:
+        """Make the worktree of this record, or take it up again. Raises `CannotHire`, `JournalError`."""
+        known = _last(task, turn)
+        if isinstance(known, WorktreeEnded):
+            return
+        place = self._all.home.place(self._all.order_id, task.record_id)
+        try:
+            async with self._all.one_at_a_time:
+                made = await turn.threads.tool(place.made) if known else None
+                made = made or await self._make(place, task, turn, known)
+                await turn.threads.tool(place.take_up)
+                self._workspace = await self._worktree(place, turn)
+        except TROUBLE as error:
+            if known is None:
+                with suppress(OSError):
+                    await turn.threads.tool(place.remove)
+            raise CannotHire(f"{self._agent} works in a worktree of its own, and none can be made: {error}") from error
+        if known is None:
+            fact = WorktreeMade(child_id=made.record_id, child=made.child, ref=made.ref, base=made.base, head=made.head)
+            await turn.journal.write(_caller(task, turn), fact)
+        self._inside = self._all.tools(self._workspace)
+
+    async def leave(self, task: Task, turn: Turn, report: Report) -> WorktreeEnded | None:
+        """Save what is in the worktree and, if the agent has completed, bring it back. Raises `JournalError`."""
+        known = _last(task, turn)
+        workspace, self._workspace, self._inside = self._workspace, None, None
+        if not isinstance(known, WorktreeMade) or workspace is None:
+            return known if isinstance(known, WorktreeEnded) else None
+        place = self._all.home.place(self._all.order_id, task.record_id)
+        made = await turn.threads.tool(place.made)
+        assert made is not None
+        async with self._all.one_at_a_time:
+            brought = await self._brought(made, place, workspace, turn, report)
+        ended = brought.told(made)
+        await turn.journal.write(_caller(task, turn), ended)
+        if brought.is_safe:
+            with suppress(OSError):  # what cannot be deleted now is deleted when the order is over
+                await turn.threads.tool(place.remove)
+        return ended
+
+    async def _make(self, place: Place, task: Task, turn: Turn, known: WorktreeMade | None) -> Made:
+        """`known`: it was made before, by a drone elsewhere: its ref has what was saved of it."""
+        ref = f"{NAMESPACE}/{self._all.order_id}/{task.record_id}"
+        await turn.threads.tool(place.begin, ref)
+        above = await self._repository(place, turn)
+        if known is None:
+            head = await above.commit_of("HEAD")
+            base = start = await above.snapshot("base", [head] if head else [], f"What {self._agent} began with")
+            await above.point(ref, base)
+        else:
+            head, base, start = known.head, known.base, await above.commit_of(ref) or known.base
+        made = Made(
+            order_id=self._all.order_id,
+            record_id=task.record_id,
+            child=self._agent,
+            workspace=str(self._all.workspace.root),
+            ref=ref,
+            base=base,
+            head=head,
+        )
+        worktree = await self._worktree(place, turn)
+        await (await own_tree(self._all.git, worktree, turn.threads)).fill(start)
+        await turn.threads.tool(place.complete, made)
+        return made
+
+    async def _worktree(self, place: Place, turn: Turn) -> Worktree:
+        return await turn.threads.tool(worktree_at, place, self._outside)
+
+    async def _repository(self, place: Place, turn: Turn) -> Repository:
+        """That of the workspace which the worktree is made of."""
+        checkout = await self._all.git.opened(self._outside, turn.threads)
+        return await Repository.opened(checkout, await turn.threads.tool(Workspace, place.git))
+
+    async def _brought(self, made: Made, place: Place, worktree: Worktree, turn: Turn, report: Report) -> Brought:
+        try:
+            own = await own_tree(self._all.git, worktree, turn.threads)
+            kept = await save(own, made)
+        except TROUBLE as error:
+            return Brought(WorktreeState.KEPT, trouble=f"It could not be saved: {error}", where=str(place.directory))
+        brought = Brought(WorktreeState.EMPTY, kept, where=str(place.directory))
+        if kept.saved.tip == made.base:
+            return brought
+        if not report.completed:
+            return replace(brought, state=WorktreeState.KEPT, trouble="The agent did not complete.")
+        merging = Merging(await self._repository(place, turn), made, place, turn.threads, self._all.protected)
+        try:
+            merged = await merging.bring_back(kept.saved.tip, lambda paths: self._keeping(paths, made, turn))
+        except TROUBLE as error:
+            return replace(brought, state=WorktreeState.KEPT, trouble=f"It could not be merged: {error}")
+        state = WorktreeState.CONFLICT if merged.conflicts else WorktreeState.MERGED
+        return replace(brought, state=state, files=merged.files, conflicts=merged.conflicts)
+
+    @asynccontextmanager
+    async def _keeping(self, paths: Sequence[str], made: Made, turn: Turn) -> AsyncIterator[None]:
+        """Raises `StoreBroken`, OSError."""
+        if self._all.checkpoints is None or self._parent is not None:
+            yield
+            return
+        call = Call(made.record_id, "worktree", {}, turn.tree.records[made.record_id].origin, turn)
+        checkpoints = Checkpoints(self._all.checkpoints, call, turn, Event())
+        await checkpoints.before(made.record_id, [os.fsencode(path) for path in paths])
+        try:
+            yield
+        finally:
+            await checkpoints.changed()
+
+
+def _caller(task: Task, turn: Turn) -> Origin:
+    above = turn.tree.begun(task.parent_id)
+    assert above is not None
+    return above.origin
+
+
+def _last(task: Task, turn: Turn) -> WorktreeMade | WorktreeEnded | None:
+    above = turn.tree.begun(task.parent_id)
+    return None if above is None else above.worktrees.get(task.record_id)

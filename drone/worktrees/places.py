@@ -1,0 +1,151 @@
+"""Where worktrees lie on this machine, each with a page that says whose it is.
+
+DIRECTORY/ORDER/RECORD/tree        the files, as the agent sees them
+DIRECTORY/ORDER/RECORD/git         HEAD, index, scratch files: what this worktree alone has of the repository
+DIRECTORY/ORDER/RECORD/made.json   written last: without it, nobody has begun to work there
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from drone.sandbox.worktree import COMMON
+from mcc.configuration.places import make_private_directory, private_opener
+from mcc.contracts.shape import Closed, to_json
+
+_GONE = ".gone"
+
+
+class Made(Closed):
+    """A worktree at its beginning: for the agent `child` of record `record_id`, of the repository in
+    `workspace` (a path on this machine).
+
+    `base` is the commit of what it began with, `head` the last commit before that.
+    """
+
+    order_id: str
+    record_id: str
+    child: str
+    workspace: str
+    ref: str
+    base: str
+    head: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One worktree's directory. Methods block, and raise OSError."""
+
+    directory: Path
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / "tree"
+
+    @property
+    def git(self) -> Path:
+        return self.directory / "git"
+
+    @property
+    def staged(self) -> Path:
+        return self.directory / "staged"
+
+    def made(self) -> Made | None:
+        """What its page says; None where there is none."""
+        try:
+            return Made.model_validate_json((self.directory / "made.json").read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def begin(self, ref: str) -> None:
+        """Make it anew, empty, with a HEAD that is this ref."""
+        self.remove()
+        for path in (self.tree, self.git):
+            make_private_directory(path)
+        (self.git / "HEAD").write_text(f"ref: {ref}\n")
+        (self.git / "commondir").write_text(f"{COMMON}\n")  # for refs git asks no environment
+
+    def complete(self, made: Made) -> None:
+        """From here on somebody may have worked in it."""
+        draft = self.directory / "made.new"
+        with open(draft, "wb", opener=private_opener) as page:
+            page.write(to_json(made))
+            page.flush()
+            os.fsync(page.fileno())
+        draft.replace(self.directory / "made.json")
+
+    def take_up(self) -> None:
+        """Nobody is at work in it: what a git that was killed locked is free again."""
+        for lock in self.git.glob("*.lock"):
+            lock.unlink(missing_ok=True)
+
+    def stage(self) -> Path:
+        """An empty directory for what is to be brought back."""
+        _removed(self.staged)
+        make_private_directory(self.staged)
+        return self.staged
+
+    def remove(self) -> None:
+        """Delete it, also what was left half deleted."""
+        gone = self.directory.with_name(self.directory.name + _GONE)
+        _removed(gone)
+        if self.directory.exists():
+            self.directory.rename(gone)
+            _removed(gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """All worktrees of this machine's drones."""
+
+    directory: Path
+
+    def place(self, order_id: str, record_id: str) -> Place:
+        return Place(self.directory / order_id / record_id)
+
+    def orders(self) -> list[str]:
+        """Those that have left something here. Blocks."""
+        return _names(self.directory)
+
+    def places(self, order_id: str) -> list[Place]:
+        """Those of an order, what was left half deleted gone. Blocks. Raises OSError."""
+        above = self.directory / order_id
+        for name in _names(above):
+            if name.endswith(_GONE):
+                _removed(above / name)
+        return [Place(above / name) for name in _names(above)]
+
+    def forget(self, order_id: str) -> None:
+        """Its directory, unless there is a worktree in it."""
+        try:
+            (self.directory / order_id).rmdir()
+        except OSError:
+            return
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+
+
+def _removed(directory: Path) -> None:
+    """Whatever rights the programs that worked in there took from it, it goes."""
+
+    def open_up(function: Callable[..., object], path: str, _: object) -> None:
+        if not os.path.lexists(path):
+            return
+        for one in (os.path.dirname(path), path):
+            if stat.S_ISDIR(os.lstat(one).st_mode):
+                os.chmod(one, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    if directory.exists():
+        shutil.rmtree(directory, onerror=open_up)

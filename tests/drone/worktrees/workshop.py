@@ -1,0 +1,131 @@
+"""An order whose subagents work in worktrees, its model a script, its repository real."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drone.agent.budget import Budget
+from drone.agent.definitions import Definitions
+from drone.agent.journal import MemoryJournal
+from drone.agent.report import Report
+from drone.agent.threads import OwnThreads
+from drone.agent.tree import Tree
+from drone.agent.turn import Task, Turn
+from drone.hiring import Hiring, Place
+from drone.models.scripted import Author, ScriptedModel
+from drone.sandbox.paths import Workspace
+from drone.tools.files import workspace_of
+from drone.tools.git import GitTools
+from drone.tools.git_program import Git
+from drone.tools.git_writing import GitWriteTools
+from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.worktrees.ending import clear_up
+from drone.worktrees.isolation import Worktrees
+from drone.worktrees.places import Home
+from mcc.contracts.git_facts import WorktreeEnded
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.limits import Limits
+from mcc.definitions.scopes import AgentFile, installed
+from tests.drone.tools.git_scene import Scene
+
+ORDER = "01900000-0000-7000-8000-000000000001"
+
+
+@tool(name="write_file", group="workspace_write", effects="write")
+def write_file(context: ToolContext, path: str, content: str) -> str:
+    """Write a file."""
+    place = workspace_of(context).root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(content)
+    return "written"
+
+
+@tool(name="delete_file", group="workspace_write", effects="write")
+def delete_file(context: ToolContext, path: str) -> str:
+    """Delete a file."""
+    (workspace_of(context).root / path).unlink()
+    return "deleted"
+
+
+@tool(name="list_files", effects="read", idempotent=True)
+def list_files(context: ToolContext) -> str:
+    """What is there."""
+    root = workspace_of(context).root
+    return " ".join(
+        sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and ".git/" not in str(path))
+    )
+
+
+FILES = {
+    "master": ("tools: [workspace_write, workspace_read, git_read, git_write, delegation]", "spawns: [coder, plain]"),
+    "coder": (
+        "tools: [workspace_write, workspace_read, git_read, git_write, delegation]",
+        "isolation: worktree",
+        "result: text",
+        "spawns: [coder]",
+    ),
+    "plain": ("tools: [workspace_write, workspace_read]", "result: text"),
+}
+
+
+def agent_files() -> Sequence[AgentFile]:
+    return [
+        AgentFile(name, f"{name}.md", "\n".join(("---", f"name: {name}", *lines, "---", f"Be {name}.")).encode())
+        for name, lines in FILES.items()
+    ]
+
+
+class OneModel:
+    """The same scripted model under every name."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.default = model
+
+    def get(self, name: str) -> ScriptedModel:
+        return self.default
+
+
+@dataclass
+class Workshop:
+    """`scene` is the order's workspace, `data` where the drone keeps worktrees."""
+
+    git: Git
+    scene: Scene
+    data: Path
+    journal: MemoryJournal = field(default_factory=lambda: MemoryJournal(ORDER))
+
+    @property
+    def home(self) -> Home:
+        return Home(self.data)
+
+    def tools(self, workspace: Workspace) -> FunctionTools:
+        of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
+        return FunctionTools((write_file, delete_file, list_files, *of_git), workspace=workspace)
+
+    async def run(self, script: Author, *, limits: Limits | None = None, again: bool = False) -> Report:
+        """One order from its beginning to its end; `again`: it goes on with what its journal says."""
+        tree = Tree.of(self.journal.entries) if again else None
+        turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree)
+        workspace = Workspace(self.scene.root)
+        worktrees = Worktrees(self.git, self.home, ORDER, workspace, self.tools)
+        model = OneModel(ScriptedModel(script))
+        hiring = Hiring(Definitions(installed(agent_files())), model, turn, place=Place(worktrees=worktrees))
+        master = hiring.master("master", None, self.tools(workspace))
+        return await master.run(Task("Go", turn.root or root_record_id(ORDER)), turn)
+
+    @property
+    def ended(self) -> list[WorktreeEnded]:
+        return [entry.data for entry in self.journal.entries if isinstance(entry.data, WorktreeEnded)]
+
+    @property
+    def left(self) -> list[str]:
+        """Worktrees on disk."""
+        return [place.directory.name for order in self.home.orders() for place in self.home.places(order)]
+
+    @property
+    def refs(self) -> dict[str, str]:
+        listed = self.scene.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/mcc")
+        return dict(line.split(" ") for line in listed.splitlines())
+
+    async def clear_up(self, opened: Callable[[str], Workspace] = Workspace) -> int:
+        return await clear_up(self.git, self.home, ORDER, opened, OwnThreads())
