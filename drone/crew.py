@@ -1,11 +1,12 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from drone.addresses import addresses_of
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
@@ -26,13 +27,16 @@ from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
+from drone.mcp_servers.connection import Open
+from drone.mcp_servers.servers import McpServers
+from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
-from drone.tools.catalog import ArtifactTools, Toolbox, passed_on, provision
+from drone.tools.catalog import MCP, ArtifactTools, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.notes_port import Notes
@@ -45,6 +49,7 @@ from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
 from mcc.configuration.added_roots import AddedRoots
+from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.drones import Capability
 from mcc.contracts.generation import Generation
@@ -53,6 +58,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, OrderKind, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.definitions.rights import SERVER_TOOL
 from mcc.definitions.scopes import place_of
 from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
@@ -90,13 +96,16 @@ class Crew:
         self._checkpoints = settings.data_dir / CHECKPOINTS
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
+        self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
         own = settings.configuration.own
         tools = own_tools(settings.tools.modules, own.parent if own else None)
-        definitions = Definitions.load(settings.prompts_dir, tools.groups, own_dir=settings.own_agents())
+        servers = (f"{name}{SERVER_TOOL}*" for name in settings.mcp)
+        groups = {**tools.groups, MCP: (*tools.groups[MCP], *servers)}
+        definitions = Definitions.load(settings.prompts_dir, groups, own_dir=settings.own_agents())
         functions = own_functions(settings.documents.functions, own.parent if own else None).functions
         toolbox = Toolbox.found(settings.prompts_dir, tools, settings.sandbox)
         return cls(settings, definitions, Models(settings), toolbox, functions=functions)
@@ -158,7 +167,10 @@ class Crew:
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
-        return hiring, self._tools(order, workspace, turn.tree, look, notes)
+        tools = self._tools(order, workspace, turn.tree, look, notes)
+        if self.servers:
+            tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
+        return hiring, tools
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -174,12 +186,18 @@ class Crew:
         request = Request(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
+    def _opening(self, config: McpServer, changed: Callable[[], None]) -> Open:
+        """How an MCP server is reached from here."""
+        settings = self._settings
+        ways = Ways(self._toolbox.git.sandbox, addresses_of(settings), settings.key, settings.egress_proxy)
+        return ways.opening(config, changed)
+
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])
 
     def tools(self) -> tuple[Capability, ...]:
         own = (*offers({}, Limits().subagents_per_call), *ReportGate().specs())
-        return (*self._toolbox.capabilities(), *map(capability, own))
+        return (*self._toolbox.capabilities(), *map(capability, own), *self.servers.capabilities())
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.
@@ -218,6 +236,7 @@ class Crew:
         await check_all(self._models, wanted, self._settings.redactor, tell)
 
     async def close(self) -> None:
+        await self.servers.close()
         await self._models.aclose()
         if self.custody is not None:
             await in_thread(self.custody.close)

@@ -24,6 +24,7 @@ from drone.models.guards import ModelSource
 from drone.models.prices import not_thought
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import passed_on, provision
+from drone.tools.found_tools import Searchable
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, Timed
 from drone.worktrees.isolation import Isolated, Worktrees
@@ -250,7 +251,7 @@ class Hiring:
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
         tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)
-        own: ToolSet = Timed(tools, share.tool_seconds)
+        own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:
             passed = Only(parent.tools, (*given.names, *passed_on(parent.tools.specs(), definition)))
             below = replace(parent, permits=permits, tools=passed, delegation=delegation, spawns=frozenset(team))
@@ -269,7 +270,7 @@ class Hiring:
                 owed=None if gate is None else terms.as_json(gate.finish, self.place.roots),
                 model_settings=parent.model_settings,
                 tools_requested=definition.tools if wanted.groups is None else wanted.groups,
-                notes=(*notes, *given.steps([spec.name for spec in specs])),
+                notes=(*notes, *given.steps([spec.name for spec in specs if not spec.deferred])),
                 missing=given.missing,
                 session=tuple(session),
                 origin=self.definitions.known.origin(definition.name),

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from mcc.configuration.file import Configuration
+from mcc.configuration.mcp_servers import McpServer, ServerName
 from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.sandbox import Sandbox
@@ -33,7 +34,7 @@ from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web"}) | OF_BOTH
+OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | OF_BOTH
 
 NOT_IN_THE_ENVIRONMENT = OWN_TABLES | {"keys", "base_urls"}
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
@@ -223,6 +224,7 @@ class Settings(SharedSettings):
     tools: ToolModules = ToolModules()
     sandbox: Sandbox = Sandbox()
     web: Web = Web()
+    mcp: Mapping[ServerName, McpServer] = {}
     keys: Mapping[str, SecretStr] = Field(default={}, repr=False)
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
@@ -317,6 +319,7 @@ class Settings(SharedSettings):
         yield from (model.api_key_env or "" for model in self.models.values())
         yield from (secret.env for secret in self.sandbox.secrets.values())
         yield self.web.search.key_env or "" if self.web.search else ""
+        yield from (name for server in self.mcp.values() for name in server.variables)
 
     def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
         """What this drone's user trusted of files that others wrote."""

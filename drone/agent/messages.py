@@ -112,7 +112,7 @@ class ToolSpec:
 
     `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
     what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
-    `seconds`: its time limit, None = the turn's.
+    `seconds`: its time limit, None = the turn's. `deferred`: models are shown it once they have looked for it.
     """
 
     name: str
@@ -125,6 +125,7 @@ class ToolSpec:
     untrusted: bool = True
     effects: Effects | None = None
     max_result: int | None = None
+    deferred: bool = False
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -205,8 +205,9 @@ class AgentParts:
         self.gate = gate
         self._is_hired = hired is not None
         self.hired = hired = hired or Hired()
-        self.specs = (*self.tools.specs(), *(gate.specs() if gate else ()))
-        _refuse_twins([spec.name for spec in self.specs])
+        there = (*self.tools.specs(), *(gate.specs() if gate else ()))
+        self.specs = tuple(spec for spec in there if not spec.deferred)
+        _refuse_twins([spec.name for spec in there])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)

@@ -9,14 +9,7 @@ from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResu
 from drone.agent.progress import Ends, Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.transcript import (
-    NOT_SENT,
-    NUDGE,
-    REPLY,
-    Estimate,
-    Transcript,
-    spoken,
-)
+from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, spoken
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
@@ -192,6 +185,8 @@ class RecordState:
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
+    found: dict[str, None] = field(default_factory=dict)
+    """Deferred tools that it has looked for and may be shown."""
     _characters_asked: int = 0
 
     @property
@@ -353,6 +348,7 @@ class RecordState:
         if self.open is None or (call := self.open.call(done.call_id)) is None:
             return
         self.open.finished[call.call_id] = done
+        self.found.update(dict.fromkeys(done.found))
         if call.name not in self.finish_tools:
             self.receipts.append(Receipt.of(call, done))
             self.child_ids.extend(done.subagent_ids)

@@ -56,7 +56,7 @@ class ToolCalls:
         self._agent_control = agent_control
         self._finish = finish
         self._finish_specs = finish.specs() if finish else ()
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in agent.specs}
+        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in (*agent.specs, *agent.tools.specs())}
         self._setup: SetUp | None = None
         self._earlier: tuple[Receipt, ...] = ()
         self._roots = agent.hired.roots
@@ -90,7 +90,7 @@ class ToolCalls:
         """The run was begun elsewhere, with these tools."""
         self._setup = setup
         self._roots = setup.roots or self._roots
-        self._specs = {spec.name: spec for spec in setup.specs}
+        self._specs |= {spec.name: spec for spec in setup.specs}
 
     def may(self, spec: ToolSpec) -> bool:
         """Whether nobody took the tool away. The finish tools are not taken: without them no run could end."""
@@ -105,6 +105,9 @@ class ToolCalls:
         if self._state.landing is not None:
             there = tuple(filter(self._hands_in, there))
         self._specs = {spec.name: spec for spec in there}
+        # At the end, in the order in which they were found: what comes before stays as the provider has it cached.
+        found = (self._specs[name] for name in self._state.found if name in self._specs)
+        there = (*(spec for spec in there if not spec.deferred), *(spec for spec in found if spec.deferred))
         return tuple(filter(self.may, there)) if self._agent_control.narrowed else there
 
     def _hands_in(self, spec: ToolSpec) -> bool:
@@ -378,4 +381,5 @@ def _finished(call: ToolCall, output: Output, started: float, *, untrusted: bool
         images=output.images,
         exit_code=output.exit_code,
         job=output.job,
+        found=output.found,
     )

@@ -33,7 +33,8 @@ class Output:
     `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
     whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
     it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`). `exit_code` is
-    that of a command that ended by itself, `job` the handle of what goes on behind the call.
+    that of a command that ended by itself, `job` the handle of what goes on behind the call. `found` are names
+    of deferred tools that the model is shown from its next reply on.
     """
 
     content: str
@@ -46,6 +47,7 @@ class Output:
     images: tuple[ImageBlock, ...] = ()
     exit_code: int | None = None
     job: str | None = None
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,9 @@ from mcc.contracts.drones import Capability
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.shape import Text
 from mcc.definitions.front_matter import suggestion
-from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
+from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names, of_server
 from mcc.rules.errors import alike
+from mcc.rules.globs import fits
 
 READ = 20_000
 """Characters that are answered when the call does not say how many."""
@@ -202,6 +203,8 @@ DELEGATION_AND_SHELL_WRITES = frozenset({"delegation", "shell_write"})
 """Groups that an agent whose caller chose its groups never has."""
 
 FINISH = "finish"
+MCP = "mcp"
+"""The group of what MCP servers have; most installations have none, and nobody misses it then."""
 
 
 class UnknownToolName(LookupError):
@@ -228,8 +231,13 @@ def expand(names: Iterable[str], also: Iterable[str] = ()) -> tuple[str, ...]:
 def chosen(specs: Iterable[ToolSpec], names: Iterable[str]) -> tuple[str, ...]:
     """Those of `specs` that `names` stand for, by their own name or by the group they declare."""
     there, wanted = list(specs), set(names)
-    tools = set(expand(wanted, (spec.name for spec in there)))
-    return tuple(spec.name for spec in there if spec.name in tools or spec.group in wanted)
+    globs = {name for name in wanted if of_server(name)}
+    tools = set(expand(wanted - globs, (spec.name for spec in there)))
+    return tuple(
+        spec.name
+        for spec in there
+        if spec.name in tools or spec.group in wanted or any(fits(spec.name, glob) for glob in globs)
+    )
 
 
 def _unknown(name: str, known: frozenset[str]) -> str:
@@ -306,7 +314,7 @@ def _missing(there: Sequence[ToolSpec], own: Sequence[ToolSpec], definition: Age
     refused = set(chosen(there, definition.disallowed_tools))
     named = definition.tools or ()
     in_groups = expanded(name for name in named if name in TOOL_GROUPS)
-    spared = {FINISH, *definition.disallowed_tools, *in_groups}
+    spared = {FINISH, MCP, *definition.disallowed_tools, *in_groups}
     asked = [name for name in named if name not in spared]
     return tuple(name for name in asked if not chosen(own, [name]) and not refused.intersection(chosen(there, [name])))
 

@@ -46,6 +46,7 @@ TABLES = (
     "documents",
     "sandbox",
     "web",
+    "mcp",
     "permission",
     "approvals",
 )

@@ -147,6 +147,7 @@ class ToolFinished(Fact):
     `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`). `images` are
     shown beside `content` to models that take pictures. `exit_code` is that of a command that ended by itself: one
     other than 0 is what a program says, and no failure of the call. `job`: what goes on behind the call, by its handle.
+    `found`: deferred tools that the model is shown from now on.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -162,6 +163,7 @@ class ToolFinished(Fact):
     images: tuple[ImageBlock, ...] = ()
     exit_code: int | None = None
     job: str | None = None
+    found: tuple[str, ...] = ()
 
     @property
     def spends(self) -> Usage:

@@ -13,7 +13,7 @@ from mcc.contracts.order import Rule, Verification
 from mcc.contracts.permission import Word
 from mcc.definitions.foreign import MISSING, tool_of
 from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
-from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
 from mcc.rules.errors import RuleError, SchemaError
 from mcc.rules.mistakes import mistakes
@@ -131,7 +131,7 @@ class _Reading:
         for index, name in enumerate(names):
             if not isinstance(name, str):
                 self.wrong(f"{key} lists {name!r}, which is {_word_for(name)}; quote it if it is text", key, index)
-            elif (key.endswith("tools") or key == "passes_on") and name not in known:
+            elif (key.endswith("tools") or key == "passes_on") and not is_known(name, groups):
                 self.wrong(f"there is no tool or group {name!r}{_meant_tool(name, known, groups)}", key, index)
 
     def check_result(self) -> None:

@@ -8,6 +8,7 @@ from mcc.contracts.order import Verification
 from mcc.contracts.tool_groups import TOOL_GROUPS as TOOL_GROUPS
 from mcc.contracts.tool_groups import GroupTable as GroupTable
 from mcc.contracts.tool_groups import group_of as group_of
+from mcc.rules.globs import fits
 from mcc.rules.report import TEXT_NAME
 
 
@@ -18,6 +19,24 @@ def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozense
 
 def known_names(groups: GroupTable) -> frozenset[str]:
     return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
+
+
+SERVER_TOOL = "__"
+"""Stands between an MCP server and its tool in names of tools, in which `*` and `?` may stand for others."""
+
+
+def of_server(name: str) -> bool:
+    """Whether the name is of the form of those of MCP servers' tools, or a glob over such names."""
+    server, separator, tool = name.partition(SERVER_TOOL)
+    return bool(server and separator and tool) and not any(mark in server for mark in "*?")
+
+
+def is_known(name: str, groups: GroupTable) -> bool:
+    """Whether an agent file may name it: a group, a tool, or tools of an MCP server that is registered here."""
+    if name in known_names(groups):
+        return True
+    servers = {tool.partition(SERVER_TOOL)[0] for tool in groups.get("mcp", ()) if of_server(tool)}
+    return of_server(name) and name.partition(SERVER_TOOL)[0] in servers
 
 
 def allowed_to(
@@ -72,7 +91,10 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
     if allowed.tools is None:
         return tuple(asked)
     there = {*allowed.tools, *allowed.passes_on}
-    return tuple(sorted((expanded(asked, groups) & expanded(there, groups)) | (set(asked) & there)))
+    wanted_tools, allowed_tools = expanded(asked, groups), expanded(there, groups)
+    both = {name for name in wanted_tools if any(fits(name, one) for one in allowed_tools)}
+    narrower = {name for name in allowed_tools if any(fits(name, one) for one in wanted_tools)}
+    return tuple(sorted(both | narrower | (set(asked) & there)))
 
 
 def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:
@@ -84,7 +106,8 @@ def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:
 
 
 def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) -> Iterator[str]:
-    tools = expanded(wanted.tools or (), groups) - expanded(kept.tools or (), groups)
+    there = expanded(kept.tools or (), groups)
+    tools = {name for name in expanded(wanted.tools or (), groups) if not any(fits(name, one) for one in there)}
     for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(kept.spawns))):
         if names:
             yield f"{what} beyond what the operator allows are left out: {', '.join(sorted(names))}"

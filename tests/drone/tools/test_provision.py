@@ -3,7 +3,8 @@
 import pytest
 
 from drone.agent.messages import ToolSpec
-from drone.tools.catalog import Toolbox, UnknownToolName, chosen, expand
+from drone.tools.catalog import Toolbox, UnknownToolName, chosen, expand, provision
+from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.rights import TOOL_GROUPS
 
 
@@ -50,3 +51,25 @@ def test_every_tool_of_the_catalog_is_in_the_group_that_names_it() -> None:
     there = {capability.name for capability in Toolbox.found().capabilities()}
     assert there >= {name for group in ("environment_read", "workspace_read") for name in TOOL_GROUPS[group]}
     assert there <= {name for names in TOOL_GROUPS.values() for name in names}
+
+
+SERVED = [ToolSpec(name, "", {}, group="mcp") for name in ("tracker__list", "tracker__close", "mail__send")]
+
+
+@pytest.mark.parametrize(
+    ("named", "brought"),
+    [
+        (["mcp"], ("tracker__list", "tracker__close", "mail__send")),
+        (["tracker__*"], ("tracker__list", "tracker__close")),
+        (["tracker__cl??e", "mail__send"], ("tracker__close", "mail__send")),
+        (["gone__*", "tracker__list"], ("tracker__list",)),
+    ],
+)
+def test_tools_of_servers_come_by_their_group_by_name_or_by_glob(named: list[str], brought: tuple[str, ...]) -> None:
+    assert chosen(SERVED, named) == brought
+
+
+def test_a_server_that_is_not_there_is_missed_and_the_group_of_all_of_them_is_not() -> None:
+    definition = AgentDefinition(name="a", description="d", prompt="p", tools=("mcp", "gone__*", "read_file"))
+    given = provision([ToolSpec("read_file", "", {})], definition)
+    assert (given.names, given.missing) == (("read_file",), ("gone__*",))

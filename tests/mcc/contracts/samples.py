@@ -238,6 +238,7 @@ FACTS: tuple[Fact, ...] = (
         untrusted=True,
         images=(ImageBlock(artifact="e" * 64, media_type="image/png", name="logo.png", width=640, height=480),),
         exit_code=2,
+        found=("tracker__create_issue",),
         job="job-1",
     ),
     GateChecked(

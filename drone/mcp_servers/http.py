@@ -1,0 +1,118 @@
+"""Speaking with a server at an address: connections go where the rule of addresses allows, and bring only so much."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+
+from drone.mcp_servers.results import MOST_BYTES
+from mcc.addresses import AddressRule, Endpoint, Refused, host_of
+
+CONNECT_SECONDS = 15.0
+SILENCE_SECONDS = 300.0
+_PORTS = {"http": 80, "https": 443}
+
+
+class TooMuch(httpx2.StreamError):
+    """An answer has more bytes than are read."""
+
+
+class Pinned(httpx2.AsyncBaseTransport):
+    """Sends each request to the very address that the rule has checked, one pool of connections per host.
+
+    Through a proxy nothing is looked up here: where that leads is the proxy's to say.
+    """
+
+    def __init__(self, rule: AddressRule, proxy: str | None = None, most_bytes: int = MOST_BYTES) -> None:
+        self._rule = rule
+        self._proxy = proxy
+        self._most_bytes = most_bytes
+        # By host: a connection whose certificate is that of one host is not used for another at the same address.
+        self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        if url.scheme not in _PORTS:
+            raise httpx2.UnsupportedProtocol(f"{url.scheme} is not spoken")
+        sent = request if self._proxy else await self._checked(request)
+        response = await self._pool(url.host).handle_async_request(sent)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Bounded(response.stream, self._most_bytes)
+        return response
+
+    async def _checked(self, request: httpx2.Request) -> httpx2.Request:
+        url = request.url
+        try:
+            endpoint = Endpoint(host_of(url.host), url.port or _PORTS[url.scheme])
+            address = (await self._rule.reached(endpoint))[0]
+        except Refused as refused:
+            raise httpx2.ConnectError(str(refused), request=request) from refused
+        return httpx2.Request(
+            request.method,
+            url.copy_with(host=address.host, port=address.port),
+            headers=request.headers,  # Host is among them
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": url.host},
+        )
+
+    def _pool(self, host: str) -> httpx2.AsyncHTTPTransport:
+        if host not in self._pools:
+            self._pools[host] = httpx2.AsyncHTTPTransport(trust_env=False, proxy=self._proxy)
+        return self._pools[host]
+
+    async def aclose(self) -> None:
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            await pool.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """Of an answer as much as may be read. A stream of events may go on for long, and each of them is bounded there."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most_bytes: int) -> None:
+        self._stream = stream
+        self._most_bytes = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > self._most_bytes:
+                raise TooMuch(f"the answer has more than {self._most_bytes:,} bytes, which nobody reads")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class Bearer(httpx2.Auth):
+    """Sends the token to the server's own origin, and to nobody else."""
+
+    def __init__(self, url: str, token: Callable[[], str | None]) -> None:
+        self._origin = _origin(httpx2.URL(url))
+        self._token = token
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        token = self._token()
+        if token and _origin(request.url) == self._origin:
+            request.headers["Authorization"] = f"Bearer {token}"
+        yield request
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+@asynccontextmanager
+async def streams(
+    url: str, transport: httpx2.AsyncBaseTransport, auth: httpx2.Auth | None
+) -> AsyncIterator[TransportStreams]:
+    """A session's two directions. Redirects are followed within the server's own origin, by the SDK."""
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
+    async with (
+        httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, trust_env=False) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MOST_BYTES) as pair,
+    ):
+        yield pair

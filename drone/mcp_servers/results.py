@@ -1,0 +1,122 @@
+"""What a server's tool answered, as a result of a call: bounded text and pictures, all of it a stranger's."""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from drone.agent.artifacts import Artifacts
+from drone.agent.toolset import Output
+from drone.mcp_servers.words import one_line
+from drone.tools.display_text import plain
+from drone.tools.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
+from mcc.contracts.blocks import ImageBlock
+from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import to_json
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one answer of a server; a longer one is not read to its end."""
+
+MOST_PICTURES = 8
+MOST_PARTS = 1_000
+_SHOWN = 500
+
+
+async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Output:
+    """The parts of the answer one after the other. Links are named and not followed. Raises `JournalError`."""
+    content = result.content[:MOST_PARTS]
+    texts: list[str] = []
+    images: list[ImageBlock] = []
+    for part in content:
+        said = _text(part)
+        if said is None:
+            said = await _pictured(cast("Any", part), artifacts, images)
+        texts.append(said)
+    if len(result.content) > MOST_PARTS:
+        texts.append(f"[{len(result.content) - MOST_PARTS:,} more parts are left out]")
+    told = "\n".join(texts)
+    if (structured := _structured(result.structured_content, told)) is not None:
+        told = f"{told}\n{structured}" if told else structured
+    outcome = Outcome.ERROR if result.is_error else Outcome.OK
+    return Output(plain(told) or "(nothing)", result.is_error, outcome, images=tuple(images))
+
+
+def _text(part: object) -> str | None:
+    """A part in words; None of a picture."""
+    match getattr(part, "type", None):
+        case "text":
+            return str(cast("Any", part).text)
+        case "resource_link":
+            return f"[link, not followed: {one_line(str(cast('Any', part).uri), _SHOWN)}]"
+        case "resource":
+            return _resource(cast("Any", part).resource)
+        case "audio":
+            return f"[sound of {len(str(cast('Any', part).data)):,} characters of base64: it cannot be heard here]"
+        case "image":
+            return None
+        case other:
+            return f"[a part of the kind {one_line(str(other), 50)}: it cannot be shown here]"
+
+
+def _resource(resource: Any) -> str:
+    name = one_line(str(resource.uri), _SHOWN)
+    text = getattr(resource, "text", None)
+    if text is None:
+        return f"[{name}: {len(str(resource.blob)):,} characters of base64, not shown]"
+    return f"[{name}]\n{text}"
+
+
+async def _pictured(part: Any, artifacts: Artifacts | None, images: list[ImageBlock]) -> str:
+    if artifacts is None or len(images) >= MOST_PICTURES:
+        return f"[a picture, not shown: {MOST_PICTURES} of one result at most]" if images else "[a picture, not shown]"
+    if len(part.data) > LARGEST_PICTURE * 4 // 3 + 4:
+        return f"[a picture, not shown: it has more than {LARGEST_PICTURE:,} bytes]"
+    try:
+        data = b64decode(part.data, validate=True)
+        if not is_picture(data[:16]):
+            raise BadPicture("is of no known kind")
+        found = measured(data)
+    except (BadPicture, binascii.Error, ValueError) as error:
+        return f"[a picture, not shown: it {one_line(str(error), _SHOWN)}]"
+    name = f"picture {len(images) + 1}"
+    block = ImageBlock(artifact="", media_type=found.media_type, name=name, width=found.width, height=found.height)
+    images.append(await artifacts.image(data, block))
+    return f"[{name}: {block.media_type}, {block.width} x {block.height} pixels]"
+
+
+def _structured(value: object, told: str) -> str | None:
+    """Structured content as JSON, unless the text says the same: servers send it both ways."""
+    if value is None:
+        return None
+    try:
+        written = to_json(value).decode()
+    except ValueError:
+        return "[structured content, nested too deep to be shown]"
+    return None if _says(told, value) else written
+
+
+def _says(told: str, value: object) -> bool:
+    from pydantic_core import from_json
+
+    try:
+        return bool(from_json(told) == value)
+    except ValueError:
+        return False
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """What went wrong in the end, of an error that holds others."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in cast("Sequence[BaseException]", error.exceptions):
+            yield from leaves(one)
+    else:
+        yield error
+
+
+def reason_of(error: BaseException) -> str:
+    """The first of them in words, one line."""
+    first = next(leaves(error), error)
+    return one_line(str(first), _SHOWN) or type(first).__name__

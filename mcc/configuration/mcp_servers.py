@@ -1,0 +1,131 @@
+"""The tables [mcp.NAME]: MCP servers that the operator registers, and what their tools may do."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from mcc.addresses import Refused, url_of
+from mcc.configuration.egress import Hosts
+from mcc.contracts.drones import Effects
+from mcc.contracts.shape import Closed
+from mcc.rules.globs import fits
+from mcc.rules.patterns import Pattern
+
+MANY = 20
+"""A server with more tools than these has them behind `tool_search`, unless its table says otherwise."""
+
+SEPARATOR = "__"
+"""Between the name of a server and that of its tool."""
+
+_GLOB = r"^[A-Za-z0-9_.*?/-]{1,128}$"
+_VARIABLE = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+Glob = Annotated[str, StringConstraints(pattern=_GLOB)]
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("is the name of a variable, never a value: values stay out of files")
+    return name
+
+
+Variable = Annotated[str, AfterValidator(_variable)]
+
+
+def _listed(value: Any) -> Any:
+    """A command is a list: one text would have to be split, and nobody would know how."""
+    if isinstance(value, str):
+        raise ValueError(
+            f'is a list of words, such as ["{value.split()[0] if value.split() else "server"}", "--stdio"]'
+        )
+    return value
+
+
+def _whole(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words or not words[0] or any("\0" in word for word in words):
+        raise ValueError("begins with the name of a program that is installed here, or with its whole path")
+    if "/" in words[0] and not words[0].startswith("/"):
+        raise ValueError("begins with the name of a program, or with its whole path")
+    return words
+
+
+def _server_name(name: str) -> str:
+    if SEPARATOR in name or name.endswith("_"):
+        raise ValueError(f"a server's name has no {SEPARATOR!r} in it and no _ at its end: tools are SERVER__TOOL")
+    return name
+
+
+ServerName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$"), AfterValidator(_server_name)]
+
+
+class McpServer(Closed):
+    """One table [mcp.NAME]: a program that is started in the sandbox (`command`), or an address (`url`).
+
+    `env` (of a program): variable there to variable of the drone, never a value; `token_env` (of an address): the
+    variable with the token that is sent to it. `egress`: hosts that a program may reach, none = no network. `paths`:
+    directories and files beside the program that it may read. `tools`: globs over the server's own names; `effects`: by
+    glob, the longest that fits counts, and what none fits is irreversible. `deferred` None: when it has more than 20.
+    `oauth`: tokens are had by `drone mcp login`.
+    """
+
+    command: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_whole)] | None = None
+    url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    env: Mapping[Variable, Variable] = {}
+    token_env: Variable | None = None
+    oauth: bool = False
+    egress: Hosts = ()
+    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/[^\x00]{0,4000}$")], ...] = ()
+    tools: tuple[Glob, ...] = ("*",)
+    effects: Mapping[Glob, Effects] = {}
+    deferred: bool | None = None
+    start_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_table(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError("a server is a table of its own: write [mcp.NAME] above its settings")
+        return given
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "McpServer":
+        if (self.command is None) == (self.url is None):
+            raise ValueError('needs command = ["PROGRAM", …], or else url = "https://…"; one of them')
+        if self.url is not None:
+            if problem := _address_problem(self.url):
+                raise ValueError(f"url {problem}")
+            if told := [name for name in ("env", "egress", "paths") if getattr(self, name)]:
+                raise ValueError(f"{told[0]} is for a server that is started with command; this one has a url")
+        elif self.token_env or self.oauth:
+            raise ValueError("token_env and oauth are for a server with a url; a program gets its token by env")
+        if self.token_env and self.oauth:
+            raise ValueError("token_env and oauth both say where the token comes from: leave one of them out")
+        return self
+
+    def offers(self, tool: str) -> bool:
+        """Whether the operator lets agents have this tool, by the server's own name of it."""
+        return any(fits(tool, glob) for glob in self.tools)
+
+    def effects_of(self, tool: str) -> Effects:
+        fitting = sorted(
+            (glob for glob in self.effects if fits(tool, glob)), key=lambda glob: (glob != tool, -len(glob))
+        )
+        return self.effects[fitting[0]] if fitting else "irreversible"
+
+    def defers(self, count: int) -> bool:
+        """Whether its tools stand behind `tool_search`, where it has so many."""
+        return count > MANY if self.deferred is None else self.deferred
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Variables of the drone whose values it is given."""
+        return (*self.env.values(), *((self.token_env,) if self.token_env else ()))
+
+
+def _address_problem(url: str) -> str | None:
+    try:
+        url_of(url)
+    except Refused as refused:
+        return f"cannot be used: {str(refused).rstrip(chr(46))}"
+    return 'has no use for what stands behind "#"' if "#" in url else None
