@@ -66,6 +66,12 @@ def works(directory: int) -> bool:
     return True
 
 
+def opened_beneath(directory: int, path: str, flags: int) -> int:
+    """A new descriptor for `path` beneath `directory`, through no link, whatever the kernel has. Raises OSError."""
+    opening = openat2 if works(directory) else open_by_components
+    return opening(directory, os.fsencode(path), flags, 0, symlinks=False)
+
+
 def _unseen(fd: int) -> None:
     pass
 

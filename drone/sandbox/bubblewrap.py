@@ -7,13 +7,16 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from drone.sandbox import seccomp
-from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run
+from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
 from drone.sandbox.custody import Custody
+from drone.sandbox.guard import Guard
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
 from drone.sandbox.paths import Workspace
+from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.profile import (
     PATH,
     READ_ONLY,
@@ -26,18 +29,26 @@ from drone.sandbox.profile import (
     workspace_mount,
 )
 from drone.sandbox.program_slots import ProgramSlots
+from drone.sandbox.protected import Protected
 
 __all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]
+
+FIXED = Protected()
 
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
 _EACH = 4
 
-Look = Callable[[Callable[[], Hidden]], Awaitable[Hidden]]
-"""Looks where that holds up nobody: the disk may be slow."""
+T = TypeVar("T")
 
 
-async def _at_once(look: Callable[[], Hidden]) -> Hidden:
+class Look(Protocol):
+    """Looks at files where that holds up nobody: the disk may be slow."""
+
+    async def __call__(self, look: Callable[[], T], /) -> T: ...
+
+
+async def _at_once(look: Callable[[], T], /) -> T:
     return look()
 
 
@@ -100,22 +111,29 @@ class Bubblewrap:
         *,
         by_descriptor: bool = True,
         limits: Limits = DEFAULT,
+        protected: Protected = FIXED,
     ) -> None:
         """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
         the command starts only if it was still there when it was mounted."""
         self.custody = custody or Custody()
         self.program = program
         self.limits = limits
+        self.protected = protected
+        self._placeholders = Placeholders()
         self.by_descriptor = by_descriptor
         self.disables_userns = True
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
         self._beside: set[asyncio.Task[Ended]] = set()
 
     @classmethod
-    def found(cls, path: str | None = None, limits: Limits = DEFAULT) -> "Bubblewrap | None":
+    def found(
+        cls, path: str | None = None, limits: Limits = DEFAULT, protected: Protected = FIXED
+    ) -> "Bubblewrap | None":
         """The `bwrap` of `path` (colon-separated, None = the environment's PATH), if there is one."""
         program = shutil.which("bwrap", path=path)
-        return None if program is None else cls(program, by_descriptor=_takes_descriptors(program), limits=limits)
+        if program is None:
+            return None
+        return cls(program, by_descriptor=_takes_descriptors(program), limits=limits, protected=protected)
 
     async def run(
         self,
@@ -183,13 +201,20 @@ class Bubblewrap:
 
     async def _held(self, call: _Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
         """Run it, with all that is needed for it as long as it runs."""
-        private = await call.look(lambda: hidden(call.workspace))
-        with ExitStack() as held:
-            leash = held.enter_context(closing(Leash()))
-            command = held.enter_context(closing(_Command(self, call, private, leash.options)))
-            async with _attached(call.profile) as before:
-                ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
-                return await run(replace(ready, limits=self.limits.of_each()), leash, call.bounds, self.custody, begun)
+        guard = Guard(self.protected, self._placeholders, by_descriptor=self.by_descriptor)
+        told: tuple[str, ...] = ()
+        try:
+            private = await call.look(lambda: _looked_at(call, guard))
+            with ExitStack() as held:
+                leash = held.enter_context(closing(Leash()))
+                command = held.enter_context(closing(_Command(self, call, _Seen(private, guard), leash.options)))
+                async with _attached(call.profile) as before:
+                    ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
+                    ready = replace(ready, limits=self.limits.of_each())
+                    ended = await run(ready, leash, call.bounds, self.custody, begun)
+        finally:
+            told = await to_the_end(_looked_after(call, guard))
+        return replace(ended, undone=told)
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
         """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms.
@@ -209,7 +234,7 @@ class Bubblewrap:
 
     def _tried(self, argv: Sequence[str]) -> str | None:
         call = _Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, _at_once, ".", ())
-        with closing(_Command(self, call, {})) as command:
+        with closing(_Command(self, call, _Seen({}))) as command:
             try:
                 tried = subprocess.run(
                     command.argv,
@@ -227,13 +252,42 @@ class Bubblewrap:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was found of a call's directories before it."""
+
+    private: Hidden
+    guard: Guard | None = None
+
+
+def _looked_at(call: _Call, guard: Guard) -> Hidden:
+    """What is private; what is protected is guarded where the program may write. Raises OSError.
+
+    A program of ours, git, writes to further directories while the workspace is read-only: it knows what it does.
+    """
+    for mount in call.mounted if call.profile.write else ():
+        if mount.write:
+            guard.over(mount.fd, mount.at)
+    return hidden(call.workspace)
+
+
+async def _looked_after(call: _Call, guard: Guard) -> tuple[str, ...]:
+    try:
+        return await call.look(guard.undone) if guard.holds else ()
+    except Exception:
+        # There is no thread for it any more: better late than not at all.
+        return guard.undone()
+    finally:
+        guard.close()
+
+
 class _Command:
     """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
     (`--args`), as the program inside can read the line itself."""
 
-    def __init__(self, sandbox: Bubblewrap, call: _Call, private: Hidden, leash: Sequence[str] = ()) -> None:
+    def __init__(self, sandbox: Bubblewrap, call: _Call, seen: _Seen, leash: Sequence[str] = ()) -> None:
         network = call.profile.egress
-        nothing = {path: b"" for path, is_directory in private.items() if not is_directory}
+        nothing = {path: b"" for path, is_directory in seen.private.items() if not is_directory}
         shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
         self._over, self._new = Overlays({**shown, **nothing}), Overlays(dict(network.files) if network else {})
         self._filter = in_memory(seccomp.program() or b"")
@@ -243,11 +297,12 @@ class _Command:
             *options(variables, sandbox.limits, disable_userns=sandbox.disables_userns),
             *("--seccomp", str(self._filter)),
             *mounted(call.mounted, by_descriptor=sandbox.by_descriptor),
+            *(seen.guard.options if seen.guard else ()),
             *self._new.options,
             *("--remount-ro", "/"),
             *("--chdir", os.path.normpath(os.path.join(WORKSPACE, call.cwd))),
             *self._over.options,
-            *(word for path, is_directory in private.items() if is_directory for word in mask(path)),
+            *(word for path, is_directory in seen.private.items() if is_directory for word in mask(path)),
         )
         self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
         started = call.argv if sandbox.by_descriptor else (*only_there(call.mounted), *call.argv)
@@ -256,6 +311,7 @@ class _Command:
             *(mount.fd for mount in call.mounted),
             *self._over.descriptors,
             *self._new.descriptors,
+            *(seen.guard.descriptors if seen.guard else ()),
             self._filter,
             self._words,
         )

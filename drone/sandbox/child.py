@@ -9,10 +9,12 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.limits import DEFAULT
+
+T = TypeVar("T")
 
 _INFO_BYTES = 65_536
 
@@ -172,12 +174,16 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`status` is the exit status (128 and the signal's number for one that was killed)."""
+    """`status` is the exit status (128 and the signal's number for one that was killed).
+
+    `undone`: sentences about what it made or changed of what is protected, and where that is now.
+    """
 
     status: int
     stdout: Captured
     stderr: Captured
     timed_out: bool = False
+    undone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +250,7 @@ async def run(
     except TermOver:
         pass
     finally:
-        await _to_the_end(_gone(starting, leash, stdout, stderr, custody))
+        await to_the_end(_gone(starting, leash, stdout, stderr, custody))
         own.close()
     code = starting.result().returncode
     status = -signal.SIGKILL if code is None else code
@@ -315,7 +321,7 @@ async def _gone(
         custody.release(process.pid)
 
 
-async def _to_the_end(work: Coroutine[None, None, None]) -> None:
+async def to_the_end(work: Coroutine[None, None, T]) -> T:
     """Wait for `work` even when cancelled: asyncio never gives back a start, or a wait, that was cut off half-way."""
     task, cancelled = asyncio.create_task(work), None
     while not task.done():
@@ -323,9 +329,10 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
             cancelled = error
-    task.result()
+    result = task.result()
     if cancelled is not None:
         raise cancelled
+    return result
 
 
 async def _read(process: asyncio.subprocess.Process, stdout: Captured, stderr: Captured) -> None:

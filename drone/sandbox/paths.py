@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
 
-from drone.sandbox.beneath import open_by_components, openat2, resolved, works
+from drone.sandbox.beneath import open_by_components, openat2, opened_beneath, resolved, works
 from drone.sandbox.private import IsPrivate, Private
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -341,15 +341,10 @@ def _descended(root: Path, real: Path) -> int:
     """A descriptor for `real`, which lies under `root`. Raises OSError, ELOOP when a link is on the way by now."""
     top = os.open("/", _DIRECTORY)
     try:
-        held = _opened_beneath(top, os.path.relpath(root, "/"))
+        held = opened_beneath(top, os.path.relpath(root, "/"), _DIRECTORY)
     finally:
         os.close(top)
     try:
-        return _opened_beneath(held, os.path.relpath(real, root))
+        return opened_beneath(held, os.path.relpath(real, root), _DIRECTORY)
     finally:
         os.close(held)
-
-
-def _opened_beneath(directory: int, path: str) -> int:
-    opening = openat2 if works(directory) else open_by_components
-    return opening(directory, os.fsencode(path), _DIRECTORY, 0, symlinks=False)

@@ -83,13 +83,15 @@ class Protected:
             f"{_shown(lines[0])}"
         )
 
+    @property
+    def has_globs(self) -> bool:
+        return bool(self._globs)
+
     def covers(self, path: str, name: str) -> bool:
-        """Whether `path`, whose last name is `name`, is protected by that name or by a glob; quick for most names.
+        """Whether `path`, whose last name is `name`, is protected by that name or by a glob.
 
         What is protected as a part of a repository is not asked here.
         """
-        if not self._globs and name[0] != "." and name.isascii() and len(name) > _LONGEST_PLAIN:
-            return False
         return _own_name(plain(name)) is not None or (bool(self._globs) and self._fitting(_parts(path)) is not None)
 
     def _fitting(self, parts: Sequence[str]) -> str | None:
@@ -97,9 +99,6 @@ class Protected:
         above = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)] if self._globs else []
         fitting = (glob for glob, pattern in self._globs if any(pattern.fullmatch(one) for one in above))
         return next(fitting, None)
-
-
-_LONGEST_PLAIN = max(len(name) for name in NAMES if not name.startswith("."))
 
 
 def plain(name: str) -> str:

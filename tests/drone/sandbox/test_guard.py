@@ -1,0 +1,212 @@
+"""What a program that may write made of what is protected is put aside; what others did meanwhile is left alone."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
+from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.guard import MOST_MOUNTED
+from drone.sandbox.paths import Workspace
+from drone.sandbox.placeholders import Placeholders
+from drone.sandbox.protected import Protected
+from tests.drone.tools.git_scene import Scene
+
+WRITES = Profile(write=True)
+SOON = Bounds(20.0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "workspace"
+    made.mkdir()
+    return made
+
+
+async def shell(sandbox: Bubblewrap, root: Path, script: str) -> Ended:
+    return await sandbox.run(("sh", "-c", script), Workspace(root), SOON, profile=WRITES)
+
+
+def sockets(root: Path) -> list[str]:
+    return [str(path) for path in root.rglob("*") if stat.S_ISSOCK(path.lstat().st_mode)]
+
+
+def named(root: Path, pattern: str) -> list[Path]:
+    return sorted(root.glob(pattern))
+
+
+def there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def aside(root: Path) -> list[str]:
+    return sorted(path.name[9:] for path in (root / ".mcc-workspace" / "refused").glob("*"))
+
+
+async def test_missing_ones_cannot_be_made_and_nothing_of_it_is_left(sandbox: Bubblewrap, root: Path) -> None:
+    names = ".env .mcp.json mcc.toml AGENTS.md .gitmodules"
+    ended = await shell(sandbox, root, f"for name in {names}; do echo x > $name; done; mkdir .vscode .mcc .git; ls -A")
+    assert ended.stderr.head.count(b"Permission denied") == 5 and ended.stderr.head.count(b"File exists") == 3
+    assert (ended.undone, os.listdir(root)) == ((), [])
+
+
+async def test_a_checkout_works_on_with_git_while_its_protected_files_stay(sandbox: Bubblewrap, root: Path) -> None:
+    scene = Scene(root)
+    scene.commit("First", {"a.txt": "one\n", "AGENTS.md": "# Ours\n", ".gitmodules": ""})
+    before = {name: (root / name).read_bytes() for name in (".git/config", "AGENTS.md")}
+    script = (
+        "git status --short; echo two > b.txt; git add -A; git -c user.name=a -c user.email=a commit -qm Second;"
+        "git log --format=%s;"
+        "for name in .git/config .git/hooks/pre-commit .git/info/attributes AGENTS.md; do echo x > $name; done;"
+        "mv .git elsewhere; rm AGENTS.md; mv AGENTS.md b.md; ln -f b.txt AGENTS.md"
+    )
+    ended = await shell(sandbox, root, script)
+    assert ended.stdout.head == b"Second\nFirst\n"
+    assert ended.stderr.head.count(b"Read-only file system") == 4
+    assert ended.stderr.head.count(b"Device or resource busy") >= 3
+    assert {name: (root / name).read_bytes() for name in before} == before
+    assert (ended.undone, sockets(root)) == ((), [])
+
+
+MADE: dict[str, str] = {
+    "sub/AGENTS.md": "mkdir -p sub && echo x > sub/AGENTS.md",
+    ".env.local": "echo x > .env.local",
+    "sub/.vscode": "mkdir -p sub/.vscode && echo x > sub/.vscode/tasks.json",
+    "new/.git/config": "git init -q new",
+    "new/.git/hooks": "git init -q new && mkdir -p new/.git/hooks && echo x > new/.git/hooks/pre-commit",
+    "new/.git": "mkdir new && echo 'gitdir: ../x' > new/.git",
+    "bare/config": "git init -q --bare bare",
+    ".git/commondir": "echo ../x > .git/commondir",
+    ".git/worktrees/x/commondir": "mkdir -p .git/worktrees/x && (cd .git/worktrees/x && touch HEAD gitdir commondir)",
+    "linked/CLAUDE.md": "mkdir linked && ln -s ../a.txt linked/CLAUDE.md",
+    "hard/CLAUDE.md": "mkdir hard && ln a.txt hard/CLAUDE.md",
+    "docs/AGENTS.md": "mv docs docs2 && mkdir docs && echo x > docs/AGENTS.md",
+    "dir/.env": "mkdir -p dir/.env/deep && mkfifo dir/.env/pipe",
+    "deploy/new": "mkdir -p deploy/new && echo x > deploy/new/x",
+}
+
+
+@pytest.mark.parametrize("path", MADE)
+async def test_what_is_made_elsewhere_is_put_aside_and_told(sandbox: Bubblewrap, root: Path, path: str) -> None:
+    scene = Scene(root)
+    scene.commit("First", {"a.txt": "one\n", "docs/AGENTS.md": "# Ours\n"})
+    guarded = Bubblewrap(sandbox.program, protected=Protected(["deploy/**"]))
+    ended = await shell(guarded, root, f"{MADE[path]}; touch made")
+    assert (root / "made").exists() and not there(root / path)
+    assert any(told.startswith(f"{path} is protected") for told in ended.undone), ended
+    assert Path(path).name in aside(root)
+    assert "# Ours" in "".join(one.read_text() for one in named(root, "docs*/AGENTS.md"))
+    assert (await shell(guarded, root, "true")).undone == ()
+
+
+async def test_however_deep_it_is_it_is_found(sandbox: Bubblewrap, root: Path) -> None:
+    down = "/".join(["deep-directory"] * 250)
+    ended = await shell(sandbox, root, f"for turn in 1 2 3 4 5; do mkdir -p {down}; cd -P {down}; done; echo x > .env")
+    assert len(ended.undone) == 1 and aside(root) == [".env"]
+    await shell(sandbox, root, "rm -r deep-directory")
+
+
+async def test_a_directory_that_is_shut_is_told(sandbox: Bubblewrap, root: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is shut for root")
+    ended = await shell(sandbox, root, "mkdir -p shut; echo x > shut/.env; chmod 0 shut; mkdir -m 0400 half")
+    (root / "shut").chmod(0o700)
+    assert len(ended.undone) == 1 and ended.undone[0].startswith("shut cannot be looked into")
+
+
+async def test_attributes_get_no_new_drivers_and_keep_the_old_ones(sandbox: Bubblewrap, root: Path) -> None:
+    (root / "sub").mkdir()
+    for place in (root, root / "sub"):
+        (place / ".gitattributes").write_text("*.bin filter=lfs\n")
+    script = (
+        "echo '*.txt text' >> sub/.gitattributes; echo '*.txt diff=run' >> .gitattributes; mkdir new;"
+        "echo '*.txt filter=run' > new/.gitattributes; mkdir fine; echo '*.bin filter=lfs' > fine/.gitattributes"
+    )
+    ended = await shell(sandbox, root, script)
+    assert (root / ".gitattributes").read_text() == "*.bin filter=lfs\n"
+    assert (root / "sub" / ".gitattributes").read_text() == "*.bin filter=lfs\n*.txt text\n"
+    assert [path.parent.name for path in named(root, "**/.gitattributes")] == ["workspace", "fine", "sub"]
+    assert len(ended.undone) == 2 and aside(root) == [".gitattributes", ".gitattributes"]
+
+
+async def test_a_link_in_a_protected_place_is_put_back_and_what_it_leads_to_is_not_changed(
+    sandbox: Bubblewrap, root: Path
+) -> None:
+    (root / "rules.txt").write_text("ours")
+    (root / "CLAUDE.md").symlink_to("rules.txt")
+    ended = await shell(sandbox, root, "echo x > CLAUDE.md; rm CLAUDE.md; echo x > rules.txt; echo evil > CLAUDE.md")
+    assert os.readlink(root / "CLAUDE.md") == "rules.txt" and (root / "rules.txt").read_text() == "ours"
+    assert len(ended.undone) == 1 and aside(root) == ["CLAUDE.md"]
+
+
+async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[], object]) -> Ended:
+    """What came of a script, while whose wait for a file `go` something is done from outside."""
+    heard = asyncio.Event()
+    waits = f"echo here; while ! test -e go; do :; done; {script}"
+    running = await sandbox.start(
+        ("sh", "-c", waits), Workspace(root), SOON, profile=WRITES, told=lambda piece: heard.set()
+    )
+    await heard.wait()
+    do()
+    (root / "go").touch()
+    return await running.wait()
+
+
+async def test_what_a_person_exchanges_meanwhile_stays(sandbox: Bubblewrap, root: Path) -> None:
+    (root / "AGENTS.md").write_text("old")
+
+    def edit() -> None:
+        (root / "draft").write_text("new")
+        (root / "draft").rename(root / "AGENTS.md")
+        (root / ".env").unlink()
+        (root / ".env").write_text("MINE=1")
+
+    ended = await meanwhile(sandbox, root, "echo x > sub.txt", edit)
+    assert ended.undone == () and ended.status == 0
+    assert (root / "AGENTS.md").read_text() == "new" and (root / ".env").read_text() == "MINE=1"
+
+
+async def test_two_at_once_share_what_stands_for_missing_files(sandbox: Bubblewrap, root: Path) -> None:
+    both = asyncio.gather(*(shell(sandbox, root, "sleep 0.1; echo x > .env") for _ in range(2)))
+    assert {ended.status for ended in await both} == {2} and os.listdir(root) == []
+
+
+async def test_what_a_killed_drone_left_goes_with_the_next_program(sandbox: Bubblewrap, root: Path) -> None:
+    fd = os.open(root, os.O_RDONLY)
+    assert Placeholders().put(fd, ".env")
+    os.close(fd)
+    assert sockets(root) == [str(root / ".env")]
+    assert (await shell(sandbox, root, "echo x > .env")).status and os.listdir(root) == []
+
+
+async def test_cancelling_leaves_nothing_of_it_behind(sandbox: Bubblewrap, root: Path) -> None:
+    task = asyncio.create_task(shell(sandbox, root, "mkdir a; echo x > a/.env; touch made; sleep 1000"))
+    while not (root / "made").exists():
+        await asyncio.to_thread(os.sched_yield)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not (root / "a" / ".env").exists() and sockets(root) == []
+
+
+async def test_too_many_protected_files_are_a_sentence(sandbox: Bubblewrap, root: Path) -> None:
+    for number in range(MOST_MOUNTED + 1):
+        (root / f".env.{number}").touch()
+    with pytest.raises(OSError, match="protected files"):
+        await shell(sandbox, root, "true")
+
+
+async def test_a_further_directory_is_guarded_beside_a_workspace_that_is_written(
+    sandbox: Bubblewrap, root: Path, tmp_path: Path
+) -> None:
+    Scene(tmp_path / "other").commit("First", {"a.txt": "one\n"})
+    further = Workspace(tmp_path / "other" / ".git")
+    mounts = (Mount(further.fd, "/git", write=True),)
+    command = ("sh", "-c", "echo x > /git/config; echo x > /git/commondir; echo x > /git/fine")
+    ended = await sandbox.run(command, Workspace(root), SOON, profile=WRITES, mounts=mounts)
+    assert b"/git/config: Read-only" in ended.stderr.head and (further.root / "fine").exists()
+    assert len(ended.undone) == 1 and ended.undone[0].startswith("/git/commondir is protected")
