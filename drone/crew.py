@@ -206,7 +206,8 @@ class Crew:
         cannot be found out, since an order that only reads shares its workspace with others. Notes lie in no workspace.
         """
         try:
-            there = self._toolbox.tools(workspace).specs()
+            kept = OrderCheckpoints(workspace, self._checkpoints, order.id)
+            there = self._toolbox.tools(workspace, checkpoints=kept).specs()
             writing = {spec.name for spec in there if spec.may_write and spec.group not in NOTE_GROUPS}
             if not writing:
                 return False

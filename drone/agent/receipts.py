@@ -155,7 +155,7 @@ class Receipt:
 
     `paths` are what its arguments `path` or `paths` name, without `./` and the like; `path` is the first of them, None
     when there is none. `content` is what a tool that shows files brought; `artifact` names the whole of it where it is
-    only a part.
+    only a part. `files` as in `ToolFinished`.
     """
 
     call_id: str
@@ -166,6 +166,7 @@ class Receipt:
     paths: tuple[str, ...] = ()
     content: str = field(default="", compare=False, repr=False)
     artifact: str | None = field(default=None, compare=False)
+    files: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def path(self) -> str | None:
@@ -185,6 +186,7 @@ class Receipt:
             paths=tuple(posixpath.normpath(path) for path in named if isinstance(path, str) and path),
             content=done.content if call.name in READERS and not done.is_error else "",
             artifact=done.artifact,
+            files=done.files,
         )
 
 

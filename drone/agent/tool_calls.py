@@ -379,6 +379,7 @@ def _finished(call: ToolCall, output: Output, started: float, *, untrusted: bool
         artifact=output.artifact,
         untrusted=untrusted,
         images=output.images,
+        files=output.files,
         exit_code=output.exit_code,
         job=output.job,
         found=output.found,

@@ -1,7 +1,7 @@
 """A tool set as the agent loop acts with it: what it offers, a call, and what that brings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from drone.agent.messages import ToolSpec
@@ -34,7 +34,7 @@ class Output:
     whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
     it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`). `exit_code` is
     that of a command that ended by itself, `job` the handle of what goes on behind the call. `found` are names
-    of deferred tools that the model is shown from its next reply on.
+    of deferred tools that the model is shown from its next reply on. `files` as in `ToolFinished`.
     """
 
     content: str
@@ -45,6 +45,7 @@ class Output:
     artifact: str | None = None
     untrusted: bool | None = None
     images: tuple[ImageBlock, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     exit_code: int | None = None
     job: str | None = None
     found: tuple[str, ...] = ()

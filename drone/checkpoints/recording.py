@@ -1,7 +1,9 @@
 """The checkpoints of an order at work: taken before each call that may change the workspace, closed after it."""
 
+import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +12,8 @@ from threading import Event, Lock
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
 from drone.checkpoints.scan import Look, Scan
-from drone.checkpoints.store import CheckpointStore, Move
-from drone.checkpoints.tree import differences
+from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
+from drone.checkpoints.tree import Node, at, differences
 from drone.sandbox.host_lock import workspace_key
 from drone.sandbox.paths import Workspace
 from mcc.contracts.ids import fresh_id
@@ -30,6 +32,21 @@ class Begun:
     look: Look
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a checkpoint holds of single paths."""
+
+    store: CheckpointStore
+    root: bytes
+
+    def node(self, path: str) -> Node | None:
+        return at(self.store.tree, self.root, os.fsencode(path))
+
+    def content(self, node: Node, most: int) -> bytes | None:
+        """None where it has more than `most` bytes, or is not kept."""
+        return self.store.content(node.digest, most)
+
+
 class OrderCheckpoints:
     """One order in one workspace; the stores of all workspaces are in `directory`. Methods block; for many threads."""
 
@@ -40,6 +57,8 @@ class OrderCheckpoints:
         self._running: set[str] = set()
         self._last: bytes | None = None
         self._one_at_a_time = Lock()
+        self.writing = asyncio.Lock()
+        """Held by a tool from before it looks at files until it has changed them."""
 
     @cached_property
     def path(self) -> Path:
@@ -86,6 +105,22 @@ class OrderCheckpoints:
             self._last = after if move.paths is None else self._last
             return [one.path for one in differences(store.tree, move.before, after)]
 
+    def begun(self, call_id: str) -> bool:
+        """Whether the call had begun here before. Raises `StoreBroken`, OSError."""
+        if not self.path.exists():
+            return False
+        with CheckpointStore.opened(self.path) as store:
+            return _of(store.moves(self.order_id), call_id) is not None
+
+    @contextmanager
+    def kept(self, call_id: str) -> Iterator[Kept]:
+        """What was kept before a call that has begun. Raises `StoreBroken`, OSError."""
+        with CheckpointStore.opened(self.path) as store:
+            move = _of(store.moves(self.order_id), call_id)
+            if move is None:
+                raise StoreBroken("The checkpoint of this call is missing.")
+            yield Kept(store, move.before)
+
     def told(self, checkpoint_id: str, seq: int) -> None:
         """The journal entry of a checkpoint. Raises `StoreBroken`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
@@ -125,6 +160,10 @@ class Checkpoints:
         if begun.whole and begun.move.seq is None:
             await self._tell(begun.move, begun.look)
         return begun.move.id
+
+    async def begun(self) -> bool:
+        """Whether the call had begun on this host before it was cut off. Raises `StoreBroken`, OSError."""
+        return await self.turn.threads.tool(self.order.begun, self.call.call_id)
 
     async def changed(self) -> tuple[str, ...]:
         """The paths that were changed since `before` of this call, which is over then; nothing where it never was.

@@ -114,7 +114,7 @@ class Workspace:
         try:
             return self._opened(relative, safe, mode, symlinks=allowed)
         except OSError as error:
-            raise _translated(error, path, allowed) from error
+            raise path_error(error, path, allowed) from error
         except IsPrivate as error:
             raise PathDenied(_PRIVATE.format(path=shown(path))) from error
 
@@ -167,7 +167,7 @@ class Workspace:
         try:
             return os.fsdecode(resolved(self.fd, self.relative(path), self.private.look))
         except OSError as error:
-            raise _translated(error, path, symlinks=True) from error
+            raise path_error(error, path, symlinks=True) from error
         except IsPrivate as error:
             raise PathDenied(_PRIVATE.format(path=shown(path))) from error
 
@@ -212,7 +212,8 @@ def _parts(path: bytes) -> list[bytes]:
     return [part for part in path.split(b"/") if part not in (b"", b".")]
 
 
-def _translated(error: OSError, path: str, symlinks: bool) -> PathError:
+def path_error(error: OSError, path: str, symlinks: bool = False) -> PathError:
+    """What the system said of `path`, as a sentence; `symlinks`: whether they might have been followed."""
     name = shown(path)
     if error.errno == errno.EXDEV:
         return PathDenied(f"{name} is outside the workspace, or a link on the way leads outside; it is not opened.")

@@ -1,7 +1,7 @@
 """The tools of this package: made once per process, bound to each order's workspace, registered, given out by group."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
+from drone.sandbox.protected import Protected
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
@@ -35,6 +36,7 @@ from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
 from drone.tools.symbols import problem as outline_problem
 from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
+from drone.tools.writing import WritingTools
 from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability
@@ -102,6 +104,8 @@ class Toolbox:
     outline_problem: str | None = None
     """Why there is no tool `outline`."""
     own: OwnTools = NO_OWN
+    protected: Protected = field(default_factory=Protected)
+    """What no tool changes."""
 
     @classmethod
     def found(
@@ -125,7 +129,8 @@ class Toolbox:
 
         Without a workspace there are skills and the operator's own tools; git's tools and `outline` are left out where
         they cannot be used. `detected` is what a resumed order already knows. `checkpoints`: where what the order
-        changes is kept first; `notes` are those of its project, without which there are no tools for them.
+        changes is kept first, without which no tool changes a file; `notes` are those of its project, without which
+        there are no tools for them.
         """
         own = (*(self._notes if notes else ()), *(tool for tool, _ in self.own.tools))
         if workspace is None:
@@ -133,7 +138,8 @@ class Toolbox:
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
-        functions = (*self._files, *outlines, *git, *self._skills, *self._rules, *own)
+        writing = self._writing if checkpoints is not None else ()
+        functions = (*self._files, *outlines, *writing, *git, *self._skills, *self._rules, *own)
         tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes)
         return EnvironmentGate(tools, detected or Detected())
 
@@ -143,7 +149,8 @@ class Toolbox:
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool as a drone registers it; those that cannot be used here with their problem."""
-        there = (*_capabilities(self._files), *_capabilities(self._outline, self.outline_problem))
+        files = (*_capabilities(self._files), *_capabilities(self._writing))
+        there = (*files, *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules)))
         more = (*_capabilities(self._git, self.git.problem), *_capabilities((*_made(read_artifact), *self._notes)))
         return (*shipped, *more, *self.own.capabilities())
@@ -170,6 +177,10 @@ class Toolbox:
     @cached_property
     def _outline(self) -> _Made:
         return _made(outline)
+
+    @cached_property
+    def _writing(self) -> _Made:
+        return _made(*WritingTools(self.protected).tools())
 
     @cached_property
     def _git(self) -> _Made:

@@ -4,9 +4,11 @@ import base64
 import codecs
 import io
 import os
-from collections.abc import Iterator, Sequence
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from threading import Event
 from typing import Annotated, BinaryIO
 
@@ -79,14 +81,15 @@ async def read_file(
     if start_line and end_line and end_line < start_line:
         raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
     wanted = _Wanted(start_line, end_line, CHARACTERS if end_line is None else MOST_CHARACTERS)
-    seen: list[_Seen] = []
+    found = _Found()
     try:
-        text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, seen)
+        text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, found)
     finally:
         context.stop.set()
     if context.artifacts is None:
-        return Output(text)
-    return Output(text, images=tuple([await context.artifacts.image(one.data, one.block) for one in seen]))
+        return Output(text, files=found.files)
+    images = tuple([await context.artifacts.image(one.data, one.block) for one in found.pictures])
+    return Output(text, images=images, files=found.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +100,34 @@ class _Seen:
     block: ImageBlock
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one call read beside text: `pictures`, and the SHA-256 (hex) of the `files`, by their path."""
+
+    pictures: list[_Seen] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def note(self, workspace: Workspace, path: str, data: bytes) -> None:
+        name = posixpath.normpath(os.fsdecode(workspace.relative(path)))
+        self.files[name] = sha256(data).hexdigest()
+
+
 def _read_all(
     workspace: Workspace,
     path: str | None,
     paths: Sequence[str] | None,
     wanted: "_Wanted",
     stop: Event,
-    seen: list[_Seen],
+    found: _Found,
 ) -> str:
     if path is not None:
-        return _read(workspace, path, wanted, stop, seen)
+        return _read(workspace, path, wanted, stop, found)
     told: list[str] = []
     left = wanted.characters
     for place, one in enumerate(paths or ()):
         share = replace(wanted, characters=left // (len(paths or ()) - place))
         try:
-            text = _read(workspace, one, share, stop, seen)
+            text = _read(workspace, one, share, stop, found)
         except (ToolFailed, PathError) as error:
             text = f"{written(one)}: {error}\n"
         told.append(text)
@@ -120,18 +135,19 @@ def _read_all(
     return "\n".join(told)
 
 
-def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, seen: list[_Seen]) -> str:
+def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, found: _Found) -> str:
     try:
         file = workspace.open_file(path)
     except PathMissing as missing:
         raise with_nearest(workspace, missing, path) from missing
     with file:
         if (picture := _picture(path, file.fileno())) is not None:
-            seen.append(picture)
+            found.pictures.append(picture)
+            found.note(workspace, path, picture.data)
             block = picture.block
             size = f"{block.width} x {block.height} pixels, {len(picture.data):,} bytes"
             return f"{written(path)}, {block.media_type}, {size}\n"
-        return _Reading(path, file, wanted, stop).text()
+        return _Reading(path, file, wanted, stop, lambda data: found.note(workspace, path, data)).text()
 
 
 def _picture(path: str, fd: int) -> _Seen | None:
@@ -170,12 +186,13 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _Reading:
-    """Reading one open file."""
+    """Reading one open file; `whole` is shown its bytes, if they are read whole."""
 
     path: str
     file: BinaryIO
     wanted: _Wanted
     stop: Event
+    whole: Callable[[bytes], None]
     notes: list[str] = field(default_factory=list)
     _controls: int = 0
     _cut: int = 0
@@ -193,7 +210,9 @@ class _Reading:
             )
         total, source = None, self.file
         if size <= MAX_WHOLE_BYTES:
-            data = self._plain(read_up_to(self.file.fileno(), MAX_WHOLE_BYTES))
+            data = read_up_to(self.file.fileno(), MAX_WHOLE_BYTES)
+            self.whole(data)
+            data = self._plain(data)
             total, source = data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), io.BytesIO(data)
         start = source.read(_SNIFFED)
         source.seek(0)

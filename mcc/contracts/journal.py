@@ -148,6 +148,8 @@ class ToolFinished(Fact):
     shown beside `content` to models that take pictures. `exit_code` is that of a command that ended by itself: one
     other than 0 is what a program says, and no failure of the call. `job`: what goes on behind the call, by its handle.
     `found`: deferred tools that the model is shown from now on.
+    `files`: the SHA-256 (hex) of files of the workspace as the call left or showed them, by their path; empty for one
+    that is no more.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -161,6 +163,7 @@ class ToolFinished(Fact):
     artifact: str | None = None
     untrusted: bool = False
     images: tuple[ImageBlock, ...] = ()
+    files: Mapping[Text, str] = {}
     exit_code: int | None = None
     job: str | None = None
     found: tuple[str, ...] = ()

@@ -239,6 +239,7 @@ FACTS: tuple[Fact, ...] = (
         images=(ImageBlock(artifact="e" * 64, media_type="image/png", name="logo.png", width=640, height=480),),
         exit_code=2,
         found=("tracker__create_issue",),
+        files={"src/a.py": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
         job="job-1",
     ),
     GateChecked(

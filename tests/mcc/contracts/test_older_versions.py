@@ -21,7 +21,7 @@ ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{v
 ADDED: dict[str, dict[str, Any]] = {
     "agent.started": {"definition_origin": None, "environment": "", "model_settings": None, "finish_tools": []}
     | {"node": None},
-    "tool.finished": {"untrusted": False, "images": [], "exit_code": None, "job": None, "found": []},
+    "tool.finished": {"untrusted": False, "images": [], "exit_code": None, "job": None, "found": [], "files": {}},
     "model.replied": {"request_id": "", "context_tokens": None},
     "agent.step": {"in_results": False},
     "document.changed": {"node": "", "fields": [], "by": "agent", "command_id": None},

@@ -1,0 +1,266 @@
+"""How a tool changes files: planned as a whole, kept before, done atomically, and never twice."""
+
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+from drone.agent.tool_calls import OUTCOME_UNKNOWN
+from drone.checkpoints.diff import FileDiff, file_diff
+from drone.checkpoints.recording import Kept
+from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
+from drone.sandbox.placing import Placing, Staged, own_path, regular
+from drone.sandbox.protected import GIT, Protected, plain
+from drone.tools.display_text import written
+from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
+from drone.tools.tool import ToolContext, ToolFailed, threads_of
+from drone.tools.walk import read_up_to
+from mcc.contracts.journal import Outcome
+
+NEW_FILE = 0o644
+_PIECE = 1 << 20
+_PRIVATE = "{} belongs to MCC itself (its data, configuration or secrets), and no tool changes that."
+_MEANWHILE = "{} was changed by somebody else at this moment, and nothing was done. Read it again, then decide anew."
+_STALE = "{} is not as it was when you last read or wrote it. Read it again, then decide anew."
+_TOO_LARGE = "{} is larger than what can be kept and brought back, so no tool changes it."
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A file as it is, or a link (`data`: where it leads). `data` None: too large to be looked at."""
+
+    data: bytes | None
+    size: int
+    mode: int
+    is_link: bool = False
+
+    @property
+    def digest(self) -> str | None:
+        return None if self.data is None else sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one path is to be: a file with this content, nothing (`after` None), or what `moved_from` was."""
+
+    path: str
+    before: Existing | None
+    after: bytes | None = None
+    mode: int = NEW_FILE
+    moved_from: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the file that is there afterwards; empty for none, and for one that was never looked at."""
+        return "" if self.after is None else sha256(self.after).hexdigest()
+
+    @property
+    def diff(self) -> FileDiff:
+        if self.moved_from is not None:
+            return FileDiff(f"rename from {self.moved_from}\nrename to {self.path}\n", 0, 0)
+        if self.before is not None and (self.before.data is None or self.before.is_link):
+            what = "a link" if self.before.is_link else f"{self.before.size:,} bytes, which are not shown"
+            return FileDiff(f"--- a/{self.path} ({what})\n", 0, 0)
+        return file_diff(None if self.before is None else self.before.data, self.after, self.path)
+
+
+Read = Callable[[str], Existing | None]
+"""What has this path, which is its own name in the workspace; None where nothing is. Raises `PathError`."""
+
+Plan = Callable[[Read], Sequence[Effect]]
+"""What a call is to do, said before any of it is done. Raises `ToolFailed` and `PathError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Changes of files in a workspace, for one call."""
+
+    context: ToolContext
+    protected: Protected
+
+    @property
+    def workspace(self) -> Workspace:
+        return workspace_of(self.context)
+
+    def own(self, path: str) -> str:
+        """The path as the workspace's own, if it may be changed. Raises `PathError`."""
+        name = own_path(self.workspace, path)
+        if GIT in map(plain, name.split("/")):
+            raise PathDenied(f"{shown(name)} is git's own: it is changed by git's tools alone.")
+        if (refused := self.protected.refuses(name)) is not None:
+            raise PathDenied(refused)
+        return name
+
+    def check(self, path: str, data: bytes) -> None:
+        """Raises `PathDenied` for what may not be the content of this path."""
+        refused = self.protected.refused_content(path, data.decode("utf-8", "replace"))
+        if refused is not None:
+            raise PathDenied(refused)
+
+    def fresh(self, path: str, there: Existing | None) -> None:
+        """Raises `ToolFailed` where this is not what the agent that calls has last read or written of it."""
+        known = last_seen(self.context, path)
+        if known is not None and known != ("" if there is None else there.digest):
+            raise ToolFailed(_STALE.format(written(path)))
+
+    async def planned(self, plan: Plan) -> Sequence[Effect]:
+        """What would be done as of now; nothing is. Raises as the plan does."""
+        return await threads_of(self.context).tool(lambda: plan(self._now))
+
+    async def done(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
+        """Do it, and nothing else than it. `paths` are all that the plan may be about.
+
+        A call that was cut off is finished: what it has done stays, what is missing is done. Raises `ToolFailed`, with
+        nothing done or, where somebody else was there since, with an outcome that is not known.
+        """
+        checkpoints = self.context.checkpoints
+        if checkpoints is None:
+            effects = await self.planned(plan)
+            await threads_of(self.context).tool(apply, self.workspace, effects)
+            return effects
+        async with checkpoints.order.writing:
+            effects = () if await checkpoints.begun() else await self.planned(plan)
+            await checkpoints.before(self.context.call_id, [os.fsencode(path) for path in paths])
+            await checkpoints.turn.journal.cleared()
+            effects = await threads_of(self.context).tool(self._finish, effects, plan)
+            await checkpoints.changed()
+        return effects
+
+    def _finish(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
+        assert self.context.checkpoints is not None
+        with self.context.checkpoints.order.kept(self.context.call_id) as kept:
+            effects = planned or plan(lambda path: _as_kept(kept, path))
+            missing = []
+            for effect in effects:
+                now = identity(self.workspace, effect.path)
+                if now == _identity_kept(kept, effect.path):
+                    missing.append(effect)
+                elif now != _identity_wanted(kept, effect):
+                    if planned:
+                        raise ToolFailed(_MEANWHILE.format(written(effect.path)))
+                    raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
+        apply(self.workspace, missing)
+        return effects
+
+    def _now(self, path: str) -> Existing | None:
+        status = Placing(self.workspace).status(path)
+        if status is None:
+            return None
+        if self.workspace.private.holds(status):
+            raise PathDenied(_PRIVATE.format(shown(path)))
+        if stat.S_ISLNK(status.st_mode):
+            return Existing(_target(self.workspace, path), status.st_size, 0, is_link=True)
+        regular(status, path)
+        with self.workspace.open_file(path, symlinks=False) as file:
+            size, mode = os.fstat(file.fileno()).st_size, stat.S_IMODE(status.st_mode) & 0o777
+            data = read_up_to(file.fileno(), MAX_WHOLE_BYTES + 1)
+        if not os.access(path, os.W_OK, dir_fd=self.workspace.fd, follow_symlinks=False):
+            raise PathError(f"{shown(path)} is read-only.")
+        return Existing(data if len(data) <= MAX_WHOLE_BYTES else None, size, mode)
+
+
+def last_seen(context: ToolContext, path: str) -> str | None:
+    """SHA-256 (hex) of the file as this agent's calls last showed or left it, empty for none; None: none did."""
+    record = None if context.turn is None else context.turn.tree.begun(context.origin.record_id)
+    seen = (receipt.files.get(path) for receipt in reversed(record.receipts)) if record is not None else ()
+    return next((digest for digest in seen if digest is not None), None)
+
+
+def _as_kept(kept: Kept, path: str) -> Existing | None:
+    node = kept.node(path)
+    if node is None:
+        return None
+    if node.kind not in ("file", "link"):
+        raise ToolFailed(_TOO_LARGE.format(written(path)))
+    return Existing(kept.content(node, MAX_WHOLE_BYTES), node.size, node.mode & 0o777, node.kind == "link")
+
+
+Identity = tuple[str, bytes] | None
+"""What has a name, so that another content is another one; None for nothing."""
+
+
+def _identity_kept(kept: Kept, path: str) -> Identity:
+    node = kept.node(path)
+    if node is not None and node.kind == "left_out":
+        raise ToolFailed(_TOO_LARGE.format(written(path)))
+    return None if node is None else (node.kind, b"" if node.kind == "directory" else node.digest)
+
+
+def _identity_wanted(kept: Kept, effect: Effect) -> Identity:
+    if effect.moved_from is not None:
+        return _identity_kept(kept, effect.moved_from)
+    return None if effect.after is None else ("file", sha256(effect.after).digest())
+
+
+def identity(workspace: Workspace, path: str) -> Identity:
+    """As it is now. Raises `PathError`."""
+    status = Placing(workspace).status(path)
+    if status is None:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return "link", sha256(_target(workspace, path)).digest()
+    if not stat.S_ISREG(status.st_mode):
+        return "directory", b""
+    whole = sha256()
+    with workspace.open_file(path, symlinks=False) as file:
+        while piece := file.read(_PIECE):
+            whole.update(piece)
+    return "file", whole.digest()
+
+
+def _target(workspace: Workspace, path: str) -> bytes:
+    above, _, name = path.rpartition("/")
+    directory = workspace.open_directory(above or ".", symlinks=False)
+    try:
+        return os.fsencode(os.readlink(name, dir_fd=directory))
+    finally:
+        os.close(directory)
+
+
+def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
+    """All of them or none: what was done is taken back when one fails. Blocks. Raises `PathError`."""
+    placing = Placing(workspace)
+    staged: dict[str, Staged] = {}
+    done: list[Effect] = []
+    try:
+        for effect in effects:
+            if effect.after is not None:
+                staged[effect.path] = placing.stage(effect.path, [effect.after], effect.mode)
+        for effect in effects:
+            _do(placing, effect, staged)
+            done.append(effect)
+    except BaseException:
+        for one in staged.values():
+            one.drop()
+        for effect in reversed(done):
+            with suppress(PathError):
+                _undo(placing, effect)
+        raise
+
+
+def _do(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> None:
+    if effect.path in staged:
+        staged.pop(effect.path).place()
+    elif effect.moved_from is not None:
+        placing.move(effect.moved_from, effect.path)
+    elif placing.status(effect.path) is not None:
+        placing.remove(effect.path)
+
+
+def _undo(placing: Placing, effect: Effect) -> None:
+    before = effect.before
+    if effect.moved_from is not None:
+        placing.move(effect.path, effect.moved_from)
+    elif before is None:
+        placing.remove(effect.path)
+    elif before.is_link and before.data is not None:
+        placing.link(effect.path, before.data)
+    elif before.data is not None:
+        placing.put(effect.path, [before.data], before.mode)
+
+
+def seen_of(effects: Sequence[Effect]) -> Mapping[str, str]:
+    """What the files of these effects are now, for `ToolFinished.files`."""
+    return {effect.path: effect.digest for effect in effects if effect.moved_from is None}

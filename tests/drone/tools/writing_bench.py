@@ -1,0 +1,70 @@
+"""The tools that change files, in a workspace with a store of checkpoints, called as a turn calls them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from drone.agent.budget import Budget
+from drone.agent.journal import MemoryJournal
+from drone.agent.toolset import Call, Output, Preview, preview_of
+from drone.agent.turn import Turn
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.sandbox.paths import Workspace
+from drone.sandbox.protected import Protected
+from drone.tools.reading import read_file
+from drone.tools.tool import FunctionTools
+from drone.tools.writing import WritingTools
+from mcc.contracts.entry import Origin
+from mcc.contracts.limits import Limits
+
+ORIGIN = Origin(record_id="record-1", agent="master")
+STOP = Event()
+
+
+@dataclass
+class WritingBench:
+    """`root` is the workspace; each call has an id of its own unless one is named."""
+
+    root: Path
+    data: Path
+    order_id: str = "order-1"
+    protected: tuple[str, ...] = ()
+    calls: int = 0
+    journal: MemoryJournal = field(init=False)
+    turn: Turn = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.root.mkdir(exist_ok=True)
+        self.journal = MemoryJournal(self.order_id)
+        self.turn = Turn.begun(self.journal, Budget(Limits()))
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """As another drone of this host would."""
+        self.checkpoints = OrderCheckpoints(Workspace(self.root), self.data, self.order_id)
+        functions = (read_file, *WritingTools(Protected(self.protected)).tools())
+        self.tools = FunctionTools(functions, workspace=self.checkpoints.workspace, checkpoints=self.checkpoints)
+
+    async def use(self, name: str, /, **arguments: object) -> Output:
+        self.calls += 1
+        return await self.tools.call(Call(f"call-{self.calls}", name, arguments, ORIGIN, self.turn))
+
+    async def again(self, name: str, /, **arguments: object) -> Output:
+        """The last call, run by a drone that took the order over."""
+        self.calls -= 1
+        self.begin_anew()
+        return await self.use(name, **arguments)
+
+    async def preview(self, name: str, /, **arguments: object) -> Preview | Output | None:
+        return await preview_of(self.tools, Call("preview", name, arguments, ORIGIN, self.turn))
+
+    def begun(self, *paths: str) -> None:
+        """The next call was begun, and its drone died before anything else."""
+        self.calls += 1
+        wanted = [path.encode() for path in paths]
+        self.checkpoints.begin(f"call-{self.calls}", wanted, STOP)
+
+    def tree(self) -> dict[str, bytes]:
+        """Path to content of all files, but the marker's."""
+        files = (path for path in self.root.rglob("*") if path.is_file() and ".mcc-workspace" not in path.parts)
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in files}
