@@ -35,13 +35,14 @@ from drone.models.registry import Models
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
+from drone.sandbox.protected import Protected
 from drone.settings import Settings
 from drone.tools.catalog import MCP, ArtifactTools, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
-from drone.tools.own import own_tools
+from drone.tools.own import NO_OWN, OwnTools, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
@@ -90,7 +91,7 @@ class Crew:
         self.functions: Functions = functions or {}
         self._definitions = definitions
         self._models = models
-        self._toolbox = toolbox or Toolbox.found(settings.prompts_dir, sandboxing=settings.sandbox)
+        self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self._checkpoints = settings.data_dir / CHECKPOINTS
@@ -107,8 +108,7 @@ class Crew:
         groups = {**tools.groups, MCP: (*tools.groups[MCP], *servers)}
         definitions = Definitions.load(settings.prompts_dir, groups, own_dir=settings.own_agents())
         functions = own_functions(settings.documents.functions, own.parent if own else None).functions
-        toolbox = Toolbox.found(settings.prompts_dir, tools, settings.sandbox)
-        return cls(settings, definitions, Models(settings), toolbox, functions=functions)
+        return cls(settings, definitions, Models(settings), toolbox_of(settings, tools), functions=functions)
 
     async def run(
         self,
@@ -313,6 +313,12 @@ def names_in(settings: Settings) -> ModelNames:
         for alias, one in settings.models.items()
     }
     return ModelNames(tuple(own), settings.roles, own)
+
+
+def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
+    """The tools of this machine, as the operator wants them."""
+    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox)
+    return replace(found, protected=Protected(settings.permission.protected))
 
 
 def roots_of(settings: Settings) -> Roots:

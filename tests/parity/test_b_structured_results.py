@@ -80,7 +80,7 @@ async def test_each_role_ships_with_groups_a_prompt_and_the_schemas_of_its_real_
     assert child.status is RecordStatus.COMPLETED, child.error
     assert {"read_file", "search_text"} <= set(child.tools)
     assert shown["look"] == list(child.tools)
-    assert "write_file" not in shown["look"]
+    assert ("write_file" in shown["look"]) is (role == "general")
 
 
 async def test_groups_filter_the_catalogue_and_are_enforced_where_the_tool_runs(tmp_path: Path) -> None:
