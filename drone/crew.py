@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from drone.addresses import addresses_of
+from drone.addresses import addresses_of_servers
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
@@ -32,6 +32,7 @@ from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
+from drone.outside import web_tools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
@@ -189,7 +190,7 @@ class Crew:
     def _opening(self, config: McpServer, changed: Callable[[], None]) -> Open:
         """How an MCP server is reached from here."""
         settings = self._settings
-        ways = Ways(self._toolbox.git.sandbox, addresses_of(settings), settings.key, settings.egress_proxy)
+        ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
         return ways.opening(config, changed)
 
     def agents(self) -> tuple[Capability, ...]:
@@ -317,7 +318,7 @@ def names_in(settings: Settings) -> ModelNames:
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
     """The tools of this machine, as the operator wants them."""
-    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox)
+    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings))
     return replace(found, protected=Protected(settings.permission.protected))
 
 

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from mcc.addresses import Endpoint, services_in
 from mcc.configuration.file import Configuration
 from mcc.configuration.mcp_servers import McpServer, ServerName
 from mcc.configuration.places import config_home, own_agents, own_files
@@ -328,6 +329,11 @@ class Settings(SharedSettings):
     def own_agents(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Where this drone's user keeps agents for all workspaces."""
         return own_agents(environ)
+
+    @property
+    def own_services(self) -> tuple[Endpoint, ...]:
+        """What answers for this installation as far as a drone is told, for no tool to reach."""
+        return services_in((self.database_url, self.redis_url, self.egress_proxy, os.environ.get("MCC_URL")))
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
         """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""

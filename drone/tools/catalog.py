@@ -36,6 +36,7 @@ from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
 from drone.tools.symbols import problem as outline_problem
 from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
+from drone.tools.web import NO_WEB, WebTools
 from drone.tools.writing import WritingTools
 from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
@@ -104,19 +105,24 @@ class Toolbox:
     outline_problem: str | None = None
     """Why there is no tool `outline`."""
     own: OwnTools = NO_OWN
+    web: WebTools = NO_WEB
     protected: Protected = field(default_factory=Protected)
     """What no tool changes."""
 
     @classmethod
     def found(
-        cls, prompts_dir: Path | str | None = None, own: OwnTools = NO_OWN, sandboxing: Sandbox = DEFAULTS
+        cls,
+        prompts_dir: Path | str | None = None,
+        own: OwnTools = NO_OWN,
+        sandboxing: Sandbox = DEFAULTS,
+        web: WebTools = NO_WEB,
     ) -> "Toolbox":
         """Looks for programs and tries the sandbox, which takes some 20 ms; skills are the shipped ones and these."""
         operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
         sandbox = Bubblewrap.found(limits=Limits.of(sandboxing))
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
-        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own)
+        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web)
 
     def tools(
         self,
@@ -132,7 +138,8 @@ class Toolbox:
         changes is kept first, without which no tool changes a file; `notes` are those of its project, without which
         there are no tools for them.
         """
-        own = (*(self._notes if notes else ()), *(tool for tool, _ in self.own.tools))
+        web = tuple(tool for tool, problem in self._web if problem is None)
+        own = (*(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
         if workspace is None:
             return FunctionTools((*self._skills, *own), notes=notes)
         git = () if self.git.problem else self._git
@@ -153,7 +160,8 @@ class Toolbox:
         there = (*files, *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules)))
         more = (*_capabilities(self._git, self.git.problem), *_capabilities((*_made(read_artifact), *self._notes)))
-        return (*shipped, *more, *self.own.capabilities())
+        web = tuple(one for tool, problem in self._web for one in _capabilities((tool,), problem))
+        return (*shipped, *more, *web, *self.own.capabilities())
 
     @property
     def custody(self) -> Custody | None:
@@ -185,6 +193,12 @@ class Toolbox:
     @cached_property
     def _git(self) -> _Made:
         return _made(*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
+
+    @cached_property
+    def _web(self) -> tuple[tuple[FunctionTool, str | None], ...]:
+        """Each with why it is not there."""
+        fetch, search = _made(self.web.web_fetch, self.web.web_search)
+        return ((fetch, self.web.fetch_problem), (search, self.web.search_problem))
 
     @cached_property
     def _skills(self) -> _Made:

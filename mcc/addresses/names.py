@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -83,6 +84,21 @@ def endpoint_of(text: str, port: int | None = None) -> Endpoint:
     if not colon or digits.endswith("]") or (":" in host and not host.startswith("[")):
         host, digits = text, "" if port is None else str(port)
     return Endpoint(host_of(host), _port(digits, text))
+
+
+_SERVICES = {"postgresql": 5432, "postgres": 5432, "redis": 6379, "rediss": 6379, "http": 80, "https": 443}
+
+
+def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
+    """Who answers at these addresses of databases, brokers and services; files and sockets are nobody's."""
+    found: list[Endpoint] = []
+    for address in filter(None, addresses):
+        scheme, _, rest = address.partition("://")
+        port = 0 if scheme.endswith("+socket") else _SERVICES.get(scheme.partition("+")[0], 0)
+        for place in rest.partition("/")[0].partition("?")[0].rpartition("@")[2].split(",") if port else ():
+            with suppress(Refused):
+                found.append(endpoint_of(place or "localhost", port))
+    return tuple(found)
 
 
 def url_of(text: str) -> Url:

@@ -47,7 +47,8 @@ def tables() -> Iterator[str]:
     """For the section on drones' tables of their own."""
     yield from ("## Programs that tools start", "", "What [the sandbox](../security.md#the-sandbox) lets them use:")
     yield from ("", "`[sandbox]`:", "", *_rows(Sandbox, OF_SANDBOX, leave_out=("egress", "secrets")))
-    yield from ("## Network of tools", "", "Without these tables no tool reaches anything. `[sandbox.egress]`:")
+    yield from ("## Network of tools", "", "Without these tables no tool reaches anything:")
+    yield "[how to open it](../how-to/reach-the-network.md). `[sandbox.egress]`:"
     yield from ("", *_rows(Egress, OF_EGRESS))
     yield from ("`[sandbox.secrets.NAME]`; programs find a stand-in in the variable NAME:", "")
     yield from _rows(SwappedSecret, OF_SECRETS)

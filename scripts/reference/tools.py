@@ -16,6 +16,8 @@ from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Turn
 from drone.tools.catalog import ArtifactTools, Toolbox
 from drone.tools.git_program import Git
+from drone.tools.web import NO_WEB
+from mcc.configuration.web import Web, WebSearch
 from mcc.contracts.limits import Limits
 from mcc.definitions.rights import TOOL_GROUPS
 from scripts.reference.markdown import code, properties, table
@@ -26,7 +28,8 @@ def specs() -> tuple[ToolSpec, ...]:
     definitions = Definitions.load()
     offered = {name: definitions.get(name).description for name in definitions.spawns(MASTER)}
     delegation = Delegation(Turn.begun(MemoryJournal("reference"), Budget(Limits())), offered, _hire, depth=0)
-    workspace = replace(Toolbox.found(), git=Git(None)).tools(Path(__file__).parents[2]).specs()
+    web = replace(NO_WEB, web=Web(hosts=("*",), search=WebSearch(backend="searxng", url="https://searx.test")))
+    workspace = replace(Toolbox.found(), git=Git(None), web=web).tools(Path(__file__).parents[2]).specs()
     return (*workspace, *ArtifactTools().specs(), *delegation.specs(), *ReportGate().specs())
 
 
@@ -39,7 +42,8 @@ def page() -> Iterator[str]:
     yield from ("# Tools", "")
     yield "What agents can do in this version. An agent file names tools, or the groups they belong to, under `tools`"
     yield "and `disallowed_tools`. An order without a workspace has none of the tools that look at one, and a drone"
-    yield "without bubblewrap or git has no git tools."
+    yield "without bubblewrap or git has no git tools. `web_fetch` and `web_search` are there where the operator named"
+    yield "[hosts or a search engine](../how-to/reach-the-network.md)."
     yield ""
     for spec in there:
         yield from _section(spec)

@@ -1,0 +1,162 @@
+"""The tools that read the web: one page by its address, and what a search engine finds."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Annotated
+from urllib.parse import unquote_plus
+
+from pydantic import Field
+
+from drone.sandbox.aside import Aside, CutOff
+from drone.tools.display_text import plain, written
+from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
+from drone.tools.web_search import hits_of, request_of
+from drone.tools.web_text import decoded, extracting
+from drone.tools.web_wire import Fetched, Limits, Request, WebError, Wire
+from mcc.addresses import AddressRule, HostList, Refused, Url, url_of
+from mcc.configuration.web import Web
+from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import Text
+
+READING_SECONDS = 10.0
+"""Processor time in which the text of a page is found."""
+
+SECONDS = 330.0
+"""Longest time of a call, above what a page may take by its configuration."""
+
+_PAGE = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.8,*/*;q=0.5"
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXT_TYPES = ("json", "xml", "javascript", "x-www-form-urlencoded", "yaml", "toml", "x-sh", "sql")
+_SEARCH_BYTES = 2_000_000
+_SAID = 500
+
+Query = Annotated[Text, Field(min_length=1, max_length=400)]
+Limit = Annotated[int, Field(ge=1, le=20)]
+
+
+def _nothing(data: bytes) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class WebTools:
+    """`key` is that of the search engine. `is_secret` says whether a secret is in these bytes: none leaves in an
+    address or a question."""
+
+    web: Web
+    wire: Wire
+    key: str = field(default="", repr=False)
+    is_secret: Callable[[bytes], bool] = _nothing
+
+    @classmethod
+    def of(
+        cls, web: Web, rule: AddressRule, key: str | None = None, is_secret: Callable[[bytes], bool] = _nothing
+    ) -> "WebTools":
+        return cls(web, Wire(rule), key or "", is_secret)
+
+    @property
+    def fetch_problem(self) -> str | None:
+        """Why there is no `web_fetch`, and what to do about it."""
+        return None if self.web.hosts else "nobody is to be asked: name hosts in [web] hosts of mcc.toml"
+
+    @property
+    def search_problem(self) -> str | None:
+        search = self.web.search
+        if search is None:
+            return "no search engine is named: add [web.search] to mcc.toml"
+        if search.key_env and not self.key:
+            return f"the variable {search.key_env} with the key of {search.backend} is not set"
+        return None
+
+    @tool(group="web_read", idempotent=True, seconds=SECONDS, effects="network")
+    async def web_fetch(self, context: ToolContext, url: Text) -> str:
+        """Read a web page as text, by its http or https address. Only hosts that the operator allows are asked.
+
+        Args:
+            url: The whole address.
+        """
+        limits = Limits(self.web.seconds, int(self.web.max_mb * 1_000_000))
+        try:
+            asked = Request(url_of(url), headers={"accept": _PAGE})
+            found = await self.wire.fetch(asked, limits, self._allowed)
+            title, text = await self._read(found, context)
+        except Refused as refused:
+            raise ToolFailed(str(refused), Outcome.DENIED) from refused
+        except WebError as error:
+            raise ToolFailed(str(error)) from error
+        if found.status >= 400:
+            said = f": {text[:_SAID]}" if text else "."
+            raise ToolFailed(f"{found.url} answered {found.status} {plain(found.reason)}{said}")
+        return f"{found.url}\n{title or found.media_type}\n\n{text or '(The page has no text.)'}"
+
+    @tool(group="web_read", idempotent=True, seconds=SECONDS, effects="network")
+    async def web_search(self, query: Query, limit: Limit = 8) -> str:
+        """Search the web: titles, addresses and a few words of each, the best first.
+
+        Args:
+            query: What to look for.
+            limit: How many results.
+        """
+        search = self.web.search
+        if search is None:
+            raise ToolFailed(f"There is no search: {self.search_problem}.")
+        try:
+            self._refuse_secrets(query.encode("utf-8", "replace"), "What you search for")
+            limits = Limits(self.web.seconds, _SEARCH_BYTES)
+            found = await self.wire.fetch(request_of(search, self.key, query, limit), limits)
+            if found.status != 200:
+                raise WebError(f"{search.backend} answered {found.status} {plain(found.reason)}.")
+            hits = hits_of(search, found.body)[:limit]
+        except Refused as refused:
+            raise ToolFailed(str(refused), Outcome.DENIED) from refused
+        except WebError as error:
+            raise ToolFailed(str(error)) from error
+        lines = (f"{at}. {hit.title}\n   {hit.url}\n   {hit.text}" for at, hit in enumerate(hits, start=1))
+        return "\n".join(lines) or "Nothing was found; ask in other words."
+
+    def _allowed(self, url: Url) -> None:
+        """Raises `Refused`."""
+        if not HostList(self.web.hosts).covers(url.endpoint):
+            names = ", ".join(self.web.hosts[:20])
+            raise Refused(f"{url.endpoint} is not allowed. Hosts that may be fetched: {names}. Nothing was sent.")
+        self._refuse_secrets(str(url).encode(), "This address")
+
+    def _refuse_secrets(self, said: bytes, what: str) -> None:
+        """Raises `Refused`."""
+        if self.is_secret(said) or self.is_secret(unquote_plus(said.decode("utf-8", "replace")).encode()):
+            raise Refused(f"{what} has a secret in it, which would leave with it. Nothing was sent.")
+
+    async def _read(self, found: Fetched, context: ToolContext) -> tuple[str, str]:
+        """Title and text. Raises `WebError`."""
+        is_html = found.media_type in _HTML
+        if not is_html and not _is_text(found.media_type):
+            size = f"{len(found.body):,} bytes"
+            raise WebError(f"{found.url} is no text but {written(found.media_type[:100])}, {size}.")
+        text = decoded(found.body, found.charset)
+        if not is_html:
+            return "", text
+        return await threads_of(context).tool(_extracted, text, context.stop)
+
+
+async def _nobody(host: str) -> tuple[str, ...]:
+    return ()
+
+
+NO_WEB = WebTools.of(Web(), AddressRule(_nobody))
+"""Without configuration nobody is asked."""
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type.rpartition("/")[2].rpartition("+")[2] in _TEXT_TYPES
+
+
+def _extracted(html: str, stop: Event) -> tuple[str, str]:
+    """Blocks. Raises `WebError`."""
+    try:
+        with closing(Aside(extracting, stop)) as aside:
+            answer = aside.ask(html, READING_SECONDS)
+    except (CutOff, ValueError) as error:
+        raise WebError(f"The text of this page was not found: {error}.") from error
+    return plain(str(answer["title"])), str(answer["text"])
