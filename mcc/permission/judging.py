@@ -1,13 +1,19 @@
 """Judging a tool call: the strictest word of all layers, of the strictest part of what it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcc.contracts.drones import Effects
-from mcc.contracts.permission import Mode, SavedRule, Why, Word
-from mcc.permission.layers import STRICTNESS, Facts, Found, Layer
+from mcc.contracts.permission import LayerName, Mode, SavedRule, Why, Word
+from mcc.permission.commands import Command, commands_in
+from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Facts, Found, Layer, fits
+from mcc.permission.saving import saved
 from mcc.rules.errors import Fault
-from mcc.rules.kinds import Plain
+from mcc.rules.kinds import Partial, Plain
+
+_ORDER: Sequence[LayerName] = ("operator", "order", "mode", "agent", "ancestor", "grant", "default")
+"""Whose word is told, of several that are as strict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What becomes of a call. `would_save` is what a person would let stand who allows it for longer, None where
-    nothing can be; `told` is what the model is told of a call that is not allowed."""
+    """What becomes of a call. `would_save` is what a person lets stand who allows such calls for longer, None where
+    nothing can be; `told` is what the model is told of a call that does not run: why, and what it can do instead."""
 
     word: Word
     why: Why
@@ -37,27 +43,40 @@ class Ruling:
     told: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One simple command of a shell's call; None: the call is no shell's."""
+
+    values: Mapping[str, Any]
+    command: Command | None = None
+
+    @property
+    def plain(self) -> bool:
+        return bool(self.values) and (self.command is None or self.command.plain)
+
+
 def judge(asked: Asked, layers: Sequence[Layer], grants: Sequence[SavedRule] = ()) -> Ruling:
     """The strictest word of `layers`, in whichever order they stand; where none of them says anything, that of the
-    tool's effects. A grant makes an ask an allow, never a deny. Never raises. Blocks for milliseconds."""
-    values, plain = _values(asked)
-    found = [
-        one for layer in layers if (one := layer.says(asked.tool, asked.group, Facts(values, plain=plain))) is not None
-    ]
-    strictest = max(found, key=lambda one: STRICTNESS[one.word], default=_by_effects(asked.effects))
-    return Ruling(strictest.word, strictest.why)
+    tool's effects. A grant makes an ask an allow, never a deny. Never raises. Takes milliseconds."""
+    parts, left = list(_parts(asked)), [STEPS] * len(layers)
+    judged = [_judged(asked, part, layers, left, grants) for part in parts]
+    place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
+    found, command = judged[place], parts[place].command
+    if found.word == "allow":
+        return Ruling("allow", found.why)
+    if found.word == "deny":
+        return Ruling("deny", found.why, told=_denied(asked, found.why, command))
+    asking = [part for part, one in zip(parts, judged, strict=True) if one.word == "ask"]
+    return Ruling("ask", found.why, _would_save(asked, asking), _unasked(asked, found.why, command))
 
 
-def _by_effects(effects: Effects) -> Found:
-    return Found("ask" if effects == "irreversible" else "allow", Why(layer="default"))
-
-
-def _values(asked: Asked) -> tuple[Mapping[str, object], bool]:
+def _parts(asked: Asked) -> Iterator[_Part]:
     try:
         args = Plain().of(asked.arguments)
     except (Fault, RecursionError):
-        return {}, False
-    return {
+        yield _Part({})
+        return
+    values = {
         "args": args,
         "tool": asked.tool,
         "group": asked.group,
@@ -67,4 +86,101 @@ def _values(asked: Asked) -> tuple[Mapping[str, object], bool]:
         "mode": asked.mode,
         "profile": asked.profile,
         "workspace": asked.workspace,
-    }, True
+    }
+    if asked.tool != SHELL:
+        yield _Part({**values, "argv": [], "parts": 0})
+        return
+    text = args.get("command")
+    commands = commands_in(text) if isinstance(text, str) else (Command((), False, False, "it is no text"),)
+    for command in commands or (Command(),):
+        argv = list(command.argv) if command.whole else Partial(command.argv)
+        yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
+
+
+def _judged(asked: Asked, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]) -> Found:
+    """`left` are the steps that each layer may still take, whatever the others took."""
+    found: list[Found] = []
+    for place, layer in enumerate(layers):
+        facts = Facts(part.values, plain=part.plain, steps=left[place])
+        if (one := layer.says(asked.tool, asked.group, facts)) is not None:
+            found.append(one)
+        left[place] = facts.steps
+    ranked = sorted(found, key=lambda one: (-STRICTNESS[one.word], _ORDER.index(one.why.layer), one.why.key or ""))
+    strictest = ranked[0] if ranked else _by_effects(asked.effects)
+    if strictest.word == "ask" and (granted := _granted(asked, part, grants)) is not None:
+        return Found("allow", Why(layer="grant", key=granted.key, when=granted.when))
+    return strictest
+
+
+def _by_effects(effects: Effects) -> Found:
+    return Found("ask" if effects == "irreversible" else "allow", Why(layer="default"))
+
+
+def _granted(asked: Asked, part: _Part, grants: Sequence[SavedRule]) -> SavedRule | None:
+    if not part.plain:
+        return None
+    return next((one for one in grants if _covers(one, asked, part)), None)
+
+
+def _would_save(asked: Asked, asking: Sequence[_Part]) -> SavedRule | None:
+    """The rule under which all of it would have been allowed; None where there is none."""
+    if not all(part.plain for part in asking):
+        return None
+    rule = saved(asked.tool, asked.arguments, [part.command for part in asking if part.command is not None])
+    return rule if rule is not None and all(_covers(rule, asked, part) for part in asking) else None
+
+
+def _covers(grant: SavedRule, asked: Asked, part: _Part) -> bool:
+    if not fits(grant.key, asked.tool, asked.group):
+        return False
+    return grant.when is None or Facts(part.values).holds(grant.when) is True
+
+
+def _denied(asked: Asked, why: Why, command: Command | None) -> str:
+    said = f" {why.message.strip()}" if why.message.strip() else ""
+    return f"Denied{_of(command)}: {_rule(asked, why)}.{said}{_unclear(command)} {_INSTEAD}"
+
+
+def _unasked(asked: Asked, why: Why, command: Command | None) -> str:
+    said = f" {why.message.strip()}" if why.message.strip() else ""
+    return (
+        f"Denied{_of(command)}: a person would have to allow it, and nobody is asked in this order "
+        f"({_rule(asked, why)}).{said}{_unclear(command)} {_INSTEAD}"
+    )
+
+
+_INSTEAD = (
+    "It did not run, and the same call again is answered the same: go another way, or say what could not be done."
+)
+_SHOWN = 200
+
+
+def _of(command: Command | None) -> str:
+    words = " ".join(command.argv) if command is not None else ""
+    words = "".join(one if one.isprintable() else "\ufffd" for one in words[: _SHOWN + 1])
+    return f" because of `{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}…'}`" if words else ""
+
+
+def _unclear(command: Command | None) -> str:
+    if command is None or command.plain:
+        return ""
+    return f" What it does is not plain, since {command.why}: write simple commands, one call each."
+
+
+def _rule(asked: Asked, why: Why) -> str:
+    if why.layer == "default":
+        return f"{asked.tool} does what cannot be undone"
+    where = _PLACES[why.layer]
+    held = f" where `{' '.join(why.when.split())[:_SHOWN]}`" if why.when else ""
+    return f"{where} says so of {why.key}{held}"
+
+
+_PLACES: Mapping[LayerName, str] = {
+    "operator": "the operator's permission",
+    "mode": "the mode of this order",
+    "agent": "the permission in your agent file",
+    "ancestor": "the permission of an agent above you",
+    "order": "the permission of this order",
+    "grant": "an approval that stands",
+    "default": "nobody",
+}

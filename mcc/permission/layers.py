@@ -141,6 +141,11 @@ def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str
         yield everything
 
 
+def fits(key: str, tool: str, group: str) -> bool:
+    """Whether the key is about calls of this tool."""
+    return any(True for _ in fitting({key: "allow"}, tool, group))
+
+
 def _holds(key: str, tool: str) -> bool:
     """Whether a group has this tool besides its own group. Of a shell, its own group alone says what it may."""
     return tool != SHELL and tool in TOOL_GROUPS.get(key, ())

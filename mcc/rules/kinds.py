@@ -25,6 +25,12 @@ class Named(str):
     __slots__ = ()
 
 
+class Partial(list[Any]):
+    """A list of which only the beginning is known: whatever depends on the rest has no value."""
+
+    __slots__ = ()
+
+
 Null = type(None)
 
 _WORDS: Mapping[type, tuple[str, str]] = {
@@ -60,11 +66,11 @@ KINDS = {name: Named(name) for name, _ in _WORDS.values()}
 
 def word(value: object) -> str:
     """What a person calls a value of this kind."""
-    return _WORDS[type(value)][1]
+    return "a list of which only the beginning is known" if type(value) is Partial else _WORDS[type(value)][1]
 
 
 def kind(value: object) -> Named:
-    return KINDS[_WORDS[type(value)][0]]
+    return KINDS[_WORDS[list if type(value) is Partial else type(value)][0]]
 
 
 def named(kinds: Iterable[type]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcc.rules.errors import Fault, Frame, MissingKey, RuleError
-from mcc.rules.kinds import ANYTHING, KEYS, NUMBERS, Kinds, Shape, key_of, of_key, shown, word
+from mcc.rules.kinds import ANYTHING, KEYS, NUMBERS, Kinds, Partial, Shape, key_of, of_key, shown, word
 
 Run = Callable[[Frame], Any]
 Act = Callable[..., Any]
@@ -128,6 +128,8 @@ def indexed(owner: Node, index: Node, text: str) -> Run:
             if not (0 <= at < len(found) and at == int(at)):
                 raise Fault.at(f"`{text}`: there is no [{shown(at)}], the list has {len(found)} items from [0] on")
             return found[int(at)]
+        if type(found) is Partial and type(at) is int and 0 <= at < len(found):
+            return found[at]
         if type(found) is dict:
             key = placed_key(at, text)
             if key not in found:
@@ -202,6 +204,9 @@ class Macro:
         return self.name != "map" or arguments == 3
 
 
+_GONE_OVER: Kinds = frozenset({list, dict, Partial})
+
+
 def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
     """Goes over the items of a list or the keys of an object, binding each; what was not set has none."""
     cost = 1 + sum(body.steps for body in bodies)
@@ -210,13 +215,15 @@ def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], 
         found = owner.run(frame)
         if found is None:
             return
-        if type(found) is not list and type(found) is not dict:
+        if type(found) not in _GONE_OVER:
             raise Fault.at(f"`{owner.text}` is {word(found)}, not a list")
         slots = frame.slots
-        for item in found if type(found) is list else map(of_key, found):
+        for item in map(of_key, found) if type(found) is dict else found:
             frame.spend(cost)
             slots[slot] = item
             yield item
+        if type(found) is Partial:
+            raise Fault.at(f"`{owner.text}` is {word(found)}")
 
     return run
 

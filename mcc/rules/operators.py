@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcc.rules.errors import Fault, Frame
-from mcc.rules.kinds import MAX_INT, MAX_UINT, NUMBERS, Kinds, Null, Uint, key_of, word
+from mcc.rules.kinds import MAX_INT, MAX_UINT, NUMBERS, Kinds, Null, Partial, Uint, key_of, word
 from mcc.rules.times import Duration, Timestamp
 
 Act = Callable[[Frame, Any, Any], Any]
@@ -181,6 +181,8 @@ def equal(frame: Frame, left: Any, right: Any) -> bool:
     frame.spend(1)
     a, b = type(left), type(right)
     if a is not b:
+        if Partial in (a, b):
+            raise Fault(f"compares {word(left)} with {word(right)}")
         return a in NUMBERS and b in NUMBERS and bool(_comparable(left, b) == _comparable(right, a))
     if a is str or a is bytes:
         frame.spend(min(len(left), len(right)) >> 10)
@@ -204,6 +206,8 @@ def contained(frame: Frame, item: Any, container: Any) -> bool:
         return type(item) in _ASKED and key_of(item) in container
     if type(container) is list:
         return any(equal(frame, item, one) for one in container)
+    if type(container) is Partial and any(equal(frame, item, one) for one in container):
+        return True
     hint = "; write text.contains(part)" if type(container) is str else ""
     raise Fault(f"looks for {word(item)} in {word(container)}{hint}")
 
