@@ -1,0 +1,54 @@
+"""A sandbox with a way out, where this machine can make one."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from drone.egress.egress import Egress, ProxiedNetwork
+from drone.egress.plan import Plan
+from drone.sandbox.bubblewrap import Bubblewrap, Profile
+from drone.sandbox.child import Bounds
+from drone.sandbox.custody import Custody
+from drone.sandbox.paths import Workspace
+
+Run = Callable[[ProxiedNetwork, str], Awaitable[str]]
+"""Runs a command of the shell with this way out; what it said."""
+
+Make = Callable[[Plan], Egress]
+
+
+@pytest.fixture
+def sandbox() -> Bubblewrap:
+    found = Bubblewrap.found()
+    problem = "bubblewrap is not installed" if found is None else found.problem()
+    if problem and (found is None or "CI" not in os.environ):
+        pytest.skip(problem)
+    assert found is not None and problem is None, problem
+    return found
+
+
+@pytest.fixture
+def run(sandbox: Bubblewrap, tmp_path: Path) -> Run:
+    async def run(network: ProxiedNetwork, command: str) -> str:
+        profile = Profile(egress=network)
+        ended = await sandbox.run(
+            ("sh", "-c", command), Workspace(tmp_path), Bounds(30.0), profile=profile, merged=True
+        )
+        return ended.stdout.head.decode()
+
+    return run
+
+
+@pytest.fixture
+async def egress_by() -> AsyncIterator[Make]:
+    made: list[Egress] = []
+
+    def make(plan: Plan) -> Egress:
+        made.append(Egress(plan, Custody()))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
