@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from drone.agent.messages import ToolSpec
 from drone.mcp_servers.connection import Connection, Down
-from drone.mcp_servers.definitions import GROUP, Definition, Listing, listing
+from drone.mcp_servers.definitions import GROUP, Definition, Listing, listing, name_of
 from drone.mcp_servers.pins import Pins
-from drone.mcp_servers.results import reason_of
-from drone.tools.offered import capability
+from drone.mcp_servers.results import output_of, reason_of
+from drone.tools.offered import capability, tokens
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.drones import Capability, ToolState
+from mcc.contracts.tool_tests import ToolTest, ToolTested
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -56,7 +57,9 @@ class Server:
         self._listed_with: Spoken | None = None
         self._listed_at = float("-inf")
         self._lock = asyncio.Lock()
-        self.was_listed = False
+        self._looking = asyncio.Lock()
+        self.revision: str | None = None
+        """Of the protocol, as it was agreed upon the last time."""
         self.problem: str | None = None
         """Why nothing of it can be used."""
 
@@ -64,18 +67,30 @@ class Server:
         """The server says that its tools are others now: it is asked before the next call."""
         self._listed_at = float("-inf")
 
-    async def look(self) -> None:
-        """Ask what it offers, unless that is known and fresh; what is wrong stands in `problem`."""
-        if self.was_listed and self._clock() - self._listed_at < LISTED_SECONDS:
-            self._approved = await self._pins.approved(self.name) or self._approved
-            return
+    async def look(self, *, again: bool = False) -> None:
+        """Ask what it offers, unless that is known; what is wrong stands in `problem`, and is tried anew with `again`.
+
+        What people approved meanwhile counts from now on.
+        """
+        async with self._looking:
+            if self.problem is not None and not again:
+                return
+            if self.problem is None and self._listed_at > float("-inf"):
+                self._approved = await self._pins.approved(self.name) or self._approved
+                return
+            await self._ask()
+
+    async def _ask(self) -> None:
         try:
             async with self._connection.used() as spoken:
                 await self._list(spoken)
         except Exception as error:
             self._listed_at = float("-inf")
-            self.problem = str(error) if isinstance(error, Down) else f"{await self._said(error)}."
-            log.warning("the MCP server %s does not say what it offers: %s", self.name, self.problem)
+            why = self._connection.problem if isinstance(error, Down) else await self._said(error)
+            problem = f"The MCP server {self.name} cannot be used: {why or error}."
+            if problem != self.problem:
+                log.warning("%s", problem)
+            self.problem = problem
 
     def specs(self) -> Iterator[ToolSpec]:
         """The tools that agents may have now."""
@@ -127,6 +142,28 @@ class Server:
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             raise Refused(f"{name} brought nothing: {await self._said(error)}.") from error
 
+    async def test(self, test: ToolTest) -> ToolTested:
+        """Speak with the server now, and make the call that is wanted, if one is."""
+        began = self._clock()
+        self.changed()
+        await self.look(again=True)
+        found = ToolTested(server=self.name, problem=self.problem)
+        if self.problem is None:
+            specs = tuple(self.specs())
+            told = {"tools": len(specs), "tokens": sum(map(tokens, specs)), "revision": self.revision}
+            found = found.model_copy(update=told)
+            if test.tool is not None:
+                found = found.model_copy(update=await self._tried(test.tool, test.arguments))
+        return found.model_copy(update={"seconds": round(self._clock() - began, 3)})
+
+    async def _tried(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = tool if tool in self._listing.tools else name_of(self.name, tool)
+        try:
+            output = await output_of(await self.call(name, arguments), None)
+        except Refused as refused:
+            return {"problem": str(refused)}
+        return {"content": output.content, "is_error": output.is_error}
+
     async def close(self) -> None:
         await self._connection.close()
 
@@ -138,7 +175,7 @@ class Server:
             digests = {one.own_name: one.digest for one in found.tools.values()}
             self._approved = await self._pins.seen(self.name, digests)
             self._listing, self._listed_with, self._listed_at = found, spoken, self._clock()
-            self.was_listed, self.problem = True, None
+            self.problem, self.revision = None, spoken.session.protocol_version
 
     def _offered(self) -> Iterator[Definition]:
         return (one for one in self._listing.tools.values() if self.config.offers(one.own_name))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from drone.mcp_servers.connection import Connection, Open
 from drone.mcp_servers.pins import MemoryPins, Pins
@@ -11,6 +11,7 @@ from drone.mcp_servers.toolset import ServerTools
 from drone.mcp_servers.ways import load
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability
+from mcc.contracts.tool_tests import ToolTest, ToolTested
 from mcc.redaction import Redactor
 
 WATCH_SECONDS = 5.0
@@ -46,19 +47,19 @@ class McpServers:
     def __bool__(self) -> bool:
         return bool(self._configs)
 
-    def watch(self, changed: Callable[[], None]) -> None:
+    def watch(self, changed: Callable[[], Awaitable[None]]) -> None:
         """Look at all servers from now on; `changed` is called when something else is to be told of their tools."""
         if self and self._watching is None:
             self._watching = asyncio.create_task(self._watch(changed), name="mcp servers")
 
-    async def look(self) -> None:
-        """Ask each server what it offers, unless that is known."""
+    async def look(self, *, again: bool = False) -> None:
+        """Ask each server what it offers, unless that is known; `again`: also those that could not be spoken with."""
         if not self:
             return
         await load()
         async with asyncio.TaskGroup() as group:
             for server in self._servers.values():
-                group.create_task(server.look())
+                group.create_task(server.look(again=again))
 
     async def tools(self) -> ServerTools:
         """The tools for an order."""
@@ -70,6 +71,15 @@ class McpServers:
 
     def server(self, name: str) -> Server | None:
         return self._servers.get(name)
+
+    async def test(self, test: ToolTest) -> ToolTested:
+        """Speak with a server now, and make the call that is wanted. Never raises for what is wrong with it."""
+        server = self._servers.get(test.server)
+        if server is None:
+            there = ", ".join(self._servers) or "none"
+            return ToolTested(server=test.server, problem=f"This drone has no MCP server of this name; it has {there}.")
+        await load()
+        return self._redactor().model(await server.test(test))
 
     async def close(self) -> None:
         if self._watching is not None:
@@ -90,14 +100,14 @@ class McpServers:
     def _cleaned(self, tool: object) -> object:
         return self._redactor().value(tool)
 
-    async def _watch(self, changed: Callable[[], None]) -> None:
+    async def _watch(self, changed: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self.look()
+                await self.look(again=True)
+                found = self.capabilities()
+                if found != self._told:
+                    await changed()
+                    self._told = found
             except Exception:
                 log.exception("the MCP servers could not be looked at")
-            found = self.capabilities()
-            if found != self._told:
-                self._told = found
-                changed()
             await asyncio.sleep(WATCH_SECONDS)

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 import structlog
 
+from drone.agent.threads import in_thread
 from drone.crew import Crew
 from drone.settings import Settings
 from drone.worker.claiming import Claimant, Counting, Slots
@@ -219,7 +220,13 @@ class Drone:
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._fall, self.give_up)
         claimant = Claimant(self._settings.name, self._keeper, self._slots)
-        return Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
+        workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
+        crew.servers.watch(lambda: in_thread(self._describe, crew))
+        return workshop
+
+    def _describe(self, crew: Crew) -> None:
+        """Say what the MCP servers offer by now."""
+        self._keeper.describe(registration(self._settings, crew, self._store.texts.keep))
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:

@@ -60,6 +60,7 @@ class Keeper:
         self._confirmed_sent = float("-inf")
         self._incarnation: str | None = None
         self._draining = False
+        self._described = True
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -93,6 +94,10 @@ class Keeper:
         self._incarnation, self._confirmed_sent = incarnation, sent
         log.info("registered", drone=self._registration.name, incarnation=incarnation)
         return incarnation
+
+    def describe(self, registration: Registration) -> None:
+        """From the next renewal on this is what the process says of itself."""
+        self._registration, self._described = registration, False
 
     def start(self) -> None:
         self._thread.start()
@@ -128,8 +133,14 @@ class Keeper:
             counters=heartbeat.counters,
         ):
             self._confirmed_sent = sent
+            self._describe(self._incarnation)
         else:
             self._lose(self._incarnation)
+
+    def _describe(self, incarnation: str) -> None:
+        if not self._described:
+            self._described = True
+            self._leases.describe(self._registration.model_copy(update={"incarnation": incarnation}))
 
     def _lose(self, incarnation: str) -> None:
         log.error("lease lost", drone=self._registration.name, incarnation=incarnation)

@@ -20,7 +20,9 @@ from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
 from drone.worker.loop import AsyncStore
+from drone.worker.mcp_pins import StorePins
 from drone.worker.runner import Runner
+from drone.worker.server_trials import ServerTrials
 from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.workspaces import Site, Workspaces
 from mcc.contracts.control import ControlKind, NewControl
@@ -110,9 +112,9 @@ class Workshop:
             Finisher(self._store, self._broadcaster, self._suspects),
         )
         self._model_checks = ModelChecks(crew, settings.redis_url, settings.name)
-        self._control = ControlListener(
-            self._store, settings.redis_url, lease, self._executions, hear=self._model_checks.hear
-        )
+        crew.servers.pin_by(StorePins(self._store))
+        self._trials = ServerTrials(crew, self._store, settings.redis_url, settings.name)
+        self._control = ControlListener(self._store, settings.redis_url, lease, self._executions, hear=self._hear)
         self._poll = Poll(
             self._store,
             claimant,
@@ -233,6 +235,7 @@ class Workshop:
     async def close(self) -> None:
         """Close connections, threads and programs that run outside of this process."""
         await self._model_checks.close()
+        await self._trials.close()
         await self._crew.close()
         await self._publisher.close()
         self._writer.close()
@@ -261,6 +264,11 @@ class Workshop:
             except Exception:
                 log.exception("a heartbeat could not be told")
             await asyncio.sleep(seconds)
+
+    def _hear(self, data: object) -> None:
+        """What is said to this drone, as it came."""
+        self._model_checks.hear(data)
+        self._trials.hear(data)
 
     def _heartbeat(self) -> DroneBeat:
         return DroneBeat(

@@ -15,7 +15,7 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import approvals, blueprints, controls, documents, fleet, health, notes, orders, problems, streams
+from mcc.api import approvals, blueprints, controls, documents, fleet, health, notes, orders, problems, streams, tools
 from mcc.api.catalogue import Catalogue
 from mcc.api.function_rules import FunctionRules
 from mcc.api.guard import Door, Guard
@@ -102,7 +102,7 @@ def build_app(
         redactor,
         redis.checkers,
     )
-    for part in (orders, streams, controls, approvals, blueprints, documents, notes, fleet, health):
+    for part in (orders, streams, controls, approvals, blueprints, documents, notes, fleet, tools, health):
         app.include_router(part.router)
     app.include_router(orders.conversations)
     app.include_router(description)

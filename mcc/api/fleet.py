@@ -29,7 +29,7 @@ async def drones(service: ServiceHere) -> Response:
 @router.get("/agents", responses=answers(Listing[Offer]))
 async def agents(service: ServiceHere) -> Response:
     """Agents that the live drones know."""
-    return await _merged(service, lambda drone: drone.agents)
+    return await merged(service, lambda drone: drone.agents)
 
 
 @router.get("/agents/{name}", responses=answers(Offer))
@@ -41,19 +41,13 @@ async def agent(service: ServiceHere, name: str) -> Response:
     return answer(found)
 
 
-@router.get("/tools", responses=answers(Listing[Offer]))
-async def tools(service: ServiceHere) -> Response:
-    """Tools that the live drones have, and why one cannot be used."""
-    return await _merged(service, lambda drone: drone.tools)
-
-
 @router.get("/models", responses=answers(Listing[Offer]))
 async def models(service: ServiceHere) -> Response:
     """Models that the live drones can ask, and why one cannot be asked."""
-    return await _merged(service, lambda drone: drone.models)
+    return await merged(service, lambda drone: drone.models)
 
 
-async def _merged(service: Service, part: Part) -> Response:
+async def merged(service: Service, part: Part) -> Response:
     return whole(offers(await service.offload(service.store.leases.registrations), part))
 
 
@@ -115,7 +109,7 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     """
     if service.checkers is None:
         raise Refusal(503, NO_REDIS)
-    drones = await service.offload(_live, service)
+    drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
     names = tuple(dict.fromkeys((asked or ModelsToCheck()).names)) or _all(drones)
@@ -154,6 +148,6 @@ def _all(drones: Iterable[Registration]) -> tuple[str, ...]:
     return tuple(names)[:MOST_NAMES]
 
 
-def _live(service: Service) -> list[Registration]:
+def live(service: Service) -> list[Registration]:
     up = {drone.incarnation for drone in service.store.leases.drones() if drone.status is DroneStatus.UP}
     return [one for one in service.store.leases.registrations() if one.incarnation in up]

@@ -39,6 +39,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.ApprovalOver: 410,
     errors.CannotRemember: 422,
     errors.UnknownGrant: 404,
+    errors.UnknownServerTool: 404,
     errors.BadCursor: 400,
     errors.IdempotencyConflict: 409,
     errors.SessionBusy: 409,

@@ -1,4 +1,4 @@
-"""The commands `mcc agents`, `mcc drones`, `mcc models` and `mcc tools`: what live drones have; agent files checked."""
+"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have; agent files checked."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -354,29 +354,6 @@ def models(
         return
     rows = [(one, (",".join(one.drones), one.description)) for one in found]
     print_offers(("NAME", "STATE", "DRONES", "DESCRIPTION"), rows, empty="No model: is there a drone? mcc drones says.")
-
-
-tools = typer.Typer(help="Tools: what agents can be given.", rich_markup_mode=None)
-
-
-@tools.callback(invoke_without_command=True)
-def _tools(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Tools; without a further word, the list of them."""
-    if context.invoked_subcommand is None:
-        list_tools(url=url, data_dir=data_dir, as_json=as_json)
-
-
-@service_command(tools, "list")
-def list_tools(call: Call) -> None:
-    """Tools that the live drones have, where those of your own come from, and what is wrong with the others.
-
-    Example: mcc tools list
-    """
-    found = call.client.tools.list()
-    if call.printed({"items": found}):
-        return
-    rows = [(one, (",".join(one.drones), one.origin or "shipped", one.description)) for one in found]
-    print_offers(("NAME", "STATE", "DRONES", "ORIGIN", "DESCRIPTION"), rows, empty="No tool: is there a drone?")
 
 
 def _check(call: Call, names: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from mcc.cli import (
     orders,
     run,
     sessions,
+    tools,
     up,
 )
 from mcc.cli.placing import JsonLinesCommand
@@ -87,7 +88,7 @@ app.add_typer(sessions.app, name="sessions")
 service_command(app, "drones")(agents.drones)
 app.add_typer(agents.app, name="agents")
 service_command(app, "models")(agents.models)
-app.add_typer(agents.tools, name="tools")
+app.add_typer(tools.app, name="tools")
 app.add_typer(blueprints.app, name="blueprints")
 app.add_typer(documents.app, name="documents")
 app.add_typer(notes.app, name="notes")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
+    from mcc.contracts.tool_tests import ToolsApproved, ToolTested
     from mcc.contracts.wire import Seen
 
 
@@ -46,7 +47,7 @@ class AsyncMCC:
         self.sessions = Sessions(self._connection)
         self.drones = Drones(self._connection)
         self.agents = Agents(self._connection, "agents")
-        self.tools = Offers(self._connection, "tools")
+        self.tools = Tools(self._connection, "tools")
         self.models = Models(self._connection, "models")
         self.blueprints = Blueprints(self._connection)
         self.documents = Documents(self._connection)
@@ -266,6 +267,18 @@ class Agents(Offers):
     async def get(self, name: str) -> "Offer":
         """One agent with its prompt. Raises `NotFound`."""
         return await self._connection.send(calls.agent(name))
+
+
+class Tools(Offers):
+    async def test(
+        self, server: str, tool: str | None = None, arguments: "Mapping[str, Any] | None" = None
+    ) -> "ToolTested":
+        """What an MCP server says to a drone now, and what this call of a tool of it brings; no approval is asked."""
+        return await self._connection.send(calls.test_tools(server, tool, arguments or {}))
+
+    async def approve(self, server: str, tool: str | None = None) -> "ToolsApproved":
+        """Let the definitions count that were seen last, of one tool or of all of an MCP server."""
+        return await self._connection.send(calls.approve_tools(server, tool))
 
 
 class Models(Offers):

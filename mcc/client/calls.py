@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
+    from mcc.contracts.tool_tests import ToolsApproved, ToolTested
 
 T = TypeVar("T")
 
 API = "/api/v1"
 RETRYABLE = frozenset({429, 502, 503, 504})
 """Answers after which a repeatable call is tried again."""
+TEST_SECONDS = 90.0
+"""For a drone to speak with an MCP server and make a call; it gives up before."""
 TRIES = 4
 """Every call may be repeated: reading changes nothing, orders carry a key, a second control asks for the same."""
 
@@ -283,6 +286,23 @@ def list_offers(what: str) -> "Call[tuple[Offer, ...]]":
     from mcc.contracts.answers import Listing, Offer
 
     return Call("GET", f"/{what}", lambda body: Listing[Offer].model_validate(body).items)
+
+
+def test_tools(server: str, tool: str | None, arguments: Mapping[str, Any]) -> "Call[ToolTested]":
+    """Not repeated: a tool may do what cannot be undone."""
+    from mcc.contracts.shape import to_json
+    from mcc.contracts.tool_tests import ToolTested
+
+    body = to_json({"server": server, "tool": tool, "arguments": arguments})
+    return Call("POST", "/tools/test", ToolTested.model_validate, body=body, repeatable=False, seconds=TEST_SECONDS)
+
+
+def approve_tools(server: str, tool: str | None) -> "Call[ToolsApproved]":
+    from mcc.contracts.shape import to_json
+    from mcc.contracts.tool_tests import ToolsApproved
+
+    body = to_json({"server": server, "tool": tool})
+    return Call("POST", "/tools/approve", ToolsApproved.model_validate, body=body)
 
 
 def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":

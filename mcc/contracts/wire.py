@@ -169,6 +169,14 @@ class Wake(Closed):
     control_seq: int
 
 
+class TryServer(Closed):
+    """To one drone, on its control channel: make the call that stands in the database under this id, and put what it
+    showed at the end of `check_key`."""
+
+    type: Literal["try_server"] = "try_server"
+    trial_id: CheckId
+
+
 class CheckModels(ModelsToCheck):
     """To one drone, on its control channel: try these models, and put what each showed at the end of `check_key`."""
 

@@ -11,13 +11,16 @@ from pydantic import ValidationError
 from mcc.contracts.answers import ModelCheck, longest_check
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import to_json
-from mcc.contracts.wire import CheckModels, check_key, control_channel
+from mcc.contracts.tool_tests import ToolTested
+from mcc.contracts.wire import CheckModels, TryServer, check_key, control_channel
 from mcc.dispatch.broker import DispatchUnavailable, connect_async, translated
 
 DEAF = "This drone does not listen to Redis at the moment: mcc drones says whether it is there."
 
 WAIT_SECONDS = 1
 SOCKET_SECONDS = 3.0
+TRIAL_SECONDS = 70.0
+"""Somewhat longer than a drone gives a trial."""
 
 
 class ModelCheckers:
@@ -36,6 +39,18 @@ class ModelCheckers:
             if not await self._redis.publish(control_channel(incarnation), to_json(request)):
                 raise DispatchUnavailable(DEAF)
             return await self._rows(request, longest_check(len(names)) if seconds is None else seconds)
+
+    async def try_server(self, incarnation: str, trial_id: str, seconds: float = TRIAL_SECONDS) -> ToolTested | None:
+        """What the drone process says of the trial that the database has; None: it did not tell in time. Raises
+        `DispatchUnavailable`, also when that process does not listen."""
+        with translated():
+            if not await self._redis.publish(control_channel(incarnation), to_json(TryServer(trial_id=trial_id))):
+                raise DispatchUnavailable(DEAF)
+            until = asyncio.get_running_loop().time() + seconds
+            while asyncio.get_running_loop().time() < until:
+                if popped := await self._redis.blpop([check_key(trial_id)], timeout=WAIT_SECONDS):
+                    return ToolTested.model_validate_json(popped[1])
+        return None
 
     async def close(self) -> None:
         await self._redis.aclose()

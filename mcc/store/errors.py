@@ -130,6 +130,10 @@ class UnknownGrant(Refused):
     """There is no such grant."""
 
 
+class UnknownServerTool(Refused):
+    """No drone has seen this MCP server, or no such tool of it."""
+
+
 class OrderIsFinal(Refused):
     pass
 

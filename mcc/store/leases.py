@@ -46,6 +46,7 @@ def _register(time: DatabaseTime) -> sa.Insert:
 
 _MINE = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
 _LEAVE = _MINE.values(state=LEFT)
+_DESCRIBE = _MINE.values(registration_json=sa.bindparam("said"))
 
 
 @lru_cache(maxsize=8)
@@ -102,6 +103,11 @@ class Leases:
             self._database.write(work)
         except BadEntry as error:
             raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
+
+    def describe(self, registration: Registration) -> None:
+        """It says something else of itself than when it registered."""
+        row = {"wanted": registration.incarnation, "said": to_json(registration).decode()}
+        self._database.write(lambda connection: connection.execute(_DESCRIBE, row), repeatable=True)
 
     def renew(
         self,

@@ -22,6 +22,7 @@ from mcc.store.examine import Examiner, Mender
 from mcc.store.grants import Grants
 from mcc.store.journal import Journal, Texts
 from mcc.store.leases import Leases
+from mcc.store.mcp_servers import McpServers
 from mcc.store.migrate import problem_of
 from mcc.store.notes import Notes
 from mcc.store.orders import Orders
@@ -129,6 +130,7 @@ class Store:
     approvals: Approvals
     notes: Notes
     grants: Grants
+    mcp_servers: McpServers
 
     def schema_problem(self) -> str | None:
         """None when the schema is the one this code was written for, else a sentence that says what to do."""
@@ -192,4 +194,5 @@ def open_store(
         approvals=Approvals(database),
         notes=Notes(database),
         grants=Grants(database),
+        mcp_servers=McpServers(database),
     )

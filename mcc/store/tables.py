@@ -15,6 +15,9 @@ from mcc.store.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.document_tables import DOCUMENTS as DOCUMENTS
 from mcc.store.inbox_tables import APPROVALS as APPROVALS
 from mcc.store.inbox_tables import GRANTS as GRANTS
+from mcc.store.mcp_tables import MCP_PINS as MCP_PINS
+from mcc.store.mcp_tables import MCP_TOKENS as MCP_TOKENS
+from mcc.store.mcp_tables import MCP_TRIALS as MCP_TRIALS
 from mcc.store.note_tables import NOTES as NOTES
 
 

@@ -17,11 +17,17 @@ def print_offers(
     columns: Sequence[str], rows: Sequence[tuple["Offer | Capability", Sequence[object]]], *, empty: str
 ) -> None:
     """A row of name, state and these cells for each of what drones have; below them what is wrong with some."""
-    states = [("problem" if one.problem else "ok, default" if one.default else "ok") for one, _ in rows]
+    states = [_state(one) for one, _ in rows]
     cells = [(one.name, state, *more) for (one, more), state in zip(rows, states, strict=True)]
     print_table(columns, cells, empty=empty)
     for one in (one for one, _ in rows if one.problem):
         print(f"\n{clean(one.name)}: {clean(one.problem or '')}")
+
+
+def _state(one: "Offer | Capability") -> str:
+    if one.state in ("deferred", "changed"):
+        return one.state
+    return "problem" if one.problem else "ok, default" if one.default else "ok"
 
 
 _WINDOW_FROM = {"configuration": "mcc.toml", "table": "the table of models", "server": "its server"}

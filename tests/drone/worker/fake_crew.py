@@ -6,13 +6,17 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import NoReturn
 
 from drone.agent.control_router import ControlRouter
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.generation.port import Documents
+from drone.mcp_servers.servers import McpServers
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
+from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -103,8 +107,19 @@ class FakeCrew:
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return order.prompt.startswith("write")
 
+    @property
+    def servers(self) -> McpServers:
+        return no_servers()
+
     async def close(self) -> None:
         pass
+
+
+def no_servers() -> McpServers:
+    def opening(config: McpServer, changed: Callable[[], None]) -> NoReturn:
+        raise AssertionError("there is no server")
+
+    return McpServers({}, opening)
 
 
 def hold_up(seconds: float) -> None:

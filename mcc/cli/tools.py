@@ -1,0 +1,127 @@
+"""The commands `mcc tools`: what agents can be given, what it costs to show, MCP servers tried and approved."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, Url, fail, print_pairs, say
+from mcc.cli.server import Call, service_command
+from mcc.view.offers import print_offers
+
+if TYPE_CHECKING:
+    from mcc.contracts.answers import Offer
+
+app = typer.Typer(help="Tools: what agents can be given; MCP servers.", rich_markup_mode=None)
+
+Server = Annotated[str, typer.Argument(metavar="SERVER", help="The NAME of its table [mcp.NAME].")]
+
+
+@app.callback(invoke_without_command=True)
+def _tools(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Tools; without a further word, the list of them."""
+    if context.invoked_subcommand is None:
+        list_tools(url=url, data_dir=data_dir, as_json=as_json)
+
+
+@service_command(app, "list")
+def list_tools(call: Call) -> None:
+    """Tools that the live drones have, what a call may do, and what showing one to a model costs; what is wrong with
+    the others, and how much each MCP server costs.
+
+    Example: mcc tools list
+    """
+    found = call.client.tools.list()
+    if call.printed({"items": found}):
+        return
+    columns = ("NAME", "STATE", "EFFECTS", "TOKENS", "DRONES", "FROM", "DESCRIPTION")
+    rows = [(one, (one.effects or "", one.tokens, ",".join(one.drones), _from(one), one.description)) for one in found]
+    print_offers(columns, rows, empty="No tool: is there a drone?")
+    for line in _servers(found):
+        print(line)
+
+
+@service_command(app, "test")
+def test(
+    call: Call,
+    server: Server,
+    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Call this tool of it as well.")] = None,
+    arguments: Annotated[str | None, typer.Argument(metavar="[JSON]", help="Its arguments, a JSON object.")] = None,
+) -> None:
+    """Have a drone speak with an MCP server: what it offers, and what a call of one of its tools brings.
+
+    The call is yours: it is made at once, and no approval is asked. Exit code 1 when something is wrong.
+
+    Example: mcc tools test tracker search_issues '{"query": "rounding"}'
+    """
+    given = _object(arguments)
+    if tool is None:
+        say("A drone asks the server what it offers.")
+    found = call.client.tools.test(server, tool, given)
+    if not call.printed(found):
+        if found.problem is not None:
+            fail(found.problem, FAILED)
+        pairs = [("server", server), ("drone", found.drone), ("protocol", found.revision or "?")]
+        print_pairs([*pairs, ("tools", str(found.tools)), ("tokens", f"{found.tokens:,}")])
+        if found.content is not None:
+            from mcc.view.output import clean
+
+            print(f"\n{clean(found.content)}")
+    if found.problem is not None or found.is_error:
+        raise typer.Exit(FAILED)
+
+
+@service_command(app, "approve")
+def approve(
+    call: Call,
+    server: Server,
+    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Only this tool of it.")] = None,
+) -> None:
+    """Let definitions of an MCP server's tools count that are other ones than were approved, or came later.
+
+    Look at them first: mcc --json tools list. Drones offer them within seconds.
+
+    Example: mcc tools approve tracker create_issue
+    """
+    found = call.client.tools.approve(server, tool)
+    if not call.printed(found):
+        say(f"approved: {', '.join(found.tools)}" if found.tools else "nothing had changed: all of it counted already")
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        fail(f'the arguments are no JSON: {error}. Write an object, such as \'{{"query": "x"}}\'.', USAGE)
+    if not isinstance(found, dict):
+        fail('the arguments must be a JSON object, such as \'{"query": "x"}\'.', USAGE)
+    return found
+
+
+def _from(one: "Offer") -> str:
+    return f"mcp {one.server}" if one.server else one.origin or "shipped"
+
+
+def _servers(found: Sequence["Offer"]) -> Sequence[str]:
+    """What each MCP server costs with every question, and what its deferred tools would."""
+    by_server: dict[str, list[Offer]] = defaultdict(list)
+    for one in found:
+        if one.server:
+            by_server[one.server].append(one)
+    return [_cost(server, tools) for server, tools in sorted(by_server.items())]
+
+
+def _cost(server: str, tools: Sequence["Offer"]) -> str:
+    shown = sum(one.tokens for one in tools if one.state == "usable")
+    later = sum(one.tokens for one in tools if one.state == "deferred")
+    off = sum(one.state in ("changed", "broken") for one in tools)
+    parts = [f"{shown:,} tokens with every question"]
+    if later:
+        parts.append(f"{later:,} behind tool_search")
+    if off:
+        parts.append(f"{off} off")
+    return f"\nMCP server {server}: {', '.join(parts)}"
