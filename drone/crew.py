@@ -162,6 +162,8 @@ class Crew:
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
+        if order.egress is not None:
+            place = replace(place, egress=(order.egress,))
         if workspace is not None:
             place = replace(place, worktrees=self._worktrees(order, workspace, turn.tree, notes))
         here = "" if workspace is None else str(workspace.root)
@@ -178,7 +180,8 @@ class Crew:
         if documents is None:
             raise CannotHire("This drone keeps no documents: a generation is an order of a service.")
         redactor = self._settings.redactor
-        parent = Parent(hiring.model(order.model), tools, model_settings=ModelSettings.of(order))
+        how, egress = ModelSettings.of(order), hiring.place.egress
+        parent = Parent(hiring.model(order.model), tools, model_settings=how, egress=egress)
 
         def hire(wanted: Wanted) -> AgentParts:
             clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})

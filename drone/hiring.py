@@ -53,7 +53,7 @@ class Parent:
 
     `permits` are the parent's own; None: it is the order itself.
     `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one). `isolated`
-    is the worktree that it works in, None where that is the order's workspace.
+    is the worktree that it works in, None where that is the order's workspace. `egress`: as in `Call`.
     """
 
     model: Model
@@ -63,6 +63,7 @@ class Parent:
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     permits: Permits | None = None
     isolated: Isolated | None = None
+    egress: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,13 @@ class Terms:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where an order works: what agents are told of it before their prompt, and how the path of it is spelled; both
-    empty without a workspace. `worktrees` are for those of its agents that work beside one another."""
+    empty without a workspace. `worktrees` are for those of its agents that work beside one another. `egress`: the list
+    that the order made, if any, as in `Call`."""
 
     environment: str = ""
     roots: tuple[str, ...] = ()
     worktrees: Worktrees | None = None
+    egress: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,8 @@ class Hiring:
         notes = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
         if session:
             notes.append(note_of(session))
-        parent = Parent(self.model(asked), tools, model_settings=wanted.over(ModelSettings.of(definition)))
+        how = wanted.over(ModelSettings.of(definition))
+        parent = Parent(self.model(asked), tools, model_settings=how, egress=self.place.egress)
         if problem := not_thought(parent.model.name, wanted.thinking):
             raise CannotHire(f"{parent.model.name} {problem}.")
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
@@ -202,6 +206,7 @@ class Hiring:
                 environment=self._environment(share) if reads else "",
                 roots=self.place.roots,
                 permits=self._permits(definition, parent),
+                egress=_egress(definition, parent),
             ),
         )
 
@@ -240,7 +245,7 @@ class Hiring:
     ) -> Agent:
         """The agent of this definition. `parent` has the model that it gets and how that is asked, `wanted` what was
         asked for. Raises `CannotHire`, also where none of the groups that were chosen gives it a tool."""
-        permits = self._permits(definition, parent)
+        permits, egress = self._permits(definition, parent), _egress(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
@@ -254,7 +259,9 @@ class Hiring:
         own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:
             passed = Only(parent.tools, (*given.names, *passed_on(parent.tools.specs(), definition)))
-            below = replace(parent, permits=permits, tools=passed, delegation=delegation, spawns=frozenset(team))
+            below = replace(
+                parent, permits=permits, egress=egress, tools=passed, delegation=delegation, spawns=frozenset(team)
+            )
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
@@ -279,6 +286,7 @@ class Hiring:
                 verifier=self._verifier(definition, parent, wanted.depth),
                 permits=permits,
                 isolation=isolated,
+                egress=egress,
             ),
         )
 
@@ -361,3 +369,8 @@ def _judging(definition: AgentDefinition) -> AgentDefinition:
 def _for_reports(definition: AgentDefinition) -> tuple[str, ...]:
     """The tool that an agent which gets reports reads the whole of a shortened one with; its file may forbid it."""
     return () if READ_ARTIFACT in expanded(definition.disallowed_tools) else (READ_ARTIFACT,)
+
+
+def _egress(definition: AgentDefinition, parent: Parent) -> Sequence[Sequence[str]]:
+    """The lists of its parent, and its own."""
+    return parent.egress if definition.egress is None else (*parent.egress, definition.egress)

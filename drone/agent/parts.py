@@ -163,7 +163,7 @@ class Hired:
     `model_settings` None: those of its definition. `verifier` judges what it brings.
     `permits` None: what its definition says.
     `environment` is what its first message says before the prompt, `roots` are the spellings of its workspace's path.
-    `isolation`: it does not work where its parent does.
+    `isolation`: it does not work where its parent does. `egress`: as in `Call`.
     """
 
     requested_model: str | None = None
@@ -179,6 +179,7 @@ class Hired:
     verifier: Verifier | None = None
     permits: Permits | None = None
     isolation: Isolation | None = None
+    egress: Sequence[Sequence[str]] = ()
 
 
 class AgentParts:

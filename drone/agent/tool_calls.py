@@ -60,6 +60,7 @@ class ToolCalls:
         self._setup: SetUp | None = None
         self._earlier: tuple[Receipt, ...] = ()
         self._roots = agent.hired.roots
+        self._egress = agent.hired.egress
         self._together = TOGETHER
         self._told: dict[str, int] = {}
 
@@ -232,7 +233,7 @@ class ToolCalls:
         if refused is not None:
             return refused
         assert isinstance(call.arguments, Mapping)
-        wanted = Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn)
+        wanted = Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
         # Asked right before the effect: the lease may have run out since its start was committed.
         await self._turn.journal.cleared()
         output = await self._tools.call(wanted)

@@ -17,6 +17,7 @@ class Call:
     """A tool call that the loop has journaled and now runs. `arguments` is a JSON object.
 
     `turn` is the one that the caller works in, None outside of a run; a tool that runs agents hangs them in there.
+    `egress` are lists of hosts that its order, its agent and those above it made: it reaches what all of them name.
     """
 
     call_id: str
@@ -24,6 +25,7 @@ class Call:
     arguments: Mapping[str, object]
     origin: Origin
     turn: Turn | None = None
+    egress: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

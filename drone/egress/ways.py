@@ -60,7 +60,7 @@ class Way:
 
     def __init__(self, order: Order, only: Iterable[Sequence[str]] = ()) -> None:
         self.order = order
-        self._lists = (order.hosts, *(HostList(names) for names in only))
+        self._lists = (order.hosts, *map(HostList.whatever, only))
         self._denied: dict[str, None] = {}
 
     @property

@@ -47,7 +47,8 @@ class ToolContext:
     `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
     `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
     run. `checkpoints`: where a tool that changes the workspace has kept what it held, before it does; None where
-    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any.
+    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any. `egress` are
+    lists of hosts: of those that the operator allows, the call reaches what all of them name.
     """
 
     call_id: str
@@ -58,6 +59,7 @@ class ToolContext:
     turn: Turn | None = None
     checkpoints: Checkpoints | None = None
     notes: Notes | None = None
+    egress: Sequence[Sequence[str]] = ()
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -330,7 +332,8 @@ class FunctionTools:
         artifacts = call.turn.artifacts if call.turn else None
         stop, order = Event(), self._checkpoints
         taken = None if order is None or call.turn is None else Checkpoints(order, call, call.turn, stop)
-        return ToolContext(call.call_id, call.origin, self._workspace, artifacts, stop, call.turn, taken, self._notes)
+        own = (artifacts, stop, call.turn, taken, self._notes)
+        return ToolContext(call.call_id, call.origin, self._workspace, *own, egress=call.egress)
 
 
 class Joined:

@@ -1,8 +1,9 @@
 """The tools that read the web: one page by its address, and what a search engine finds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import Annotated
 from urllib.parse import unquote_plus
@@ -80,7 +81,7 @@ class WebTools:
         limits = Limits(self.web.seconds, int(self.web.max_mb * 1_000_000))
         try:
             asked = Request(url_of(url), headers={"accept": _PAGE})
-            found = await self.wire.fetch(asked, limits, self._allowed)
+            found = await self.wire.fetch(asked, limits, partial(self._allowed, lists=context.egress))
             title, text = await self._read(found, context)
         except Refused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
@@ -92,7 +93,7 @@ class WebTools:
         return f"{found.url}\n{title or found.media_type}\n\n{text or '(The page has no text.)'}"
 
     @tool(group="web_read", idempotent=True, seconds=SECONDS, effects="network")
-    async def web_search(self, query: Query, limit: Limit = 8) -> str:
+    async def web_search(self, context: ToolContext, query: Query, limit: Limit = 8) -> str:
         """Search the web: titles, addresses and a few words of each, the best first.
 
         Args:
@@ -104,8 +105,9 @@ class WebTools:
             raise ToolFailed(f"There is no search: {self.search_problem}.")
         try:
             self._refuse_secrets(query.encode("utf-8", "replace"), "What you search for")
-            limits = Limits(self.web.seconds, _SEARCH_BYTES)
-            found = await self.wire.fetch(request_of(search, self.key, query, limit), limits)
+            asked = request_of(search, self.key, query, limit)
+            _refuse_dropped(asked.url, context.egress)
+            found = await self.wire.fetch(asked, Limits(self.web.seconds, _SEARCH_BYTES))
             if found.status != 200:
                 raise WebError(f"{search.backend} answered {found.status} {plain(found.reason)}.")
             hits = hits_of(search, found.body)[:limit]
@@ -116,8 +118,9 @@ class WebTools:
         lines = (f"{at}. {hit.title}\n   {hit.url}\n   {hit.text}" for at, hit in enumerate(hits, start=1))
         return "\n".join(lines) or "Nothing was found; ask in other words."
 
-    def _allowed(self, url: Url) -> None:
+    def _allowed(self, url: Url, lists: Sequence[Sequence[str]]) -> None:
         """Raises `Refused`."""
+        _refuse_dropped(url, lists)
         if not HostList(self.web.hosts).covers(url.endpoint):
             names = ", ".join(self.web.hosts[:20])
             raise Refused(f"{url.endpoint} is not allowed. Hosts that may be fetched: {names}. Nothing was sent.")
@@ -146,6 +149,14 @@ async def _nobody(host: str) -> tuple[str, ...]:
 
 NO_WEB = WebTools.of(Web(), AddressRule(_nobody))
 """Without configuration nobody is asked."""
+
+
+def _refuse_dropped(url: Url, lists: Sequence[Sequence[str]]) -> None:
+    """Raises `Refused`."""
+    for names in lists:
+        if not HostList.whatever(names).covers(url.endpoint):
+            left = ", ".join(names[:20]) or "no host"
+            raise Refused(f"{url.endpoint} is not left to this agent, which may reach {left}. Nothing was sent.")
 
 
 def _is_text(media_type: str) -> bool:

@@ -135,6 +135,11 @@ class HostList:
         for entry in self.names:
             self._add(entry, ports)
 
+    @classmethod
+    def whatever(cls, entries: Iterable[str]) -> "HostList":
+        """Of a list that only leaves less of another one: what in it is no host covers nothing."""
+        return cls(entry for entry in entries if _is_entry(entry))
+
     def _add(self, entry: str, ports: tuple[int, ...]) -> None:
         if entry == "*" or entry.startswith("*:"):
             digits = entry[2:]
@@ -162,6 +167,14 @@ class HostList:
             return False
         labels = endpoint.host.split(".")
         return any(Endpoint(".".join(labels[at:]), endpoint.port) in self._below for at in range(1, len(labels)))
+
+
+def _is_entry(entry: str) -> bool:
+    try:
+        HostList([entry])
+    except Refused:
+        return False
+    return True
 
 
 def _port(digits: str, whole: str) -> int:

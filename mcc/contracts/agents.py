@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mcc.contracts.limits import AgentLimits
-from mcc.contracts.order import ModelName, Name, OutputTokens, Rule, Temperature, Thinking, Verification
+from mcc.contracts.order import Hosts, ModelName, Name, OutputTokens, Rule, Temperature, Thinking, Verification
 from mcc.contracts.permission import Permission
 from mcc.contracts.shape import Closed, JsonAny, Text
 
@@ -48,6 +48,7 @@ class AgentDefinition(Closed):
     thinking: Thinking = "inherit"
     max_output_tokens: OutputTokens | None = None
     limits: AgentLimits = AgentLimits()
+    egress: Annotated[Hosts | None, BeforeValidator(_listed)] = None
     isolation: Literal["none", "worktree"] = "none"
     permission: Permission = Field(default_factory=dict)
     result: JsonAny = None

@@ -140,6 +140,14 @@ def _can_go_on(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
     return tuple(dict.fromkeys(value))
 
 
+HostEntry = Annotated[
+    str, StringConstraints(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$")
+]
+"""Hosts that may be reached: `name:port`, `name` for ports 443 and 80, `*.name` for all below it, `*` for every one."""
+
+Hosts = Annotated[tuple[HostEntry, ...], Field(max_length=200)]
+
+
 class NewOrder(Closed):
     """One chat turn (or one headless generation) as its caller asks for it.
 
@@ -152,6 +160,8 @@ class NewOrder(Closed):
     `permission` and `mode` say what its agents may call, beside what the operator and their files say. `on_ask`: what
     becomes of a call that a person is to be asked for; None = as the operator says, else as whoever placed it can be
     asked.
+
+    `egress`: of the hosts that the operator lets tools reach, those that it leaves to its agents; None = all of them.
 
     `metadata` is for programs: its tools see it, its models do not. `controls` are all that may be asked of it while it
     is under way, besides the cancel of the whole order; None = everything.
@@ -184,6 +194,7 @@ class NewOrder(Closed):
     mode: Mode = "develop"
     permission: Permission = Field(default_factory=dict)
     on_ask: OnAsk | None = None
+    egress: Hosts | None = None
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     metadata: Metadata = Field(default_factory=dict)
     controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_can_go_on)] | None = None

@@ -75,6 +75,7 @@ def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTab
             "disallowed_tools": tuple(sorted({*wanted.disallowed_tools, *allowed.disallowed_tools})),
             "spawns": tuple(name for name in wanted.spawns if name in allowed.spawns),
             "limits": _limits(wanted.limits, allowed.limits),
+            "egress": _egress(wanted.egress, allowed.egress),
             "rules": (*allowed.rules, *(rule for rule in wanted.rules if rule not in allowed.rules)),
         }
     )
@@ -95,6 +96,13 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
     both = {name for name in wanted_tools if any(fits(name, one) for one in allowed_tools)}
     narrower = {name for name in allowed_tools if any(fits(name, one) for one in wanted_tools)}
     return tuple(sorted(both | narrower | (set(asked) & there)))
+
+
+def _egress(wanted: tuple[str, ...] | None, allowed: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Of what is allowed, the names that are wanted too."""
+    if wanted is None or allowed is None:
+        return allowed if wanted is None else wanted
+    return tuple(name for name in wanted if name in allowed)
 
 
 def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:

@@ -212,6 +212,18 @@ async def test_row_38_no_secret_leaves_by_a_redirect_or_a_search() -> None:
         assert len(web.there.asked) == 1
 
 
+async def test_row_38_what_an_order_or_agent_drops_is_neither_fetched_nor_asked() -> None:
+    search = WebSearch(backend="searxng", url="http://engine.test")
+    async with scene(hello, web=Web(hosts=("*",), search=search)) as web:
+        for lists in ([["b.test"]], [[]], [["a.test", "engine.test"], ["*.test"], ["b.test", "no host!"]]):
+            for name, arguments in (("web_fetch", {"url": "http://a.test/"}), ("web_search", {"query": "x"})):
+                output = await web.tools.call(Call("c", name, arguments, ORIGIN, egress=lists))
+                assert output.outcome is Outcome.DENIED and "not left to this agent" in output.content
+        assert not web.there.connections
+        kept = Call("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN, egress=[["a.test"], ["*"]])
+        assert not (await web.tools.call(kept)).is_error
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "http://169.254.169.254/", "http://10.0.0.1/search"])
 async def test_row_59_an_address_of_the_configuration_passes_the_same_guard(url: str) -> None:
     search = WebSearch(backend="searxng", url=url)

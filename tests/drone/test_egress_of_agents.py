@@ -1,0 +1,58 @@
+"""An order, and each agent on the way down, can only leave less of the hosts that an operator allows."""
+
+from dataclasses import replace
+
+import pytest
+
+from drone.agent.subagents.children import Wanted
+from drone.hiring import Parent, Place
+from drone.models.scripted import Line, ScriptedModel, call
+from drone.tools.tool import FunctionTools, ToolContext, tool
+from mcc.contracts.agents import AgentDefinition
+from mcc.definitions.rights import narrowed
+from tests.drone.test_hiring import file, hiring
+
+ORDER = ("o.test", "a.test")
+LEAD = file("lead", "tools: [web_read, delegation]", "spawns: [reader]", "egress: [a.test, b.test]", "result: text")
+READER = file("reader", "tools: [web_read]", "egress: ['*.a.test']", "result: text")
+OPEN = file("open", "tools: [web_read]", "result: text")
+
+
+async def test_every_list_on_the_way_down_is_in_force() -> None:
+    seen = []
+
+    @tool(name="web_fetch", group="web_read", effects="network", untrusted=False)
+    def fetch(context: ToolContext) -> str:
+        """What it may reach."""
+        seen.append(tuple(context.egress))
+        return "read"
+
+    hires = call("subagent", agent_type="reader", prompt="Read it")
+    model = ScriptedModel([Line(calls=(call("web_fetch"), hires)), Line(calls=(call("web_fetch"),)), "Read.", "Done."])
+    here = replace(hiring(LEAD, READER), place=Place(egress=(ORDER,)))
+    parent = Parent(model, FunctionTools([fetch]), egress=here.place.egress)
+    assert (await here.child(Wanted("lead", 1), parent).run("go", here.turn)).completed
+    assert seen == [(ORDER, ("a.test", "b.test")), (ORDER, ("a.test", "b.test"), ("*.a.test",))]
+
+
+def test_who_says_nothing_has_the_lists_of_those_above() -> None:
+    here = replace(hiring(OPEN), place=Place(egress=(ORDER,)))
+    parent = Parent(ScriptedModel(["x"]), FunctionTools([]), egress=here.place.egress)
+    assert here.child(Wanted("open", 1), parent).hired.egress == (ORDER,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed", "left"),
+    [
+        (None, None, None),
+        (("a.test",), None, ("a.test",)),
+        (None, ("a.test",), ("a.test",)),
+        (("b.test", "a.test"), ("a.test",), ("a.test",)),
+        (("b.test",), ("a.test",), ()),
+    ],
+)
+def test_a_file_of_a_workspace_adds_no_host(
+    wanted: tuple[str, ...] | None, allowed: tuple[str, ...] | None, left: tuple[str, ...] | None
+) -> None:
+    own, ceiling = AgentDefinition(name="a", egress=wanted), AgentDefinition(name="a", egress=allowed)
+    assert narrowed(own, ceiling).egress == left
