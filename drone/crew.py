@@ -40,13 +40,14 @@ from drone.sandbox.protected import Protected
 from drone.settings import Settings
 from drone.tools.catalog import MCP, ArtifactTools, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
 from drone.tools.own import NO_OWN, OwnTools, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
-from drone.tools.wrappers import Redacted
+from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
@@ -133,26 +134,28 @@ class Crew:
         """
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
-        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads)
-        try:
-            hiring, tools = await self._hiring(order, turn, workspace, notes)
-            if order.kind is OrderKind.GENERATE:
-                return redactor.model(await self._generate(order, hiring, tools, documents))
-            await threads.gate(hiring.make_gates, order.agent)
-            if documents is not None:
-                own, told = await opened(documents, order.id)
-                tools = Joined(tools, Redacted(own, redactor))
-                hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
-            earlier = tuple(map(redactor.model, session))
-            master = hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
-        except (CannotHire, DocumentLost) as error:
-            return redactor.model(Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error)))
-        prompt = redactor.text(order.prompt)
-        task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
-        return redactor.model(outcome_of(await master.run(task, turn)))
+        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor)
+        async with Jobs(turn.tree.jobs) as jobs:
+            try:
+                hiring, tools = await self._hiring(order, turn, workspace, notes, jobs)
+                if order.kind is OrderKind.GENERATE:
+                    return redactor.model(await self._generate(order, hiring, tools, documents))
+                await threads.gate(hiring.make_gates, order.agent)
+                if documents is not None:
+                    own, told = await opened(documents, order.id)
+                    tools = Joined(tools, Redacted(own, redactor))
+                    hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
+                earlier = tuple(map(redactor.model, session))
+                master = hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
+            except (CannotHire, DocumentLost) as error:
+                failed = Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
+                return redactor.model(failed)
+            prompt = redactor.text(order.prompt)
+            task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
+            return redactor.model(outcome_of(await master.run(task, turn)))
 
     async def _hiring(
-        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None
+        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None, jobs: Jobs
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor = self._settings.redactor
@@ -165,12 +168,13 @@ class Crew:
         if order.egress is not None:
             place = replace(place, egress=(order.egress,))
         if workspace is not None:
-            place = replace(place, worktrees=self._worktrees(order, workspace, turn.tree, notes))
+            place = replace(place, worktrees=self._worktrees(order, workspace, notes, jobs))
         here = "" if workspace is None else str(workspace.root)
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
-        tools = self._tools(order, workspace, turn.tree, look, notes)
+        detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
+        tools = self._tools(order, workspace, detected, notes, jobs)
         if self.servers:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
@@ -212,11 +216,13 @@ class Crew:
         try:
             kept = OrderCheckpoints(workspace, self._checkpoints, order.id)
             there = self._toolbox.tools(workspace, checkpoints=kept).specs()
-            writing = {spec.name for spec in there if spec.may_write and spec.group not in NOTE_GROUPS}
-            if not writing:
+            if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
                 return False
             master = self._agents_in(workspace).get(order.agent)
-            return not writing.isdisjoint((*provision(there, master).names, *passed_on(there, master)))
+            given = provision(there, master)
+            had = map(only_reading, there) if given.only_reading else there
+            writing = {spec.name for spec in had if spec.may_write and spec.group not in NOTE_GROUPS}
+            return not writing.isdisjoint((*given.names, *passed_on(there, master)))
         except (CannotHire, LookupError, PathError):
             return True
 
@@ -258,17 +264,16 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _worktrees(self, order: WorkOrder, workspace: Workspace, tree: Tree, notes: Notes | None) -> Worktrees | None:
+    def _worktrees(self, order: WorkOrder, workspace: Workspace, notes: Notes | None, jobs: Jobs) -> Worktrees | None:
         """For the order's agents that work in a worktree of their own; None where this machine has no git for them."""
         if self._toolbox.git.problem is not None:
             return None
-        seen = Look(succeeded=True)
         return Worktrees(
             self._toolbox.git,
             self._home,
             order.id,
             workspace,
-            lambda worktree: self._tools(None, worktree, tree, seen, notes),
+            lambda worktree: self._tools(None, worktree, Detected(already=True), notes, jobs),
             OrderCheckpoints(workspace, self._checkpoints, order.id),
         )
 
@@ -284,13 +289,12 @@ class Crew:
         return self._home.orders()
 
     def _tools(
-        self, order: WorkOrder | None, workspace: Workspace | None, tree: Tree, look: Look, notes: Notes | None
+        self, order: WorkOrder | None, workspace: Workspace | None, detected: Detected, notes: Notes | None, jobs: Jobs
     ) -> ToolSet:
         """The tools of an order with this workspace, or without one; `order` None: in a worktree, which is no place for
         checkpoints."""
-        detected = Detected(already=look.succeeded or DETECTION in tree.succeeded)
         kept = None if workspace is None or order is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
-        tools = Joined(self._toolbox.tools(workspace, detected, kept, notes), self._artifacts)
+        tools = Joined(self._toolbox.tools(workspace, detected, kept, notes, jobs), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
     def _workspace(self, order: WorkOrder) -> Workspace | None:

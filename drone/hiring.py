@@ -26,7 +26,7 @@ from drone.models.registry import UnknownModel
 from drone.tools.catalog import passed_on, provision
 from drone.tools.found_tools import Searchable
 from drone.tools.tool import Joined
-from drone.tools.wrappers import Only, Timed
+from drone.tools.wrappers import Only, OnlyReading, Timed
 from drone.worktrees.isolation import Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep
@@ -248,13 +248,15 @@ class Hiring:
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
-        given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups)
+        writes = wanted.depth == 0 or definition.isolation == "worktree"
+        given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups, shell_writes=writes)
         if given.refused:
             raise CannotHire(given.refused)
         isolated = self._isolated(definition, parent, given.names) if wanted.depth > 0 else None
         parent = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
-        tools = Only(parent.tools, (*given.names, *(_for_reports(definition) if delegation else ())))
+        there = OnlyReading(parent.tools) if given.only_reading else parent.tools
+        tools = Only(there, (*given.names, *(_for_reports(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)
         own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:

@@ -26,6 +26,7 @@ from drone.models.guards import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.catalog import ArtifactTools, Toolbox, UnknownToolName, expand
+from drone.tools.jobs import Jobs
 from drone.tools.tool import FunctionTools, Joined
 from drone.tools.wrappers import Timed
 from mcc.contracts.agents import AgentDefinition
@@ -152,13 +153,15 @@ class InProcessRunner:
             return ForkResult(error=f"The depth must be 0 or more, and is {depth}.")
         try:
             check_depth(turn, depth + 1)
-            agent = await self._hired(fork, turn)
+            jobs = Jobs()
+            agent = await self._hired(fork, turn, jobs)
         except (CannotSpawn, CannotHire, UnknownToolName, UnknownModel, PathError) as error:
             return ForkResult(error=str(error))
         except BaseException as error:
             return ForkResult(error=f"The agent could not be made: {mishap(error)}.")
         where = Task(task, root_record_id(journal.order_id), title_of(task), depth=depth + 1)
-        report = (await run_child(agent, where, turn)).report
+        async with jobs:
+            report = (await run_child(agent, where, turn)).report
         return ForkResult(
             text=report.text,
             usage=journal.fold.usage,
@@ -203,17 +206,20 @@ class InProcessRunner:
                 over = f"Not run, because {fork.agent_name} before it stopped short: {result.error}"
         return tuple(results)
 
-    async def _hired(self, fork: Fork, turn: Turn) -> agent.Agent:
+    async def _hired(self, fork: Fork, turn: Turn, jobs: Jobs) -> agent.Agent:
         workspace = await turn.threads.tool(self._opened, fork.cwd)
         roots = () if workspace is None else workspace.spellings
         hiring = Hiring(self._overridden(fork), self._models, turn, place=Place(roots=roots))
         await turn.threads.gate(hiring.make_gates)
-        own = FunctionTools([]) if workspace is None else await turn.threads.tool(self._toolbox.tools, workspace)
-        tools = Joined(own, self._artifacts, self._tools)
+        tools = Joined(await turn.threads.tool(self._own, workspace, jobs), self._artifacts, self._tools)
         if fork.tools is not None:
             expand(fork.tools, [spec.name for spec in tools.specs()])
         wanted = Wanted(fork.agent_name, fork.depth + 1, model=fork.model)
         return hiring.child(wanted, Parent(self._models.default, tools))
+
+    def _own(self, workspace: Workspace | None, jobs: Jobs) -> ToolSet:
+        """The tools of the workspace. Blocks."""
+        return FunctionTools([]) if workspace is None else self._toolbox.tools(workspace, jobs=jobs)
 
     def _overridden(self, fork: Fork) -> Definitions:
         """The definitions, that of the agent as this call wants it."""

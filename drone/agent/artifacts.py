@@ -39,16 +39,19 @@ class Artifacts:
         self._digests: dict[str, str] = {}
         self._remember: Callable[[], Awaitable[None]] | None = None
 
-    async def fitted(self, text: str, *, readable: bool = True, room: int = LONGEST) -> tuple[str, str | None]:
-        """The text and None; of a text of more than `longest` or `room` characters its preview, and the digest of
+    async def fitted(
+        self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None
+    ) -> tuple[str, str | None]:
+        """The text and `artifact`; of a text of more than `longest` or `room` characters its preview, and the digest of
         the whole.
 
-        `readable`: whether the model that is told of it can read artifacts. Raises `JournalError`.
+        `readable`: whether the model that is told of it can read artifacts. `artifact`: the digest of what is kept
+        already of all that the text is about. Raises `JournalError`.
         """
         most = min(self._longest, room)
         if len(text) <= most:
-            return text, None
-        digest = await self.kept(text)
+            return text, artifact
+        digest = artifact or await self.kept(text)
         return preview(text, most, where_whole(digest, readable), len(text)), digest
 
     async def kept(self, text: str) -> str:

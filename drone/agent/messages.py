@@ -99,6 +99,8 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 CHANGING: frozenset[str | None] = frozenset({"write", "execute", "irreversible"})
 """Effects that the next call may rest on, or undo."""
 
+SHELL_READ = "shell_read"
+
 WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
 """Tool groups whose tools may change what is in a workspace."""
 
@@ -113,6 +115,8 @@ class ToolSpec:
     `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
     what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
     `seconds`: its time limit, None = the turn's. `deferred`: models are shown it once they have looked for it.
+    `reads_as`: the group in which it is had by those who may not write, and then it does not write (`OnlyReading`);
+    empty = they do not have it.
     """
 
     name: str
@@ -126,6 +130,7 @@ class ToolSpec:
     effects: Effects | None = None
     max_result: int | None = None
     deferred: bool = False
+    reads_as: str = ""
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -141,7 +146,12 @@ class ToolSpec:
 
     @property
     def may_write(self) -> bool:
-        """Whether it may change what others of a workspace see: it says so, or its group does."""
+        """Whether it may change what others of a workspace see: it says so, or its group does.
+
+        What runs programs in `shell_read` runs them on a workspace that they cannot change.
+        """
+        if self.group == SHELL_READ and self.effects == "execute":
+            return False
         return self.effects in CHANGING or self.group in WRITING_GROUPS
 
     @property

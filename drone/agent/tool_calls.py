@@ -245,7 +245,9 @@ class ToolCalls:
         self._told[call.call_id] = min(len(output.content), room)
         if output.subagent_ids and len(output.content) <= room:  # reports are cut where they are made, and are JSON
             return output
-        content, artifact = await self._turn.artifacts.fitted(output.content, readable=readable, room=room)
+        content, artifact = await self._turn.artifacts.fitted(
+            output.content, readable=readable, room=room, artifact=output.artifact
+        )
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _whole(self, call: ToolCall) -> ToolCall:

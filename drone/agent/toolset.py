@@ -18,6 +18,7 @@ class Call:
 
     `turn` is the one that the caller works in, None outside of a run; a tool that runs agents hangs them in there.
     `egress` are lists of hosts that its order, its agent and those above it made: it reaches what all of them name.
+    `read_only`: the caller may not change the workspace by it (`ToolSpec.reads_as`).
     """
 
     call_id: str
@@ -26,6 +27,7 @@ class Call:
     origin: Origin
     turn: Turn | None = None
     egress: Sequence[Sequence[str]] = ()
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Tree:
     `spawned` subagents and `calls` (tool calls that were not denied) are this order's own. `seconds` is how long drones
     have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_told`: people know that the
     limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `succeeded` are tools of
-    which a call came to a good end, by any agent.
+    which a call came to a good end, by any agent; `jobs` are handles of what went on behind calls.
     """
 
     records: dict[str, RecordState] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Tree:
     unpriced_told: bool = False
     artifacts: list[str] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
+    jobs: list[str] = field(default_factory=list)
     seconds: float = field(default=0.0, compare=False)
     _claimed_at: datetime | None = field(default=None, compare=False)
     _last_at: datetime | None = field(default=None, compare=False)
@@ -149,6 +150,8 @@ class Tree:
             self.artifacts.append(done.artifact)
         if not done.is_error:
             self.succeeded.add(done.name)
+        if done.job is not None and done.job not in self.jobs:
+            self.jobs.append(done.job)
 
     def charge(self, usage: Usage) -> None:
         self.spent = self.spent.plus(usage)

@@ -23,6 +23,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
+from mcc.redaction import Redactor
 
 
 @dataclass(slots=True)
@@ -113,6 +114,8 @@ class Turn:
     """How many agents the code of each tool call has run here."""
     root: str | None = None
     """The record of the agent that goes on, in a turn that an earlier drone began."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """What takes secrets out of texts, for tools that tell or keep some beside their result."""
 
     @classmethod
     def begun(
@@ -122,6 +125,7 @@ class Turn:
         router: ControlRouter | None = None,
         tree: Tree | None = None,
         threads: OwnThreads | None = None,
+        redactor: Redactor | None = None,
     ) -> "Turn":
         """`tree`: that of a turn which goes on, without a `router`, which knows its tree."""
         router = router or ControlRouter(journal, tree=tree)
@@ -137,6 +141,7 @@ class Turn:
             Conversations(),
             threads=threads or OwnThreads(),
             root=router.tree.root,
+            redactor=redactor or Redactor(),
         )
 
     @property

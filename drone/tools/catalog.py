@@ -10,7 +10,7 @@ from pydantic import Field
 
 from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
-from drone.agent.messages import ToolSpec
+from drone.agent.messages import SHELL_READ, ToolSpec
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
@@ -25,6 +25,7 @@ from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.git_writing import GitWriteTools
+from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_TOOLS
 from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
@@ -34,9 +35,11 @@ from drone.tools.reading import read_file
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
+from drone.tools.shell import NO_SHELL, Shell, ShellTools
 from drone.tools.symbols import problem as outline_problem
 from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
 from drone.tools.web import NO_WEB, WebTools
+from drone.tools.wrappers import only_reading
 from drone.tools.writing import WritingTools
 from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
@@ -108,6 +111,7 @@ class Toolbox:
     web: WebTools = NO_WEB
     protected: Protected = field(default_factory=Protected)
     """What no tool changes."""
+    shell: Shell = NO_SHELL
 
     @classmethod
     def found(
@@ -122,7 +126,8 @@ class Toolbox:
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
         sandbox = Bubblewrap.found(limits=Limits.of(sandboxing))
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
-        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web)
+        shell = Shell.found(sandbox)
+        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web, shell=shell)
 
     def tools(
         self,
@@ -130,13 +135,14 @@ class Toolbox:
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
         notes: Notes | None = None,
+        jobs: Jobs | None = None,
     ) -> ToolSet:
         """The tools of one order. A path is opened by its name, which raises `PathError` when it is no directory.
 
-        Without a workspace there are skills and the operator's own tools; git's tools and `outline` are left out where
-        they cannot be used. `detected` is what a resumed order already knows. `checkpoints`: where what the order
-        changes is kept first, without which no tool changes a file; `notes` are those of its project, without which
-        there are no tools for them.
+        Without a workspace there are skills and the operator's own tools; the shell's tools, git's and `outline` are
+        left out where they cannot be used. `detected` is what a resumed order already knows. `checkpoints`: where what
+        the order changes is kept first, without which no tool changes a file; `notes` are those of its project, without
+        which there are no tools for them; `jobs` are its background jobs.
         """
         web = tuple(tool for tool, problem in self._web if problem is None)
         own = (*(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
@@ -145,9 +151,10 @@ class Toolbox:
         git = () if self.git.problem else self._git
         opened = Workspace(workspace) if isinstance(workspace, Path) else workspace
         outlines = () if self.outline_problem else self._outline
+        shell = () if self.shell.problem else self._shell
         writing = self._writing if checkpoints is not None else ()
-        functions = (*self._files, *outlines, *writing, *git, *self._skills, *self._rules, *own)
-        tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes)
+        functions = (*self._files, *outlines, *writing, *git, *shell, *self._skills, *self._rules, *own)
+        tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes, jobs=jobs)
         return EnvironmentGate(tools, detected or Detected())
 
     async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
@@ -159,7 +166,8 @@ class Toolbox:
         files = (*_capabilities(self._files), *_capabilities(self._writing))
         there = (*files, *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules)))
-        more = (*_capabilities(self._git, self.git.problem), *_capabilities((*_made(read_artifact), *self._notes)))
+        programs = (*_capabilities(self._git, self.git.problem), *_capabilities(self._shell, self.shell.problem))
+        more = (*programs, *_capabilities((*_made(read_artifact), *self._notes)))
         web = tuple(one for tool, problem in self._web for one in _capabilities((tool,), problem))
         return (*shipped, *more, *web, *self.own.capabilities())
 
@@ -201,6 +209,10 @@ class Toolbox:
         return ((fetch, self.web.fetch_problem), (search, self.web.search_problem))
 
     @cached_property
+    def _shell(self) -> _Made:
+        return ShellTools(self.shell).tools()
+
+    @cached_property
     def _skills(self) -> _Made:
         return _made(*SkillTools(self.skills).tools())
 
@@ -224,7 +236,8 @@ def _capabilities(tools: _Made, problem: str | None = None) -> tuple[Capability,
 PROVISIONED = "provisioned"
 UNKNOWN_GROUP = "unknown_tool_group"
 
-DELEGATION_AND_SHELL_WRITES = frozenset({"delegation", "shell_write"})
+SHELL_WRITE = "shell_write"
+DELEGATION_AND_SHELL_WRITES = frozenset({"delegation", SHELL_WRITE})
 """Groups that an agent whose caller chose its groups never has."""
 
 FINISH = "finish"
@@ -276,13 +289,14 @@ class Provision:
     """`names` of the tools that the agent gets, in their order; `missing` are names that its file or caller asked for.
 
     `notes` say what was wrong with the groups that its caller chose. `refused`, where none of them gives a tool: why,
-    group by group.
+    group by group. `only_reading`: it has the tools by `OnlyReading`.
     """
 
     names: tuple[str, ...]
     missing: tuple[str, ...] = ()
     notes: tuple[AgentStep, ...] = ()
     refused: str = ""
+    only_reading: bool = False
 
     def steps(self, all_names: Sequence[str]) -> tuple[AgentStep, ...]:
         """The steps that the agent's record begins with; `all_names` are the tools it has in the end."""
@@ -293,25 +307,48 @@ class Provision:
         return (*self.notes, AgentStep(name=PROVISIONED, message=said))
 
 
-def provision(there: Sequence[ToolSpec], definition: AgentDefinition, groups: Sequence[str] | None = None) -> Provision:
+def provision(
+    there: Sequence[ToolSpec],
+    definition: AgentDefinition,
+    groups: Sequence[str] | None = None,
+    *,
+    shell_writes: bool = True,
+) -> Provision:
     """What the definition lets its agent have of `there`; `groups` (None = not chosen) leave less of it.
 
     Groups never give an agent what its file does not, nor delegation and shell writes. Where none of them gives it a
-    tool, it is not to be hired: with none it could do nothing, and with all it would have what nobody chose.
+    tool, it is not to be hired: with none it could do nothing, and with all it would have what nobody chose. Without
+    `shell_writes`, where its file does not name that group, and below one whose commands change no workspace, its own
+    change none.
     """
+    above = any(spec.reads_as for spec in there)
+    reads = not (above and shell_writes and groups is None and _writes_by_shell(definition))
+    there = [only_reading(spec) for spec in there] if reads else there
     own = _by_definition(there, definition)
     if groups is None:
-        return Provision(tuple(spec.name for spec in own), _missing(there, own, definition))
+        return Provision(tuple(spec.name for spec in own), _missing(there, own, definition), only_reading=reads)
     allowed = [spec for spec in own if spec.group not in DELEGATION_AND_SHELL_WRITES]
     known = [group for group in groups if group in TOOL_GROUPS]
     notes = [_unknown_group(group) for group in groups if group not in TOOL_GROUPS]
-    wanted = set(chosen(allowed, known))
+    wanted = set(chosen(allowed, [group for group in known if group != SHELL_WRITE]))
     found = [spec for spec in allowed if spec.name in wanted]
-    missing = [group for group in known if group != FINISH and not chosen(found, [group])]
+    missing = [group for group in known if group != FINISH and not _brought(found, group)]
     if not found and set(known) != {FINISH}:
         there_are = dict.fromkeys(spec.group for spec in allowed if spec.group)
         return Provision((), refused=_refused(definition.name, [note.message for note in notes], missing, there_are))
-    return Provision(tuple(spec.name for spec in found), tuple(dict.fromkeys(missing)), tuple(notes))
+    names = tuple(spec.name for spec in found)
+    return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), only_reading=reads)
+
+
+def _writes_by_shell(definition: AgentDefinition) -> bool:
+    """Whether commands of the agent may change the workspace: its file names the group, or no tools at all."""
+    named = definition.tools is None or SHELL_WRITE in definition.tools
+    return named and SHELL_WRITE not in definition.disallowed_tools
+
+
+def _brought(found: Sequence[ToolSpec], name: str) -> bool:
+    """Whether one of these is there by this name or group; that commands run is not yet that they write."""
+    return any(spec.group == name for spec in found) if name == SHELL_WRITE else bool(chosen(found, [name]))
 
 
 def passed_on(there: Sequence[ToolSpec], definition: AgentDefinition) -> tuple[str, ...]:
@@ -330,18 +367,24 @@ def _refused(name: str, unknown: Sequence[str], empty: Sequence[str], there: Ite
 def _by_definition(there: Sequence[ToolSpec], definition: AgentDefinition) -> list[ToolSpec]:
     names = [spec.name for spec in there]
     wanted = set(names if definition.tools is None else chosen(there, definition.tools))
-    refused = set(chosen(there, definition.disallowed_tools))
+    refused = set(chosen(there, _disallowed(definition)))
     return [spec for spec in there if spec.name in wanted - refused]
+
+
+def _disallowed(definition: AgentDefinition) -> list[str]:
+    """What its file forbids; without writing by the shell, reading by it is left where the file names that too."""
+    spared = {SHELL_WRITE} if SHELL_READ in (definition.tools or ()) else set()
+    return [name for name in definition.disallowed_tools if name not in spared]
 
 
 def _missing(there: Sequence[ToolSpec], own: Sequence[ToolSpec], definition: AgentDefinition) -> tuple[str, ...]:
     """Names in the file's `tools` that brought nothing: a group of which nothing is there, a tool that is not."""
-    refused = set(chosen(there, definition.disallowed_tools))
+    refused = set(chosen(there, _disallowed(definition)))
     named = definition.tools or ()
     in_groups = expanded(name for name in named if name in TOOL_GROUPS)
     spared = {FINISH, MCP, *definition.disallowed_tools, *in_groups}
     asked = [name for name in named if name not in spared]
-    return tuple(name for name in asked if not chosen(own, [name]) and not refused.intersection(chosen(there, [name])))
+    return tuple(name for name in asked if not _brought(own, name) and not refused.intersection(chosen(there, [name])))
 
 
 def _unknown_group(group: str) -> AgentStep:

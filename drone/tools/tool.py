@@ -17,6 +17,7 @@ from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
+from drone.tools.jobs import Jobs
 from drone.tools.notes_port import Notes
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.drones import Effects
@@ -47,8 +48,9 @@ class ToolContext:
     `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
     `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
     run. `checkpoints`: where a tool that changes the workspace has kept what it held, before it does; None where
-    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any. `egress` are
-    lists of hosts: of those that the operator allows, the call reaches what all of them name.
+    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any; `jobs` its
+    background jobs. `egress` are lists of hosts: of those that the operator allows, the call reaches what all of them
+    name. `read_only`: the caller may not change the workspace.
     """
 
     call_id: str
@@ -60,6 +62,8 @@ class ToolContext:
     checkpoints: Checkpoints | None = None
     notes: Notes | None = None
     egress: Sequence[Sequence[str]] = ()
+    jobs: Jobs | None = None
+    read_only: bool = False
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -297,7 +301,8 @@ def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 
 class FunctionTools:
-    """A tool set of functions; `workspace`, its `checkpoints` and `notes` are for what asks for a `ToolContext`."""
+    """A tool set of functions; `workspace`, its `checkpoints`, and `notes` and `jobs` of its order are for what asks
+    for a `ToolContext`."""
 
     def __init__(
         self,
@@ -306,6 +311,7 @@ class FunctionTools:
         workspace: Workspace | None = None,
         checkpoints: OrderCheckpoints | None = None,
         notes: Notes | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
         _refuse_twins(tool.spec.name for tool in tools)
@@ -314,6 +320,7 @@ class FunctionTools:
         self._workspace = workspace
         self._checkpoints = checkpoints
         self._notes = notes
+        self._jobs = jobs
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
@@ -333,7 +340,8 @@ class FunctionTools:
         stop, order = Event(), self._checkpoints
         taken = None if order is None or call.turn is None else Checkpoints(order, call, call.turn, stop)
         own = (artifacts, stop, call.turn, taken, self._notes)
-        return ToolContext(call.call_id, call.origin, self._workspace, *own, egress=call.egress)
+        limits = (call.egress, self._jobs, call.read_only)
+        return ToolContext(call.call_id, call.origin, self._workspace, *own, *limits)
 
 
 class Joined:

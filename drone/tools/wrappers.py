@@ -39,6 +39,39 @@ class Only:
         return await preview_of(self._toolset, call) if call.name in self._names else None
 
 
+class OnlyReading:
+    """Who has tools by this set changes no workspace by those that can do without (`ToolSpec.reads_as`)."""
+
+    def __init__(self, toolset: ToolSet) -> None:
+        self._toolset = toolset
+        self._known: dict[str, tuple[ToolSpec, ToolSpec]] = {}
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return tuple(map(self._lowered, self._toolset.specs()))
+
+    def _lowered(self, spec: ToolSpec) -> ToolSpec:
+        """The same object for the same tool, since a spec remembers how it is encoded."""
+        known, lowered = self._known.get(spec.name, (None, spec))
+        if known is not spec:
+            lowered = only_reading(spec)
+            self._known[spec.name] = (spec, lowered)
+        return lowered
+
+    async def call(self, call: Call) -> Output:
+        return await self._toolset.call(replace(call, read_only=True))
+
+    async def preview(self, call: Call) -> Preview | Output | None:
+        return await preview_of(self._toolset, replace(call, read_only=True))
+
+
+def only_reading(spec: ToolSpec) -> ToolSpec:
+    """The tool as it is had by those who may not write."""
+    if not spec.reads_as:
+        return spec
+    description = f"{spec.description}\n\nThe workspace cannot be changed by it."
+    return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
+
+
 class Timed:
     """A call may take its tool's own `seconds`, or `default_seconds` when the tool names none."""
 

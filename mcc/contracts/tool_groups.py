@@ -7,6 +7,7 @@ GroupTable: TypeAlias = Mapping[str, Collection[str]]
 """The names of the tools in each group."""
 
 _DIFF = ("git_status", "git_diff", "git_show")
+_SHELL = ("run_shell", "shell_jobs")
 
 TOOL_GROUPS: GroupTable = {
     "environment_read": ("environment_detect",),
@@ -15,8 +16,8 @@ TOOL_GROUPS: GroupTable = {
     "diff_read": _DIFF,
     "git_read": (*_DIFF, "git_log", "git_blame", "git_branches", "git_ls_files"),
     "git_write": ("git_add", "git_commit"),
-    "shell_read": ("run_shell",),
-    "shell_write": ("run_shell",),
+    "shell_read": _SHELL,
+    "shell_write": _SHELL,
     "web_read": ("web_fetch", "web_search"),
     "memory_read": ("memory_list", "memory_read", "memory_search"),
     "memory_write": ("memory_write", "memory_delete"),

@@ -117,6 +117,64 @@ def test_run_group_and_shell_writes_are_never_in_chosen_groups_and_the_finish_to
     assert "run_shell" in names(child(hiring(lead), "lead"))
 
 
+class Shell(Bench):
+    """A shell that says in which way it was called, beside the other tools."""
+
+    def __init__(self) -> None:
+        super().__init__(THERE)
+        ours = ToolSpec("run_shell", "Run it.", {}, "shell_write", effects="execute", reads_as="shell_read")
+        self._specs.append(ours)
+
+    async def call(self, call: Call) -> Output:
+        return Output("read-only" if call.read_only else "workspace-write")
+
+
+async def has_shell(definition: str, depth: int = 0, groups: tuple[str, ...] | None = None) -> str:
+    """What an agent of this file gets of a shell that writes: nothing, or in which way its commands run."""
+    here = hiring(file("one", definition, "result: text", "spawns: []"))
+    parent = Parent(ScriptedModel(["x"]), Shell())
+    agent = here.child(Wanted("one", depth, groups), parent) if depth else here.master("one", None, Shell())
+    [*found] = [spec for spec in agent.tools.specs() if spec.name == "run_shell"]
+    ran = await agent.tools.call(Call("1", "run_shell", {}, Origin()))
+    said = {"shell_read": "read-only", "shell_write": "workspace-write"}
+    assert [said[spec.group] for spec in found] == ([] if ran.is_error else [ran.content])
+    assert [spec.may_write for spec in found] == [spec.group == "shell_write" for spec in found]
+    return "nothing" if ran.is_error else ran.content
+
+
+@pytest.mark.parametrize(
+    ("definition", "master", "child"),
+    [
+        ("tools: [shell_write]", "workspace-write", "read-only"),
+        ("tools: [shell_read]", "read-only", "read-only"),
+        ("tools: [shell_read, shell_write]", "workspace-write", "read-only"),
+        ("tools: [run_shell]", "read-only", "read-only"),
+        ("guidelines: []", "workspace-write", "read-only"),
+        ("tools: [workspace_read]", "nothing", "nothing"),
+        ("disallowed_tools: [shell_write]", "nothing", "nothing"),
+        ("tools: [shell_read]\ndisallowed_tools: [shell_write]", "read-only", "read-only"),
+        ("tools: [shell_read, shell_write]\ndisallowed_tools: [run_shell]", "nothing", "nothing"),
+    ],
+)
+async def test_commands_write_only_where_the_file_says_so_and_never_beside_the_parent(
+    definition: str, master: str, child: str
+) -> None:
+    assert await has_shell(definition) == master
+    assert await has_shell(definition, depth=1) == child
+
+
+async def test_chosen_groups_give_commands_that_read_at_most() -> None:
+    assert await has_shell("tools: [shell_write]", 1, ("shell_read",)) == "read-only"
+    with pytest.raises(CannotHire, match="no tool of shell_write here"):
+        await has_shell("tools: [shell_write]", 1, ("shell_write",))
+
+
+def test_that_commands_do_not_write_stands_in_the_record() -> None:
+    here = hiring(file("one", "tools: [shell_write]", "result: text"))
+    agent = here.child(Wanted("one", 1), Parent(ScriptedModel(["x"]), Shell()))
+    assert notes(agent, "provisioned") == ["provisioned 1 tool: run_shell; not available here: shell_write"]
+
+
 def test_no_tools_is_none_and_left_out_is_the_parents() -> None:
     none = child(hiring(file("bare", "tools: []", "result: text")), "bare")
     assert names(none) == []

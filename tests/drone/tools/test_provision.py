@@ -18,7 +18,7 @@ def test_groups_and_tool_names_become_tool_names_each_once() -> None:
         "outline",
         "read_artifact",
     )
-    assert expand(["shell_read", "shell_write"]) == ("run_shell",)
+    assert expand(["shell_read", "shell_write"]) == ("run_shell", "shell_jobs")
     assert expand([]) == ()
 
 

@@ -7,37 +7,40 @@ from drone.agent.toolset import Output
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected
 from drone.tools.git_program import Git
+from drone.tools.shell import Shell
 from mcc.contracts.journal import Outcome
 from mcc.definitions.rights import expanded
 
 Use = Callable[..., Awaitable[Output]]
 
 
+SHELL = {"run_shell", "shell_jobs"}
 WEB = expanded(("web_read",))
 """Not there until an operator names hosts."""
 
 
-def toolbox(git: Git) -> Toolbox:
-    return Toolbox(None, git, ())
+def toolbox(git: Git, shell: Shell | None = None) -> Toolbox:
+    return Toolbox(None, git, (), shell=shell or Shell.found(None))
 
 
-def test_without_a_sandbox_git_is_registered_with_its_problem_and_not_offered(tmp_path: Path) -> None:
+def test_without_a_sandbox_git_and_shell_are_registered_with_their_problem_and_not_offered(tmp_path: Path) -> None:
     off = toolbox(Git.found(None))
     problems = {one.name: one.problem for one in off.capabilities() if one.problem and one.name not in WEB}
     ours = {"git_status", "git_diff", "git_show", "git_log", "git_blame", "git_branches", "git_ls_files"}
     ours |= {"git_add", "git_commit"}
-    assert set(problems) == ours
+    assert set(problems) == ours | SHELL
     assert all("bubblewrap (bwrap) is not installed" in problem for problem in problems.values() if problem)
     assert off.sandbox.startswith("off: bubblewrap")
-    assert not any(spec.name.startswith("git_") for spec in off.tools(tmp_path).specs())
+    assert (ours | SHELL).isdisjoint(spec.name for spec in off.tools(tmp_path).specs())
 
 
 async def test_the_git_tools_of_an_order_wait_for_its_detection(use: Use, tmp_path: Path) -> None:
-    on = toolbox(Git(None))
+    on = toolbox(Git(None), Shell(None))
     assert on.sandbox == "bubblewrap" and not any(one.problem for one in on.capabilities() if one.name not in WEB)
     tools = on.tools(tmp_path)
-    refused = await use(tools, "git_status")
-    assert refused.outcome is Outcome.DENIED and "environment_detect" in refused.content
+    for name, arguments in (("git_status", {}), ("run_shell", {"command": "true"}), ("shell_jobs", {})):
+        refused = await use(tools, name, **arguments)
+        assert refused.outcome is Outcome.DENIED and "environment_detect" in refused.content
     assert not (await use(tools, "environment_detect")).is_error
     assert "git tools are off" in (await use(tools, "git_status")).content
     assert "git tools are off" in (await use(on.tools(tmp_path, Detected(already=True)), "git_status")).content

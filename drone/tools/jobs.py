@@ -1,0 +1,146 @@
+"""Background jobs: commands of one order that go on behind the calls which began them, and end with the order."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from drone.sandbox.bubblewrap import Running
+from drone.sandbox.child import Captured, Ended
+
+MOST = 4
+"""Jobs of one order that run at the same time, where the operator says nothing else."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a job is still wanted."""
+
+_NAME = "job-"
+
+
+class JobState(StrEnum):
+    RUNNING = "running"
+    EXITED = "exited"  # by itself, or because its time was over
+    STOPPED = "stopped"  # a call asked for it, its agent was cancelled, or the order ended
+    LOST = "lost"  # the drone that ran it is gone, or gave the order back: how it ended is not known
+
+
+class TooManyJobs(Exception):
+    """The order has as many jobs as it may."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """`ended` tells how, once it is `over`. `unwanted`: whether nobody wants it any more, so that it is stopped.
+
+    `changed` are the paths of the workspace that it changed, once it is over, as `changes` finds them.
+    """
+
+    handle: str
+    command: str
+    profile: str
+    output: Captured
+    running: Running
+    unwanted: Callable[[], bool]
+    changes: Callable[[], Awaitable[tuple[str, ...]]]
+    began: float = field(default_factory=time.monotonic)
+    state: JobState = JobState.RUNNING
+    ended: Ended | None = None
+    over: bool = False
+    changed: tuple[str, ...] = ()
+    artifact: str | None = None
+    _seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return self._seconds if self.over else time.monotonic() - self.began
+
+    async def watch(self) -> None:
+        """Return when it has ended; it is stopped as soon as nobody wants it any more."""
+        ending = asyncio.ensure_future(self.running.wait())
+        while not ending.done():
+            await asyncio.wait((ending,), timeout=LOOK_SECONDS)
+            if not ending.done() and self.unwanted():
+                await self.stop()
+        self._seconds, self.over = self.seconds, True
+        try:
+            self.ended = ending.result()
+        except Exception:
+            self.state = JobState.LOST
+        if self.state is JobState.RUNNING:
+            self.state = JobState.EXITED
+        # What it changed is a help: a workspace that cannot be looked at does not make the job's end unknown.
+        with suppress(Exception):
+            self.changed = await self.changes()
+
+    async def stop(self) -> None:
+        """Kill all of it; once it is gone, `watch` takes that in."""
+        if not self.over:
+            self.state = JobState.STOPPED
+            await self.running.kill()
+
+
+class Jobs:
+    """The jobs of one order on this drone, which end with this context. Use on one event loop.
+
+    `known` are the handles of those that the order began elsewhere: they are lost.
+    """
+
+    def __init__(self, known: Collection[str] = (), most: int = MOST) -> None:
+        self.most = most
+        self.lost = tuple(known)
+        self._jobs: dict[str, Job] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._starting = 0
+        numbers = [int(name.removeprefix(_NAME)) for name in known if name.removeprefix(_NAME).isdecimal()]
+        self._last = max(numbers, default=0)
+
+    @property
+    def all(self) -> tuple[Job, ...]:
+        return tuple(self._jobs.values())
+
+    def get(self, handle: str) -> Job | None:
+        """One that was begun here."""
+        return self._jobs.get(handle)
+
+    async def begin(self, make: Callable[[str], Awaitable[Job]]) -> Job:
+        """Take in a job that `make` starts, which is given its handle. Raises `TooManyJobs`."""
+        running = sum(not job.over for job in self.all) + self._starting
+        if running >= self.most:
+            raise TooManyJobs
+        self._last += 1
+        self._starting += 1
+        try:
+            job = await make(f"{_NAME}{self._last}")
+        finally:
+            self._starting -= 1
+        self._jobs[job.handle] = job
+        self._watches[job.handle] = asyncio.create_task(job.watch(), name=job.handle)
+        return job
+
+    async def wait(self, handles: Collection[str], seconds: float) -> None:
+        """Return when one of these jobs has ended, or the time is over."""
+        watches = [self._watches[handle] for handle in handles if handle in self._watches]
+        if watches and seconds > 0:
+            await asyncio.wait(watches, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def __aenter__(self) -> "Jobs":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
+    async def end(self) -> None:
+        """The order leaves this drone: stop what runs, and return when it is gone, even when cancelled meanwhile."""
+        cancelled: asyncio.CancelledError | None = None
+        ending = {asyncio.create_task(job.stop()) for job in self.all}
+        ending.update(self._watches.values())
+        while any(not task.done() for task in ending):
+            try:
+                await asyncio.wait(ending)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled

@@ -1,0 +1,367 @@
+"""Running commands: in the sandbox alone, with what they say kept, shown while they run, and bounded."""
+
+import asyncio
+import math
+import shutil
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
+
+from drone.agent.artifacts import handle_of
+from drone.agent.journal import GrowingCall, TextDelta
+from drone.agent.toolset import Output, Preview
+from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
+from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.paths import PathMissing
+from drone.tools.command_output import Kept, Live, Said, captured, said
+from drone.tools.display_text import written
+from drone.tools.files import with_nearest, workspace_of
+from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
+from drone.tools.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
+from mcc.contracts.journal import Outcome
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import Text, to_json
+from mcc.redaction import Redactor
+
+RUN_SHELL = "run_shell"
+
+SECONDS = 120.0
+"""A command's time when its call does not say how much."""
+
+MOST_SECONDS = 1_800.0
+MOST_WAIT = 300.0
+_GRACE = 30.0
+_COMMAND_BYTES = 100_000
+"""One argument of a program has at most 128 KiB."""
+
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+
+_PATHS = 100
+"""Changed paths that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The shell of this machine's sandbox; `problem` says why no command runs here, None when they do."""
+
+    sandbox: Bubblewrap | None
+    program: str = "sh"
+    problem: str | None = None
+
+    @classmethod
+    def found(cls, sandbox: Bubblewrap | None) -> "Shell":
+        """Tries it once, which takes some 20 ms."""
+        if sandbox is None:
+            return cls(None, problem="bubblewrap (bwrap) is not installed, and commands run only inside its sandbox.")
+        program = "bash" if shutil.which("bash", path=PATH) else "sh"
+        return cls(sandbox, program, sandbox.problem((program, "-c", "true")))
+
+
+NO_SHELL = Shell(None, problem="No sandbox was looked for.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that may be run, and where: `cwd` is relative to the workspace and without links."""
+
+    text: str
+    cwd: str
+    profile: Profile
+    seconds: float
+
+    @property
+    def in_words(self) -> str:
+        where = "" if self.cwd == "." else f" in {written(self.cwd)}"
+        end = "until the order ends" if math.isinf(self.seconds) else f"at most {self.seconds:g} s"
+        return f"$ {self.text}\n[{self.profile.name}{where}, {end}]"
+
+
+class ShellTools:
+    """`run_shell` and `shell_jobs` for every order: the jobs are those of the order that a call comes from."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def tools(self) -> tuple[FunctionTool, ...]:
+        run = FunctionTool(self.run_shell)
+        run.spec = replace(run.spec, reads_as="shell_read")
+        return (run, FunctionTool(self.shell_jobs))
+
+    async def preview(
+        self,
+        context: ToolContext,
+        command: Text,
+        cwd: Text = ".",
+        timeout_seconds: Seconds | None = None,
+        background: bool = False,
+    ) -> Preview:
+        """The command as it would run."""
+        asked = await _checked(context, command, cwd, timeout_seconds or _until(background))
+        return Preview("text", asked.in_words)
+
+    @tool(group="shell_write", effects="execute", seconds=MOST_SECONDS + _GRACE, preview=preview)
+    async def run_shell(
+        self,
+        context: ToolContext,
+        command: Text,
+        cwd: Text = ".",
+        timeout_seconds: Seconds | None = None,
+        background: bool = False,
+    ) -> Output:
+        """Run a command with bash in the workspace, without a terminal or input.
+
+        Answers how it ended and both outputs; a status other than 0 is no failure of the call.
+
+        Args:
+            command: The command line.
+            cwd: Directory to run it in.
+            timeout_seconds: When it is killed, with all that it started; 120 if not background.
+            background: Answer at once; shell_jobs shows and stops it, and it ends with this order.
+        """
+        asked = await _checked(context, command, cwd, timeout_seconds or _until(background))
+        if context.checkpoints is not None and asked.profile.write:
+            await context.checkpoints.before(context.call_id)
+        if background:
+            return await self._begun(asked, context)
+        return await self._ran(asked, context)
+
+    async def _ran(self, command: _Command, context: ToolContext) -> Output:
+        output, live = captured(), _live(context)
+
+        def told(piece: bytes) -> None:
+            output.add(piece)
+            live.hear(piece)
+
+        began = asyncio.get_running_loop().time()
+        try:
+            ended = await self._run(command, context, told)
+        finally:
+            live.close()
+        seconds = asyncio.get_running_loop().time() - began
+        text = await threads_of(context).tool(said, Kept.of(output), _redactor(context))
+        artifact = await _kept(text, context)
+        answer = {
+            **_end_of(ended),
+            "seconds": round(seconds, 1),
+            **_told(text, artifact),
+            "profile": command.profile.name,
+            **_listed(await _changed(context, command.profile)),
+            "job": None,
+        }
+        outcome = Outcome.TIMEOUT if ended.timed_out else Outcome.OK
+        code = None if ended.timed_out else ended.status
+        return Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code)
+
+    async def _run(self, command: _Command, context: ToolContext, told: Callable[[bytes], None]) -> Ended:
+        assert self._shell.sandbox is not None
+        bounds = Bounds(command.seconds, 0, 0)
+        try:
+            return await self._shell.sandbox.run(
+                self._argv(command),
+                workspace_of(context),
+                bounds,
+                profile=command.profile,
+                cwd=command.cwd,
+                look=threads_of(context).tool,
+                merged=True,
+                told=told,
+            )
+        except OSError as error:
+            raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
+
+    def _argv(self, command: _Command) -> tuple[str, ...]:
+        return (self._shell.program, "-c", "--", command.text)
+
+    async def _begun(self, command: _Command, context: ToolContext) -> Output:
+        jobs = _jobs(context)
+
+        async def make(handle: str) -> Job:
+            return await self._started(handle, command, context)
+
+        try:
+            job = await jobs.begin(make)
+        except TooManyJobs:
+            raise ToolFailed(
+                f"{jobs.most} jobs of this order run already, and it may have no more: stop one with shell_jobs, or "
+                "wait until one has ended.",
+                Outcome.DENIED,
+            ) from None
+        except OSError as error:
+            raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
+        answer = {"job": job.handle, "state": job.state.value, "profile": job.profile}
+        return Output(to_json(answer).decode(), job=job.handle)
+
+    async def _started(self, handle: str, command: _Command, context: ToolContext) -> Job:
+        assert self._shell.sandbox is not None
+        output = captured()
+        running = await self._shell.sandbox.start(
+            self._argv(command),
+            workspace_of(context),
+            Bounds(command.seconds, 0, 0),
+            profile=command.profile,
+            cwd=command.cwd,
+            look=threads_of(context).tool,
+            merged=True,
+            told=output.add,
+        )
+
+        def changes() -> Awaitable[tuple[str, ...]]:
+            return _changed(context, command.profile)
+
+        return Job(handle, command.text, command.profile.name, output, running, _unwanted(context), changes)
+
+    @tool(group="shell_read", effects="read", idempotent=True, seconds=MOST_WAIT + _GRACE)
+    async def shell_jobs(
+        self,
+        context: ToolContext,
+        job: Text | None = None,
+        wait_seconds: Annotated[float, Field(ge=0, le=MOST_WAIT)] = 0,
+        stop: bool = False,
+    ) -> Output:
+        """List the background jobs of this order, or show one with its output so far.
+
+        Args:
+            job: Its handle, such as job-1.
+            wait_seconds: Wait so long for it to end.
+            stop: Kill it.
+        """
+        jobs = _jobs(context)
+        if job is None:
+            if stop:
+                raise ToolFailed("Name the job to stop.")
+            await jobs.wait([one.handle for one in jobs.all if not one.over], wait_seconds)
+            listed = [*map(_lost, jobs.lost), *map(_brief, jobs.all)]
+            return Output(to_json({"jobs": listed}).decode())
+        if (known := jobs.get(job)) is None:
+            if job in jobs.lost:
+                return Output(to_json(_lost(job)).decode())
+            there = ", ".join((*jobs.lost, *(one.handle for one in jobs.all))) or "none"
+            raise ToolFailed(f"There is no job {job[:100]!a}; the jobs of this order: {there}.")
+        if stop:
+            await known.stop()
+        await jobs.wait([known.handle], MOST_WAIT if stop else wait_seconds)
+        return await _shown(known, context)
+
+
+def _until(background: bool) -> float:
+    return math.inf if background else SECONDS
+
+
+async def _checked(context: ToolContext, command: str, cwd: str, seconds: float) -> _Command:
+    """Raises `ToolFailed` and `PathError`."""
+    workspace = workspace_of(context)
+    if not command.strip():
+        raise ToolFailed("The command is empty.")
+    if "\0" in command:
+        raise ToolFailed("The command has a NUL in it, which no command line can have.")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        raise ToolFailed("The command is not valid Unicode.") from None
+    if size > _COMMAND_BYTES:
+        raise ToolFailed(
+            f"The command has {size:,} bytes, and a command line may have {_COMMAND_BYTES:,}: write it into a file, "
+            "and run that."
+        )
+
+    def resolved() -> str:
+        try:
+            return workspace.own_name(cwd) or "."
+        except PathMissing as missing:
+            raise with_nearest(workspace, missing, cwd) from missing
+
+    name = await threads_of(context).tool(resolved)
+    return _Command(command, name, Profile(write=not context.read_only), seconds)
+
+
+def _jobs(context: ToolContext) -> Jobs:
+    if context.jobs is None:
+        raise ToolFailed("There is no order here whose background jobs these could be.")
+    return context.jobs
+
+
+def _redactor(context: ToolContext) -> Redactor:
+    return context.turn.redactor if context.turn else Redactor()
+
+
+def _live(context: ToolContext) -> Live:
+    def tell(offset: int, text: str) -> None:
+        if context.turn is not None:
+            call = GrowingCall(None, RUN_SHELL)
+            context.turn.journal.delta(
+                context.origin, TextDelta("tool.progress", 0, 0, offset, text, call, context.call_id)
+            )
+
+    return Live(tell, _redactor(context))
+
+
+def _unwanted(context: ToolContext) -> Callable[[], bool]:
+    """Whether the agent that began a job was cancelled meanwhile."""
+
+    def unwanted() -> bool:
+        record = context.turn.tree.begun(context.origin.record_id) if context.turn else None
+        return record is not None and record.finished is not None and record.finished.status == RecordStatus.CANCELLED
+
+    return unwanted
+
+
+async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
+    if context.checkpoints is None or not profile.write:
+        return ()
+    return await context.checkpoints.changed()
+
+
+def _listed(paths: Sequence[str]) -> Mapping[str, object]:
+    beyond = len(paths) - _PATHS
+    more = {"changed_beside_these": beyond} if beyond > 0 else {}
+    return {"changed": [*map(written, paths[:_PATHS])], **more}
+
+
+async def _kept(text: Said, context: ToolContext) -> str | None:
+    """The digest of the whole output, where a model is told less of it."""
+    if text.whole is None or context.artifacts is None:
+        return None
+    return await context.artifacts.kept(text.whole)
+
+
+def _told(text: Said, artifact: str | None) -> Mapping[str, object]:
+    return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
+
+
+def _end_of(ended: Ended) -> Mapping[str, object]:
+    """A status above 128 is how a shell says which signal ended a program."""
+    name: str | None = None
+    if ended.status > 128:
+        name = next((one.name for one in signal.Signals if one == ended.status - 128), None)
+    code = None if ended.timed_out else ended.status
+    return {"exit_code": code, "signal": name, "timed_out": ended.timed_out}
+
+
+def _brief(job: Job) -> Mapping[str, object]:
+    end: Mapping[str, object] = {"exit_code": None, "signal": None, "timed_out": False}
+    if job.ended is not None:
+        end = {**_end_of(job.ended), **({} if job.state is JobState.EXITED else {"exit_code": None})}
+    seconds = round(job.seconds, 1)
+    return {"job": job.handle, "state": job.state.value, **end, "seconds": seconds, "command": job.command[:200]}
+
+
+def _lost(handle: str) -> Mapping[str, object]:
+    why = "The drone that ran it is gone, and the job with it; what it had said stands only in earlier results."
+    return {"job": handle, "state": JobState.LOST.value, "message": why}
+
+
+async def _shown(job: Job, context: ToolContext) -> Output:
+    text = await threads_of(context).tool(said, Kept.of(job.output), _redactor(context))
+    if job.over and job.artifact is None:
+        job.artifact = await _kept(text, context)
+    answer = {
+        **_brief(job),
+        **_told(text, job.artifact),
+        "profile": job.profile,
+        **_listed(job.changed),
+    }
+    code = job.ended.status if job.ended is not None and job.state is JobState.EXITED else None
+    return Output(to_json(answer).decode(), artifact=job.artifact, exit_code=code)

@@ -1,0 +1,100 @@
+"""A shell for the tests: the tools of one order in one workspace, its journal, and what it told viewers."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drone.agent.budget import Budget
+from drone.agent.journal import MemoryJournal, TextDelta
+from drone.agent.toolset import Call, Output
+from drone.agent.turn import Turn
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.paths import Workspace
+from drone.tools.jobs import Jobs
+from drone.tools.shell import Shell, ShellTools
+from drone.tools.tool import FunctionTools
+from drone.tools.wrappers import OnlyReading
+from mcc.contracts.entry import Origin
+from mcc.contracts.limits import Limits
+from mcc.redaction import Redactor
+
+WHO = Origin(record_id="record-1", agent="general")
+
+
+def found_shell() -> Shell:
+    """The shell of this machine; the test is skipped where there is none."""
+    found = Shell.found(Bubblewrap.found())
+    if found.problem and "CI" not in os.environ:
+        pytest.skip(found.problem)
+    assert found.problem is None
+    return found
+
+
+class Told(MemoryJournal):
+    """Keeps the text on its way as well."""
+
+    def __init__(self) -> None:
+        super().__init__("order")
+        self.deltas: list[TextDelta] = []
+
+    def delta(self, origin: Origin, delta: TextDelta) -> None:
+        assert origin == WHO
+        self.deltas.append(delta)
+
+
+class ShellBench:
+    """Use as a context: its jobs end with it."""
+
+    def __init__(self, folder: Path, *secrets: str, known: tuple[str, ...] = ()) -> None:
+        self.root = folder / "workspace"
+        self.root.mkdir(exist_ok=True)
+        self.journal = Told()
+        self.turn = Turn.begun(self.journal, Budget(Limits()), redactor=Redactor(secrets))
+        self.jobs = Jobs(known)
+        self._calls = 0
+        workspace = Workspace(self.root)
+        self.tools = FunctionTools(
+            ShellTools(found_shell()).tools(),
+            workspace=workspace,
+            checkpoints=OrderCheckpoints(workspace, folder / "checkpoints", "order"),
+            jobs=self.jobs,
+        )
+
+    async def __aenter__(self) -> "ShellBench":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.jobs.end()
+
+    async def call(self, name: str, *, read_only: bool = False, **arguments: object) -> Output:
+        self._calls += 1
+        call = Call(f"call-{self._calls}", name, arguments, WHO, self.turn)
+        return await (OnlyReading(self.tools) if read_only else self.tools).call(call)
+
+    async def run(self, command: str, **arguments: Any) -> Mapping[str, Any]:
+        """What a command answers that could be run."""
+        output = await self.call("run_shell", command=command, **arguments)
+        assert not output.is_error, output.content
+        answer: Mapping[str, Any] = json.loads(output.content)
+        return answer
+
+    async def jobs_say(self, **arguments: Any) -> Mapping[str, Any]:
+        output = await self.call("shell_jobs", **arguments)
+        assert not output.is_error, output.content
+        answer: Mapping[str, Any] = json.loads(output.content)
+        return answer
+
+    async def whole(self, handle: str) -> str:
+        """A kept text, as `read_artifact` finds it."""
+        found = await self.turn.artifacts.read(handle)
+        assert found is not None
+        return found
+
+    @property
+    def told(self) -> str:
+        return "".join(delta.text for delta in self.journal.deltas)
