@@ -38,7 +38,7 @@ from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.protected import Protected
 from drone.settings import Settings
-from drone.tools.catalog import MCP, ArtifactTools, Toolbox, passed_on, provision
+from drone.tools.catalog import MCP, SHELL_WRITE, ArtifactTools, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
@@ -220,7 +220,8 @@ class Crew:
                 return False
             master = self._agents_in(workspace).get(order.agent)
             given = provision(there, master)
-            had = map(only_reading, there) if given.only_reading else there
+            lowered = given.only_reading and SHELL_WRITE not in master.passes_on
+            had = map(only_reading, there) if lowered else there
             writing = {spec.name for spec in had if spec.may_write and spec.group not in NOTE_GROUPS}
             return not writing.isdisjoint((*given.names, *passed_on(there, master)))
         except (CannotHire, LookupError, PathError):

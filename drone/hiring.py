@@ -23,7 +23,7 @@ from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
 from drone.models.guards import ModelSource
 from drone.models.prices import not_thought
 from drone.models.registry import UnknownModel
-from drone.tools.catalog import passed_on, provision
+from drone.tools.catalog import SHELL_WRITE, passed_on, provision
 from drone.tools.found_tools import Searchable
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Only, OnlyReading, Timed
@@ -260,7 +260,8 @@ class Hiring:
         share = Share.of(self.limits, definition.limits, wanted.depth)
         own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:
-            passed = Only(parent.tools, (*given.names, *passed_on(parent.tools.specs(), definition)))
+            whole = parent.tools if SHELL_WRITE in definition.passes_on else there
+            passed = Only(whole, (*given.names, *passed_on(parent.tools.specs(), definition)))
             below = replace(
                 parent, permits=permits, egress=egress, tools=passed, delegation=delegation, spawns=frozenset(team)
             )

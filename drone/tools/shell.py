@@ -111,15 +111,12 @@ class ShellTools:
         timeout_seconds: Seconds | None = None,
         background: bool = False,
     ) -> Output:
-        """Run a command with bash in the workspace, without a terminal or input.
-
-        Answers how it ended and both outputs; a status other than 0 is no failure of the call.
+        """Run a bash command in the workspace, without a terminal or input.
 
         Args:
-            command: The command line.
-            cwd: Directory to run it in.
-            timeout_seconds: When it is killed, with all that it started; 120 if not background.
-            background: Answer at once; shell_jobs shows and stops it, and it ends with this order.
+            cwd: Where to run it.
+            timeout_seconds: When it is killed; 120 in the foreground.
+            background: Do not wait: shell_jobs shows and stops it. It ends with the order.
         """
         asked = await _checked(context, command, cwd, timeout_seconds or _until(background))
         if context.checkpoints is not None and asked.profile.write:
@@ -221,11 +218,10 @@ class ShellTools:
         wait_seconds: Annotated[float, Field(ge=0, le=MOST_WAIT)] = 0,
         stop: bool = False,
     ) -> Output:
-        """List the background jobs of this order, or show one with its output so far.
+        """List the background jobs of the order, or show one with its output so far.
 
         Args:
-            job: Its handle, such as job-1.
-            wait_seconds: Wait so long for it to end.
+            wait_seconds: Wait so long for its end.
             stop: Kill it.
         """
         jobs = _jobs(context)

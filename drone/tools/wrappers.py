@@ -68,7 +68,7 @@ def only_reading(spec: ToolSpec) -> ToolSpec:
     """The tool as it is had by those who may not write."""
     if not spec.reads_as:
         return spec
-    description = f"{spec.description}\n\nThe workspace cannot be changed by it."
+    description = f"{spec.description} It cannot change files there."
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
 
 

@@ -65,7 +65,7 @@ def test_what_the_shipped_agents_may_use_and_whom_they_may_hire() -> None:
     reads = expanded(("workspace_read",))
     may = {name: expanded(one.tools or ()) - expanded(one.disallowed_tools) for name, one in shipped.agents.items()}
     assert may["explore"] == reads | {"environment_detect"}
-    writes = expanded(("workspace_write", "memory_search", "memory_write")) - {"apply_patch"}
+    writes = expanded(("workspace_write", "shell_write", "memory_search", "memory_write")) - {"apply_patch"}
     assert may["general"] == may["explore"] - {"list_files", "outline"} | writes | expanded(("web_read",))
     assert may["scout"] == reads - {"list_files", "read_artifact"} | {"git_log"}
     assert may["review"] == reads - {"list_files", "outline", "read_artifact"} | expanded(("git_diff", "tasks_read"))
