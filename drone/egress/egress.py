@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import certifi
@@ -54,30 +55,34 @@ class Egress:
     def __init__(self, plan: Plan, custody: Custody) -> None:
         self._plan = plan
         self._custody = custody
-        self._proxy: _Proxy | None = None
+        self._proxy: Proxy | None = None
         self._opened: dict[str, Given] = {}
         self._certificates = b""
         self._starting = asyncio.Lock()
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The hosts that the operator allows."""
-        return self._plan.allow
+    def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork | None":
+        """For one program of this order. `only`: lists that leave less of what the operator allows. None: there is
+        nothing that it may reach."""
+        return ProxiedNetwork(self, order_id, self._plan, only) if self._plan.allow and all(only) else None
 
-    async def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork":
-        """For one program of this order. `only`: lists that leave less of what the operator allows. Raises
-        `EgressError`."""
+    def of_hosts(self, hosts: Sequence[str]) -> "ProxiedNetwork":
+        """For a program of the operator's own, which may reach these and is given no secret."""
+        plan = replace(self._plan, allow=tuple(hosts), secrets=())
+        return ProxiedNetwork(self, f"hosts {' '.join(hosts)}", plan, ())
+
+    async def opened(self, name: str, plan: Plan) -> "tuple[Proxy, Given]":
+        """The proxy, which knows what this order may reach. Raises `EgressError`."""
         async with self._starting:
             if self._proxy is None or not self._proxy.runs:
                 self._forget()
-                self._proxy = await _Proxy.started(self._custody)
-            if order_id not in self._opened:
-                said = {"do": "open", "order": order_id, "plan": self._plan.said}
-                self._opened[order_id] = Given(**(await self._proxy.ask(said))["given"])
-        return ProxiedNetwork(self._proxy, order_id, self._opened[order_id], only)
+                self._proxy = await Proxy.started(self._custody)
+            if name not in self._opened:
+                said = {"do": "open", "order": name, "plan": plan.said}
+                self._opened[name] = Given(**(await self._proxy.ask(said))["given"])
+            return self._proxy, self._opened[name]
 
     async def ended(self, order_id: str) -> None:
-        """The order is over: its authority and stand-ins are forgotten."""
+        """The order is over: its authority and stand-ins are forgotten, and nothing of it is connected any more."""
         if self._opened.pop(order_id, None) is not None and self._proxy is not None:
             with suppress(EgressError):
                 await self._proxy.ask({"do": "close", "order": order_id})
@@ -96,14 +101,18 @@ class Egress:
 class ProxiedNetwork:
     """The network of one program (`drone.sandbox.network.Network`): a proxy on loopback, and nothing else."""
 
-    def __init__(self, proxy: "_Proxy", order_id: str, given: Given, only: Sequence[Sequence[str]]) -> None:
-        self._proxy = proxy
-        self._order_id = order_id
-        self._given = given
+    def __init__(self, egress: Egress, name: str, plan: Plan, only: Sequence[Sequence[str]]) -> None:
+        self._egress = egress
+        self._name = name
+        self._plan = plan
+        self._proxy: Proxy | None = None
+        self._given = Given()
         self._only = [list(names) for names in only]
         self._way = fresh_id()
-        self._attached = False
         self._denied: tuple[str, ...] = ()
+
+    async def prepare(self) -> None:
+        self._proxy, self._given = await self._egress.opened(self._name, self._plan)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -124,18 +133,18 @@ class ProxiedNetwork:
         return self._given.problem
 
     async def attach(self, first: int) -> None:
-        said = {"do": "attach", "order": self._order_id, "way": self._way, "only": self._only}
-        self._attached = True
-        await self._proxy.ask(said, first)
+        if self._proxy is None:
+            raise EgressError("The way out was not prepared.")
+        await self._proxy.ask({"do": "attach", "order": self._name, "way": self._way, "only": self._only}, first)
 
     async def detach(self) -> None:
-        if self._attached:
-            self._attached = False
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
             with suppress(EgressError):
-                self._denied = tuple((await self._proxy.ask({"do": "detach", "way": self._way}))["denied"])
+                self._denied = tuple((await proxy.ask({"do": "detach", "way": self._way}))["denied"])
 
 
-class _Proxy:
+class Proxy:
     """The process, and the questions that it has not answered yet."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, custody: Custody) -> None:
@@ -148,7 +157,7 @@ class _Proxy:
         self._loop.add_reader(control, self._read)
 
     @classmethod
-    async def started(cls, custody: Custody) -> "_Proxy":
+    async def started(cls, custody: Custody) -> "Proxy":
         """Raises `EgressError`."""
         try:
             await custody.cleared(custody.term)

@@ -81,8 +81,10 @@ class Proxy:
                 door = self._open.pop(message["way"], None)
                 return {"denied": [] if door is None else await door.shut()}
             case "close":
-                self._orders.pop(message["order"], None)
+                order = self._orders.pop(message["order"], None)
                 self._trust.pop(message["order"], None)
+                for name in [name for name, door in self._open.items() if door.order is order]:
+                    await self._open.pop(name).shut()
         return {}
 
     def _opened(self, name: str, plan: Plan) -> Order:
@@ -107,6 +109,7 @@ class _Door:
     """Where the connections of one program come in."""
 
     def __init__(self, way: Way, trust: ssl.SSLContext) -> None:
+        self.order = way.order
         self._way = way
         self._trust = trust
         self._server: asyncio.Server | None = None

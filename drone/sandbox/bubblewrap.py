@@ -201,6 +201,8 @@ class Bubblewrap:
 
     async def _held(self, call: _Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
         """Run it, with all that is needed for it as long as it runs."""
+        if call.profile.egress is not None:
+            await call.profile.egress.prepare()
         guard = Guard(self.protected, self._placeholders, by_descriptor=self.by_descriptor)
         told: tuple[str, ...] = ()
         try:

@@ -7,6 +7,9 @@ from typing import Protocol
 class Network(Protocol):
     """Of one program. Without one, its sandbox has a network of its own in which there is nothing."""
 
+    async def prepare(self) -> None:
+        """Before anything else here is asked for. Raises OSError where there is no way out."""
+
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables that the program is given."""

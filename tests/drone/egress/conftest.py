@@ -13,7 +13,7 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 
-Run = Callable[[ProxiedNetwork, str], Awaitable[str]]
+Run = Callable[[ProxiedNetwork | None, str], Awaitable[str]]
 """Runs a command of the shell with this way out; what it said."""
 
 Make = Callable[[Plan], Egress]
@@ -31,7 +31,7 @@ def sandbox() -> Bubblewrap:
 
 @pytest.fixture
 def run(sandbox: Bubblewrap, tmp_path: Path) -> Run:
-    async def run(network: ProxiedNetwork, command: str) -> str:
+    async def run(network: ProxiedNetwork | None, command: str) -> str:
         profile = Profile(egress=network)
         ended = await sandbox.run(
             ("sh", "-c", command), Workspace(tmp_path), Bounds(30.0), profile=profile, merged=True

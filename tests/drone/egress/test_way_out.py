@@ -26,7 +26,7 @@ def plan(*ports: int, **more: object) -> Plan:
 async def test_programs_reach_what_is_allowed_and_nothing_else(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
-        network = await egress.network("order")
+        network = egress.network("order")
         python = f"import urllib.request as u; print(u.urlopen('http://a.test:{there.port}/python').status)"
         said = await run(
             network,
@@ -37,7 +37,11 @@ async def test_programs_reach_what_is_allowed_and_nothing_else(run: Run, egress_
         assert [head.first[1] for head, _ in there.asked] == [b"/curl", b"/python"]
     assert "host: a.test" in said and "\n200\n" in said
     assert said.count("is not allowed") == 2 and "403" in said
-    assert list(network.denied) == [f"evil.test:{there.port}", "evil.test:443", f"127.0.0.1:{there.port}"]
+    assert network is not None and list(network.denied) == [
+        f"evil.test:{there.port}",
+        "evil.test:443",
+        f"127.0.0.1:{there.port}",
+    ]
 
 
 DIRECT = """
@@ -68,7 +72,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
 async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_path: Path) -> None:
     async with host() as there:
         (tmp_path / "direct.py").write_text(DIRECT % (there.port, there.port))
-        network = await egress_by(plan(there.port)).network("order")
+        network = egress_by(plan(there.port)).network("order")
         said = await run(network, "python3 direct.py")
         assert not there.connections
     assert len([line for line in said.splitlines() if line.startswith("no ")]) == 8
@@ -78,7 +82,7 @@ async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_p
 async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress_by: Make) -> None:
     async with host() as there:
         inside = Plan(allow=(f"a.test:{there.port}", f"127.0.0.1:{there.port}"), names=NAMES)
-        network = await egress_by(inside).network("order")
+        network = egress_by(inside).network("order")
         asked = "curl -sS --noproxy '' -x $http_proxy"
         said = await run(network, f"for h in a.test 127.0.0.1; do {asked} http://$h:{there.port}/; done")
         assert not there.connections
@@ -87,7 +91,7 @@ async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress
 
 async def test_a_service_of_ours_is_not_reached_although_it_is_allowed(run: Run, egress_by: Make) -> None:
     async with host() as there:
-        network = await egress_by(plan(there.port, own=(f"127.0.0.1:{there.port}",))).network("order")
+        network = egress_by(plan(there.port, own=(f"127.0.0.1:{there.port}",))).network("order")
         said = await run(network, f"curl -sS http://a.test:{there.port}/")
         assert not there.connections
     assert "a service of this installation" in said
@@ -101,10 +105,11 @@ async def test_the_secret_goes_to_its_host_and_is_never_inside(run: Run, egress_
     async with host(secure=secure) as there, host() as plain:
         secret = GivenSecret("GITHUB_TOKEN", TOKEN, (f"a.test:{there.port}",))
         egress = egress_by(plan(there.port, plain.port, secrets=(secret,), trusted=vouched))
-        network = await egress.network("order")
+        network = egress.network("order")
         header = '-H "Authorization: token $GITHUB_TOKEN"'
         asked = f"curl -sS {header} https://a.test:{there.port}/; curl -sS {header} http://a.test:{plain.port}/; {LOOK}"
         said = await run(network, asked)
+        assert network is not None
         stand_in = network.environment["GITHUB_TOKEN"]
         assert there.asked[0][0].all_of(b"authorization") == [b"token " + TOKEN.encode()]
         assert plain.asked[0][0].all_of(b"authorization") == [b"token " + stand_in.encode()]
@@ -114,7 +119,10 @@ async def test_the_secret_goes_to_its_host_and_is_never_inside(run: Run, egress_
 async def test_orders_have_stand_ins_and_authorities_of_their_own(egress_by: Make) -> None:
     secret = GivenSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",))
     egress = egress_by(plan(443, secrets=(secret,)))
-    one, again, other = [await egress.network(order) for order in ("one", "one", "other")]
+    one, again, other = [egress.network(order) for order in ("one", "one", "other")]
+    assert one is not None and again is not None and other is not None
+    for network in (one, again, other):
+        await network.prepare()
     assert one.environment == again.environment and one.files == again.files
     assert one.environment["GITHUB_TOKEN"] != other.environment["GITHUB_TOKEN"]
     assert one.files != other.files
@@ -123,20 +131,24 @@ async def test_orders_have_stand_ins_and_authorities_of_their_own(egress_by: Mak
 async def test_what_an_order_drops_it_does_not_reach(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
-        for only in ([["other.test"]], [[]], [[f"a.test:{there.port}"], ["*.test"]]):
-            said = await run(await egress.network("order", only), f"curl -sS http://a.test:{there.port}/")
+        for only in ([["other.test"]], [[f"a.test:{there.port}"], ["*.test"]]):
+            said = await run(egress.network("order", only), f"curl -sS http://a.test:{there.port}/")
             assert "is not allowed" in said
         assert not there.connections
-        network = await egress.network("order", [[f"*:{there.port}"], [f"*.test:{there.port}", "more.test"]])
+        assert egress.network("order", [["a.test"], []]) is None
+        network = egress.network("order", [[f"*:{there.port}"], [f"*.test:{there.port}", "more.test"]])
         assert "host: a.test" in await run(network, f"curl -sS http://a.test:{there.port}/")
 
 
 async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
-        network = await egress.network("order")
+        network = egress.network("order")
         await run(network, f"curl -sS http://a.test:{there.port}/ &")
-        await network.detach()
+        assert network is not None
+        with pytest.raises(EgressError, match="was not prepared"):
+            await network.attach(os.pidfd_open(os.getpid()))
+        await network.prepare()
         await egress.ended("order")
         with pytest.raises(EgressError, match="no way out"):
             await network.attach(os.pidfd_open(os.getpid()))
@@ -145,12 +157,12 @@ async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by:
 async def test_a_proxy_that_died_is_started_again(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
-        await egress.network("order")
+        assert "host: a.test" in await run(egress.network("order"), f"curl -sS http://a.test:{there.port}/")
         gone = pid_of(egress)
         pidfd = os.pidfd_open(gone)
         os.kill(gone, signal.SIGKILL)
         await ended(pidfd)
-        said = await run(await egress.network("order"), f"curl -sS http://a.test:{there.port}/")
+        said = await run(egress.network("order"), f"curl -sS http://a.test:{there.port}/")
     assert "host: a.test" in said and pid_of(egress) != gone
 
 
@@ -178,7 +190,7 @@ from drone.egress.plan import Plan
 from drone.sandbox.custody import Custody
 async def main():
     egress = Egress(Plan(allow=("a.test:80",)), Custody())
-    await egress.network("order")
+    await egress.network("order").prepare()
     print(egress._proxy._process.pid, flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())

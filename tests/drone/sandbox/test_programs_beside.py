@@ -107,6 +107,9 @@ class Way:
         self.asked: list[str] = []
         self._refuses = refuses
 
+    async def prepare(self) -> None:
+        """There is nothing to prepare."""
+
     async def attach(self, first: int) -> None:
         self.asked.append("attach")
         assert os.fstat(first)
