@@ -142,6 +142,17 @@ def check() -> None:
         raise typer.Exit(USAGE) from problem
 
 
+@app.command(hidden=True)
+def walls() -> None:
+    """Try the sandbox with the configuration of here, and say as JSON which of its walls stand."""
+    from drone.tools.catalog import Toolbox
+    from mcc.contracts.shape import to_json
+
+    settings = _settings()
+    toolbox = Toolbox.found(settings.prompts_dir, sandboxing=settings.sandbox)
+    print(to_json(asyncio.run(toolbox.sandbox())).decode())
+
+
 def _settings(**given: Any) -> "Settings":
     from drone.settings import load
     from mcc.configuration.settings import BadSettings

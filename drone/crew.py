@@ -54,7 +54,7 @@ from drone.worktrees.places import Home
 from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
-from mcc.contracts.drones import Capability
+from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
@@ -232,10 +232,9 @@ class Crew:
         """What looks after the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
 
-    @property
-    def sandbox(self) -> str:
-        """The sandbox that programs run in, or why none run, as a sentence."""
-        return self._toolbox.sandbox
+    async def sandbox(self) -> SandboxState:
+        """The sandbox that programs run in, each of its walls tried, or why none run."""
+        return await self._toolbox.sandbox()
 
     def models(self) -> tuple[Capability, ...]:
         return self._models.capabilities()
@@ -326,8 +325,8 @@ def names_in(settings: Settings) -> ModelNames:
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
     """The tools of this machine, as the operator wants them."""
-    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings))
-    return replace(found, protected=Protected(settings.permission.protected))
+    protected = Protected(settings.permission.protected)
+    return Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
 
 
 def roots_of(settings: Settings) -> Roots:

@@ -6,28 +6,18 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import replace
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
+from drone.sandbox.command import Call, Command, Look, Maker, Seen, at_once, looked_after, looked_at
 from drone.sandbox.custody import Custody
 from drone.sandbox.guard import Guard
 from drone.sandbox.limits import DEFAULT, Limits
-from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
+from drone.sandbox.meter import Meter, Metered
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import Placeholders
-from drone.sandbox.profile import (
-    PATH,
-    READ_ONLY,
-    WORKSPACE,
-    Mount,
-    Profile,
-    mounted,
-    only_there,
-    options,
-    workspace_mount,
-)
+from drone.sandbox.profile import PATH, READ_ONLY, WORKSPACE, Mount, Profile
 from drone.sandbox.program_slots import ProgramSlots
 from drone.sandbox.protected import Protected
 
@@ -38,18 +28,6 @@ FIXED = Protected()
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8
 _EACH = 4
-
-T = TypeVar("T")
-
-
-class Look(Protocol):
-    """Looks at files where that holds up nobody: the disk may be slow."""
-
-    async def __call__(self, look: Callable[[], T], /) -> T: ...
-
-
-async def _at_once(look: Callable[[], T], /) -> T:
-    return look()
 
 
 class Running:
@@ -75,25 +53,6 @@ class Running:
         return await self.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One program, as it is asked for."""
-
-    argv: Sequence[str]
-    workspace: Workspace
-    bounds: Bounds
-    profile: Profile
-    environment: Mapping[str, str]
-    instead: Mapping[str, bytes]
-    look: Look
-    cwd: str
-    mounts: Sequence[Mount]
-
-    @property
-    def mounted(self) -> tuple[Mount, ...]:
-        return (workspace_mount(self.workspace, self.profile), *self.mounts)
-
-
 class Bubblewrap:
     """Runs programs with nothing but the system and one workspace to read, and nothing to write to unless a profile
     says so; without network unless it says so.
@@ -116,12 +75,10 @@ class Bubblewrap:
         """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
         the command starts only if it was still there when it was mounted."""
         self.custody = custody or Custody()
-        self.program = program
-        self.limits = limits
+        self.meter = Meter(limits)
         self.protected = protected
         self._placeholders = Placeholders()
-        self.by_descriptor = by_descriptor
-        self.disables_userns = True
+        self._maker = Maker(program, limits, by_descriptor)
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
         self._beside: set[asyncio.Task[Ended]] = set()
 
@@ -144,7 +101,7 @@ class Bubblewrap:
         profile: Profile = READ_ONLY,
         environment: Mapping[str, str] | None = None,
         instead: Mapping[str, bytes] | None = None,
-        look: Look = _at_once,
+        look: Look = at_once,
         cwd: str = ".",
         merged: bool = False,
         told: Callable[[bytes], None] | None = None,
@@ -159,7 +116,7 @@ class Bubblewrap:
         `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them. `mounts`: further
         directories; they stay the caller's.
         """
-        call = _Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
+        call = Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
         async with self._slots.taken(workspace.fd):
             return await self._held(call, Launch((), merged=merged, told=told))
 
@@ -172,7 +129,7 @@ class Bubblewrap:
         profile: Profile = READ_ONLY,
         environment: Mapping[str, str] | None = None,
         instead: Mapping[str, bytes] | None = None,
-        look: Look = _at_once,
+        look: Look = at_once,
         cwd: str = ".",
         merged: bool = False,
         told: Callable[[bytes], None] | None = None,
@@ -184,7 +141,7 @@ class Bubblewrap:
 
         `stdin`: its input and output are streams of the caller's, and of its output nothing is kept or told.
         """
-        call = _Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
+        call = Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
         begun: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
         ended = asyncio.create_task(self._held(call, Launch((), piped=stdin, merged=merged, told=told), begun))
         self._beside.add(ended)
@@ -199,24 +156,34 @@ class Bubblewrap:
             ended.result()
         return Running(ended, begun.result() if begun.done() else None)
 
-    async def _held(self, call: _Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
+    async def _held(self, call: Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
         """Run it, with all that is needed for it as long as it runs."""
         if call.profile.egress is not None:
             await call.profile.egress.prepare()
-        guard = Guard(self.protected, self._placeholders, by_descriptor=self.by_descriptor)
+        guard = Guard(self.protected, self._placeholders, by_descriptor=self._maker.by_descriptor)
         told: tuple[str, ...] = ()
         try:
-            private = await call.look(lambda: _looked_at(call, guard))
+            private = await call.look(lambda: looked_at(call, guard))
             with ExitStack() as held:
                 leash = held.enter_context(closing(Leash()))
-                command = held.enter_context(closing(_Command(self, call, _Seen(private, guard), leash.options)))
-                async with _attached(call.profile) as before:
-                    ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
-                    ready = replace(ready, limits=self.limits.of_each())
+                command = held.enter_context(closing(Command(self._maker, call, Seen(private, guard), leash.options)))
+                metered = held.enter_context(closing(self.meter.metered(ours=call.profile.ours)))
+                async with _before(call.profile, metered) as before:
+                    limits = self.limits.of_each(together=self.meter.holds("memory"))
+                    ready = replace(launch, argv=command.argv, fds=command.descriptors, limits=limits, before=before)
                     ended = await run(ready, leash, call.bounds, self.custody, begun)
+                ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
         finally:
-            told = await to_the_end(_looked_after(call, guard))
+            told = await to_the_end(looked_after(call, guard))
         return replace(ended, undone=told)
+
+    @property
+    def program(self) -> str:
+        return self._maker.program
+
+    @property
+    def limits(self) -> Limits:
+        return self._maker.limits
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
         """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms.
@@ -227,16 +194,15 @@ class Bubblewrap:
         if seccomp.program() is None:
             return f"there is no filter of system calls for this kind of machine ({os.uname().machine})"
         said = self._tried(argv)
-        if said is not None and self.disables_userns:
-            self.disables_userns = False
-            if (without := self._tried(argv)) is None:
-                return None
-            self.disables_userns, said = True, without
+        if said is not None and self._maker.disables_userns:
+            whole, self._maker = self._maker, replace(self._maker, disables_userns=False)
+            if (said := self._tried(argv)) is not None:
+                self._maker = whole
         return said
 
     def _tried(self, argv: Sequence[str]) -> str | None:
-        call = _Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, _at_once, ".", ())
-        with closing(_Command(self, call, _Seen({}))) as command:
+        call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, at_once, ".", ())
+        with closing(Command(self._maker, call, Seen({}))) as command:
             try:
                 tried = subprocess.run(
                     command.argv,
@@ -254,88 +220,21 @@ class Bubblewrap:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was found of a call's directories before it."""
-
-    private: Hidden
-    guard: Guard | None = None
-
-
-def _looked_at(call: _Call, guard: Guard) -> Hidden:
-    """What is private; what is protected is guarded where the program may write. Raises OSError.
-
-    A program of ours, git, writes to further directories while the workspace is read-only: it knows what it does.
-    """
-    for mount in call.mounted if call.profile.write else ():
-        if mount.write:
-            guard.over(mount.fd, mount.at)
-    return hidden(call.workspace)
-
-
-async def _looked_after(call: _Call, guard: Guard) -> tuple[str, ...]:
-    try:
-        return await call.look(guard.undone) if guard.holds else ()
-    except Exception:
-        # There is no thread for it any more: better late than not at all.
-        return guard.undone()
-    finally:
-        guard.close()
-
-
-class _Command:
-    """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
-    (`--args`), as the program inside can read the line itself."""
-
-    def __init__(self, sandbox: Bubblewrap, call: _Call, seen: _Seen, leash: Sequence[str] = ()) -> None:
-        network = call.profile.egress
-        nothing = {path: b"" for path, is_directory in seen.private.items() if not is_directory}
-        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
-        self._over, self._new = Overlays({**shown, **nothing}), Overlays(dict(network.files) if network else {})
-        self._filter = in_memory(seccomp.program() or b"")
-        variables = {**call.environment, **(network.environment if network else {})}
-        words = (
-            *leash,
-            *options(variables, sandbox.limits, disable_userns=sandbox.disables_userns),
-            *("--seccomp", str(self._filter)),
-            *mounted(call.mounted, by_descriptor=sandbox.by_descriptor),
-            *(seen.guard.options if seen.guard else ()),
-            *self._new.options,
-            *("--remount-ro", "/"),
-            *("--chdir", os.path.normpath(os.path.join(WORKSPACE, call.cwd))),
-            *self._over.options,
-            *(word for path, is_directory in seen.private.items() if is_directory for word in mask(path)),
-        )
-        self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
-        started = call.argv if sandbox.by_descriptor else (*only_there(call.mounted), *call.argv)
-        self.argv = (sandbox.program, "--args", str(self._words), "--", *started)
-        self.descriptors = (
-            *(mount.fd for mount in call.mounted),
-            *self._over.descriptors,
-            *self._new.descriptors,
-            *(seen.guard.descriptors if seen.guard else ()),
-            self._filter,
-            self._words,
-        )
-
-    def close(self) -> None:
-        for overlays in (self._over, self._new):
-            overlays.close()
-        os.close(self._filter)
-        os.close(self._words)
-
-
 @asynccontextmanager
-async def _attached(profile: Profile) -> AsyncIterator[Callable[[First], Awaitable[None]] | None]:
-    """What is done before the program begins, and undone when it has ended."""
+async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[[First], Awaitable[None]]]:
+    """What is done before the program begins; its way out is closed when it has ended."""
     network = profile.egress
-    if network is None:
-        yield None
-        return
+
+    async def before(first: First) -> None:
+        await metered.hold(first)
+        if network is not None:
+            await network.attach(first.fd)
+
     try:
-        yield lambda first: network.attach(first.fd)
+        yield before
     finally:
-        await network.detach()
+        if network is not None:
+            await network.detach()
 
 
 def _takes_descriptors(program: str) -> bool:

@@ -176,7 +176,8 @@ class Captured:
 class Ended:
     """`status` is the exit status (128 and the signal's number for one that was killed).
 
-    `undone`: sentences about what it made or changed of what is protected, and where that is now.
+    `undone`: sentences about what it made or changed of what is protected, and where that is now. `ran_out_of_memory`:
+    something of it was killed because all of it together had as much as it may.
     """
 
     status: int
@@ -184,6 +185,7 @@ class Ended:
     stderr: Captured
     timed_out: bool = False
     undone: tuple[str, ...] = ()
+    ran_out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,15 @@ _NAMESPACES = ("user", "pid", "ipc", "uts", "net")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`write`: the workspace may be changed, but for what is protected. `egress`: the way out, None = no network."""
+    """`write`: the workspace may be changed, but for what is protected. `egress`: the way out, None = no network.
+
+    `ours`: it is a program of this installation that does what it is told, git. Its processes are not counted where
+    that takes time.
+    """
 
     write: bool = False
     egress: Network | None = None
+    ours: bool = False
 
     @property
     def name(self) -> str:

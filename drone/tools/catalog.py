@@ -11,14 +11,15 @@ from pydantic import Field
 from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import SHELL_READ, ToolSpec
-from drone.agent.threads import OwnThreads
+from drone.agent.threads import OwnThreads, in_thread
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.bubblewrap import FIXED, Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
+from drone.sandbox.walls import tried
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
@@ -43,7 +44,7 @@ from drone.tools.wrappers import only_reading
 from drone.tools.writing import WritingTools
 from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.drones import Capability
+from mcc.contracts.drones import Capability, SandboxState, Walls
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.shape import Text
 from mcc.definitions.front_matter import suggestion
@@ -120,14 +121,15 @@ class Toolbox:
         own: OwnTools = NO_OWN,
         sandboxing: Sandbox = DEFAULTS,
         web: WebTools = NO_WEB,
+        protected: Protected = FIXED,
     ) -> "Toolbox":
         """Looks for programs and tries the sandbox, which takes some 20 ms; skills are the shipped ones and these."""
         operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
-        sandbox = Bubblewrap.found(limits=Limits.of(sandboxing))
+        sandbox = Bubblewrap.found(limits=Limits.of(sandboxing), protected=protected)
         ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
         shell = Shell.found(sandbox)
-        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web, shell=shell)
+        return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web, protected, shell)
 
     def tools(
         self,
@@ -178,10 +180,12 @@ class Toolbox:
             return self.git.sandbox.custody
         return self.ripgrep.custody if self.ripgrep else None
 
-    @property
-    def sandbox(self) -> str:
-        """The sandbox in a few words, for people."""
-        return f"off: {self.git.problem}" if self.git.problem else "bubblewrap"
+    async def sandbox(self) -> SandboxState:
+        """The sandbox, each of its walls tried; or why there is none."""
+        if (sandbox := self.git.sandbox) is None:
+            return SandboxState(walls=Walls.without(self.git.problem or "bubblewrap (bwrap) is not installed"))
+        problem = await in_thread(sandbox.problem)
+        return SandboxState(walls=Walls.without(problem)) if problem else await tried(sandbox)
 
     @cached_property
     def _files(self) -> _Made:

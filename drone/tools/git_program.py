@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drone.agent.threads import OwnThreads
-from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount
+from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
@@ -27,6 +27,7 @@ PATCH = (
 )
 """How a patch is asked for: the list of its files first, nothing of the repository run for it."""
 
+OURS = Profile(ours=True)
 _BOUNDS = Bounds(SECONDS, SHOWN_BYTES, 0)
 _CONFIG_BYTES = 1_000_000
 _SLOW_SECONDS = 2.0
@@ -171,6 +172,7 @@ class Checkout:
                 (*self._program(), "--no-pager", *settings, *arguments),
                 self.workspace,
                 bounds,
+                profile=OURS,
                 environment={**_ENVIRONMENT, **self.repository.place(WORKSPACE), **self.beside.environment},
                 instead=self.instead,
                 look=self.threads.tool,

@@ -20,7 +20,7 @@ from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
 from drone.worker.workshop import Exits, Workshop, monitored
 from mcc import __version__
-from mcc.contracts.drones import Capability, Registration
+from mcc.contracts.drones import Capability, Registration, SandboxState
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -57,6 +57,7 @@ class Drone:
         self._settings = settings
         self._store = store
         self._hire = hire
+        self._sandbox = SandboxState()
         self._wedged = wedged
         self._loop = SharedLoop()
         self._stall = Stall(settings.wedged_seconds / 3)
@@ -90,7 +91,7 @@ class Drone:
             if problem := schema_problem(self._store, pause, patience_seconds=patience):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
-            crew = self._loop.submit(self._hired()).result(START_SECONDS)
+            crew, self._sandbox = self._loop.submit(self._hired()).result(START_SECONDS)
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
         except StoreUnavailable as problem:
@@ -214,8 +215,9 @@ class Drone:
         self._publisher.close()
         self._store.close()
 
-    async def _hired(self) -> Crew:
-        return self._hire()
+    async def _hired(self) -> tuple[Crew, SandboxState]:
+        crew = self._hire()
+        return crew, await crew.sandbox()
 
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._fall, self.give_up)
@@ -226,7 +228,7 @@ class Drone:
 
     def _describe(self, crew: Crew) -> None:
         """Say what the MCP servers offer by now."""
-        self._keeper.describe(registration(self._settings, crew, self._store.texts.keep))
+        self._keeper.describe(registration(self._settings, crew, self._sandbox, self._store.texts.keep))
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:
@@ -242,7 +244,7 @@ class Drone:
     def _make_keeper(self, crew: Crew) -> Keeper:
         return Keeper(
             self._store.leases,
-            registration(self._settings, crew, self._store.texts.keep),
+            registration(self._settings, crew, self._sandbox, self._store.texts.keep),
             self._heartbeat,
             LeaseTimes(self._settings.lease_seconds, self._settings.renew_seconds),
             on_lost=lambda incarnation: self._lose(crew, incarnation),
@@ -267,7 +269,7 @@ class Drone:
             self._wedged()
 
 
-def registration(settings: Settings, crew: Crew, keep: Callable[[str], str]) -> Registration:
+def registration(settings: Settings, crew: Crew, sandbox: SandboxState, keep: Callable[[str], str]) -> Registration:
     """What this process says of itself; the incarnation is filled in with each registration.
 
     `keep` stores an agent's prompt and answers its digest: the row of a registration is written with every heartbeat.
@@ -280,7 +282,7 @@ def registration(settings: Settings, crew: Crew, keep: Callable[[str], str]) -> 
         version=__version__,
         queues=settings.queues,
         slots=settings.slots,
-        sandbox=crew.sandbox,
+        sandbox=sandbox,
         agents=tuple(_without_prompt(agent, keep) for agent in crew.agents()),
         tools=crew.tools(),
         models=crew.models(),

@@ -27,6 +27,7 @@ from mcc.view.offers import print_offers
 if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
     from mcc.contracts.answers import Offer
+    from mcc.contracts.drones import SandboxState
     from mcc.definitions.front_matter import DefinitionError
     from mcc.settings import Settings
 
@@ -321,15 +322,23 @@ def drones(call: Call, verb: Annotated[Literal["list"] | None, typer.Argument(hi
             ",".join(one.queues),
             one.host,
             one.pid,
-            one.sandbox.partition(":")[0],
+            one.sandbox.kind,
         )
         for one in found
     ]
     columns = ("NAME", "STATUS", "ACTIVE", "REFUSED", "QUEUES", "HOST", "PID", "SANDBOX")
     print_table(columns, rows, empty="No drone. Start one with: drone work")
     for one in found:
-        if ":" in one.sandbox:
-            say(f"{one.name}: sandbox {one.sandbox}")
+        for wall, why in _missing(one.sandbox).items():
+            say(f"{one.name}: {wall} missing: {why}")
+
+
+def _missing(sandbox: "SandboxState") -> Mapping[str, str]:
+    """The walls that do not stand, and why; the sandbox itself where there is none."""
+    from mcc.contracts.drones import OFF
+
+    missing = sandbox.walls.missing
+    return {"sandbox": next(iter(missing.values()), "")} if sandbox.kind == OFF else missing
 
 
 def models(

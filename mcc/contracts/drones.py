@@ -1,9 +1,9 @@
 """Drones as others see them: what each one is, what it can do, how full it is, what it has counted."""
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.permission import Effects as Effects
@@ -66,6 +66,60 @@ class Capability(ToolSheet):
     origin: Text | None = None
 
 
+STANDS = "stands"
+MISSING = "missing: "
+
+
+class Walls(Closed):
+    """The walls around programs that tools start, each `stands`, or `missing: ` and why.
+
+    `namespaces`: of users, processes, IPC, host name and network; `no_userns_inside`: no further ones of users.
+    `seccomp`: the filter of system calls; `unix_sockets`: none is opened. `tmp_cap`: /tmp has a size. `memory`,
+    `processes` and `cpu` hold for one call with all that it starts. `protected`: paths that nothing changes. `egress`:
+    no network but the way out that was allowed.
+    """
+
+    namespaces: Text = f"{MISSING}not tried"
+    no_userns_inside: Text = f"{MISSING}not tried"
+    seccomp: Text = f"{MISSING}not tried"
+    unix_sockets: Text = f"{MISSING}not tried"
+    tmp_cap: Text = f"{MISSING}not tried"
+    memory: Text = f"{MISSING}not tried"
+    processes: Text = f"{MISSING}not tried"
+    cpu: Text = f"{MISSING}not tried"
+    protected: Text = f"{MISSING}not tried"
+    egress: Text = f"{MISSING}not tried"
+
+    @classmethod
+    def without(cls, why: str) -> "Walls":
+        """None of them, for one reason."""
+        return cls(**dict.fromkeys(cls.model_fields, f"{MISSING}{why}"))
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """By their names, and why."""
+        return {name: str(said)[len(MISSING) :] for name, said in self if said != STANDS}
+
+
+OFF = "off"
+
+
+class SandboxState(Closed):
+    """What programs that tools start run in: `kind` is `bubblewrap`, `container`, or `off` where none is started."""
+
+    kind: Text = OFF
+    walls: Walls = Walls()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_once_told(cls, given: Any) -> Any:
+        """Drones used to say it in one sentence."""
+        if not isinstance(given, str):
+            return given
+        kind, _, why = given.partition(":")
+        return {"kind": kind.strip() or OFF, "walls": Walls.without(why.strip() or "not tried")}
+
+
 class Registration(Closed):
     """What a drone process says of itself when it starts; `incarnation` is new with every start."""
 
@@ -76,7 +130,7 @@ class Registration(Closed):
     version: str
     queues: tuple[str, ...]
     slots: int
-    sandbox: Text = ""
+    sandbox: SandboxState = SandboxState()
     agents: tuple[Capability, ...] = ()
     tools: tuple[Capability, ...] = ()
     models: tuple[Capability, ...] = ()
@@ -114,7 +168,7 @@ class Drone(Closed):
     active: int
     refused_messages: int = 0
     status: DroneStatus
-    sandbox: Text
+    sandbox: SandboxState
     started_at: Moment
     last_heartbeat_at: Moment
     incarnation: str

@@ -12,6 +12,7 @@ from typing import Any
 
 from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
+from mcc.contracts.drones import OFF, SandboxState, Walls
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
 from mcc.store.resources import existing
@@ -21,7 +22,9 @@ CHECK_SECONDS = 20.0
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where the sandbox of a drone finds programs."""
-SANDBOX_TRIAL = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--", "true")
+OFF_ADVICE = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap) and allow user namespaces"
+CGROUPS_ADVICE = "delegate cgroups to the drone (docs/how-to/limit-programs.md)"
+WALL_ADVICE = "docs/security.md says what this wall stops; keep shell tools from agents that read strangers' text"
 
 
 def check_data_dir(installation: Installation) -> Iterable[Finding]:
@@ -93,24 +96,27 @@ def _space(place: Path, free: int, reserve: int) -> Finding:
     return Finding("disk", state, f"{figures.bytes_(free)} free under {place}", advice)
 
 
-def check_sandbox(installation: Installation) -> Iterable[Finding]:
-    """Whether bubblewrap is installed and can make namespaces."""
-    program = shutil.which("bwrap")
-    if program is None:
-        detail = "bubblewrap is not installed: tools that run commands are off"
-        return [Finding("sandbox", "warning", detail, "install it (Debian and Ubuntu: apt-get install bubblewrap)")]
+def check_sandbox(installation: Installation) -> Iterator[Finding]:
+    """What stands of the walls around programs that tools start, as a drone started here would find it."""
+    command = [sys.executable, "-P", "-m", "drone.cli", "walls"]
     try:
         tried = subprocess.run(
-            [program, *SANDBOX_TRIAL], capture_output=True, text=True, timeout=installation.seconds, check=False
+            command, env=dict(installation.environment), capture_output=True, text=True, timeout=CHECK_SECONDS
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [Finding("sandbox", "warning", f"{program} does not work: {error}", "allow user namespaces")]
-    if tried.returncode:
-        detail = f"{program} cannot make a sandbox here: {tried.stderr.strip()}"
-        return [
-            Finding("sandbox", "warning", detail, "allow user namespaces; until then tools that run commands are off")
-        ]
-    return [Finding("sandbox", "ok", f"{program} works")]
+        state = SandboxState.model_validate_json(tried.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        yield Finding("sandbox", "warning", "it could not be tried", "look at what config says, and try once more")
+        return
+    missing = state.walls.missing
+    if state.kind == OFF:
+        detail = f"{next(iter(missing.values()), 'there is none')}: tools that run commands are off"
+        yield Finding("sandbox", "warning", detail, OFF_ADVICE)
+        return
+    standing = [name for name in Walls.model_fields if name not in missing]
+    yield Finding("sandbox", "ok", f"{state.kind}: {', '.join(standing)} stand")
+    for wall, why in missing.items():
+        advice = CGROUPS_ADVICE if wall in ("memory", "processes", "cpu") else WALL_ADVICE
+        yield Finding("sandbox", "warning", f"{wall} is missing: {why}", advice)
 
 
 def check_git(installation: Installation, path: str = GIT_PATH) -> Iterable[Finding]:

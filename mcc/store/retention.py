@@ -13,7 +13,7 @@ from statistics import median_high
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.drones import Registration
+from mcc.contracts.drones import Registration, SandboxState
 from mcc.contracts.journal import READABLE_VERSIONS, ControlApplied
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.shape import to_json
@@ -372,4 +372,6 @@ def _size(connection: Connection) -> Size:
 
 def _bare(registration: str) -> str:
     known = Registration.model_validate(parsed(registration))
-    return to_json(known.model_copy(update={"agents": (), "tools": (), "models": (), "sandbox": ""})).decode()
+    return to_json(
+        known.model_copy(update={"agents": (), "tools": (), "models": (), "sandbox": SandboxState()})
+    ).decode()

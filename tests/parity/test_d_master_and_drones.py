@@ -10,7 +10,7 @@ import pytest
 from drone.agent.model import Ask
 from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
-from mcc.contracts.drones import Registration
+from mcc.contracts.drones import Registration, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
@@ -114,13 +114,20 @@ def test_drones_are_listed_with_what_they_have_and_when_they_were_last_heard() -
     clock = FakeClock()
     store = temporary_store(clock)
     drone = Registration(
-        incarnation="i", name="alpha", pid=7, host="here", version="1", queues=("default",), slots=4, sandbox="bwrap"
+        incarnation="i",
+        name="alpha",
+        pid=7,
+        host="here",
+        version="1",
+        queues=("default",),
+        slots=4,
+        sandbox=SandboxState(kind="bwrap"),
     )
     store.leases.register(drone, lease_seconds=12)
     clock.advance(3)
     store.leases.renew("i", lease_seconds=12, active=2, draining=False)
     (listed,) = store.leases.drones()
-    assert (listed.name, listed.slots, listed.active, listed.sandbox) == ("alpha", 4, 2, "bwrap")
+    assert (listed.name, listed.slots, listed.active, listed.sandbox.kind) == ("alpha", 4, 2, "bwrap")
     assert listed.last_heartbeat_at == clock.now() > listed.started_at
 
 

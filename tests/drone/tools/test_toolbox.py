@@ -23,20 +23,23 @@ def toolbox(git: Git, shell: Shell | None = None) -> Toolbox:
     return Toolbox(None, git, (), shell=shell or Shell.found(None))
 
 
-def test_without_a_sandbox_git_and_shell_are_registered_with_their_problem_and_not_offered(tmp_path: Path) -> None:
+async def test_without_a_sandbox_git_and_shell_are_registered_with_their_problem_and_not_offered(
+    tmp_path: Path,
+) -> None:
     off = toolbox(Git.found(None))
     problems = {one.name: one.problem for one in off.capabilities() if one.problem and one.name not in WEB}
     ours = {"git_status", "git_diff", "git_show", "git_log", "git_blame", "git_branches", "git_ls_files"}
     ours |= {"git_add", "git_commit"}
     assert set(problems) == ours | SHELL
     assert all("bubblewrap (bwrap) is not installed" in problem for problem in problems.values() if problem)
-    assert off.sandbox.startswith("off: bubblewrap")
+    said = await off.sandbox()
+    assert said.kind == "off" and said.walls.seccomp.startswith("missing: bubblewrap (bwrap) is not installed")
     assert (ours | SHELL).isdisjoint(spec.name for spec in off.tools(tmp_path).specs())
 
 
 async def test_the_git_tools_of_an_order_wait_for_its_detection(use: Use, tmp_path: Path) -> None:
     on = toolbox(Git(None), Shell(None))
-    assert on.sandbox == "bubblewrap" and not any(one.problem for one in on.capabilities() if one.name not in WEB)
+    assert not any(one.problem for one in on.capabilities() if one.name not in WEB)
     tools = on.tools(tmp_path)
     for name, arguments in (("git_status", {}), ("run_shell", {"command": "true"}), ("shell_jobs", {})):
         refused = await use(tools, name, **arguments)

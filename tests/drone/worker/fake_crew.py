@@ -17,7 +17,7 @@ from drone.mcp_servers.servers import McpServers
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.configuration.mcp_servers import McpServer
-from mcc.contracts.drones import Capability
+from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
@@ -41,8 +41,10 @@ def started(prompt: str) -> AgentStarted:
 
 
 class FakeCrew:
-    sandbox = "off: nothing runs here"
     custody: Custody | None = None
+
+    async def sandbox(self) -> SandboxState:
+        return SandboxState()
 
     def __init__(self) -> None:
         self.began = asyncio.Event()

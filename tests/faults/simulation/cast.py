@@ -22,6 +22,7 @@ from drone.tools.environment import Look
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.journal import OrderJournal
 from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.drones import SandboxState
 from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import Agents
@@ -108,7 +109,8 @@ class OneModel:
 class WitnessedTools:
     """The toolbox, with the test tools in it."""
 
-    sandbox = "off: simulated"
+    async def sandbox(self) -> SandboxState:
+        return SandboxState()
 
     def tools(self, workspace: Workspace | Path | None, *_: object) -> FunctionTools:
         return _tools()

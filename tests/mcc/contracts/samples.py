@@ -18,7 +18,7 @@ from mcc.contracts.blocks import (
     call_block,
 )
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt
-from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration
+from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, SandboxState, Walls
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation, Quorum
@@ -507,7 +507,7 @@ REGISTRATION = Registration(
     version="0.1.0",
     queues=("default", "slow"),
     slots=200,
-    sandbox="bubblewrap",
+    sandbox=SandboxState(kind="bubblewrap", walls=Walls.without("not tried")),
     agents=(Capability(name="master", description="Answers."),),
     tools=(Capability(name="run_shell", problem="There is no sandbox."),),
     models=(Capability(name="offline", description="Rules."),),
@@ -523,7 +523,7 @@ DRONE = Drone(
     active=3,
     refused_messages=2,
     status=DroneStatus.DRAINING,
-    sandbox="bubblewrap",
+    sandbox=SandboxState(kind="bubblewrap", walls=Walls.without("not tried")),
     started_at=AT,
     last_heartbeat_at=LATER,
     incarnation=INCARNATION,

@@ -1,0 +1,194 @@
+"""Control groups (cgroup v2): memory, processes and processor time of one program with all that it starts.
+
+They are used where they were delegated to this drone: by systemd (`Delegate=yes`), by a container that may write its
+own, or to root. The layout below the delegated directory, which no other process is in:
+
+    mcc-processes/     the processes that were in the delegated directory itself, this one among them
+    mcc-PID/           of the drone PID
+    mcc-PID/N/         of one program
+
+What a drone that is gone left behind is removed by the next one.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from drone.sandbox.limits import Limits
+
+CONTROLLERS = ("memory", "pids", "cpu")
+OWN = "mcc-processes"
+
+_PERIOD_MICROSECONDS = 100_000
+_GONE_SECONDS = 2.0
+_LOOK_SECONDS = 0.002
+_NUMBERS = count(1)
+
+
+class Unavailable(Exception):
+    """No control group can be used; the message is a part of a sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One program's; `close` kills what is left in it, and removes it."""
+
+    path: Path
+
+    def add(self, pid: int) -> None:
+        """Raises OSError."""
+        _write(self.path / "cgroup.procs", str(pid))
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether something in it was killed for that."""
+        with suppress(OSError):
+            lines = (line.split() for line in (self.path / "memory.events").read_text().splitlines())
+            return any(words[:1] == ["oom_kill"] and words[1:] != ["0"] for words in lines)
+        return False
+
+    def close(self) -> None:
+        """Blocks until its processes are gone, two seconds at most."""
+        with suppress(OSError):
+            _write(self.path / "cgroup.kill", "1")
+        give_up = time.monotonic() + _GONE_SECONDS
+        while time.monotonic() < give_up:
+            try:
+                self.path.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(_LOOK_SECONDS)
+            else:
+                return
+
+
+class Cgroups:
+    """The directory of this drone, and which controllers hold for what is below it."""
+
+    def __init__(self, home: Path, controllers: frozenset[str]) -> None:
+        self._home = home
+        self.controllers = controllers
+
+    @classmethod
+    def found(cls, *, processes: Path = Path("/proc"), mounted: Path | None = None) -> "Cgroups":
+        """Prepares them. `mounted`: where version 2 is. Raises `Unavailable`. Blocks, for some milliseconds."""
+        top = mounted or _mounted(processes)
+        own = top / _own_path(processes).lstrip("/")
+        try:
+            base = _delegated(top, own)
+            _remove_left(base, lambda pid: (processes / pid).exists())
+            home = base / f"mcc-{os.getpid()}"
+            there = _enabled(base)
+            if not there:
+                raise Unavailable(f"{base} has none of the controllers {', '.join(CONTROLLERS)}")
+            home.mkdir(exist_ok=True)
+            return cls(home, frozenset(_enabled(home)))
+        except OSError as error:
+            raise Unavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
+
+    def made(self, limits: Limits) -> Group:
+        """A new one with these limits. Raises OSError."""
+        path = self._home / str(next(_NUMBERS))
+        path.mkdir()
+        settings = {
+            "memory": (("memory.max", limits.memory_bytes), ("memory.swap.max", 0), ("memory.oom.group", 1)),
+            "pids": (("pids.max", limits.processes),),
+            "cpu": (("cpu.max", f"{round(limits.cpus * _PERIOD_MICROSECONDS)} {_PERIOD_MICROSECONDS}"),),
+        }
+        for controller in self.controllers:
+            for name, value in settings[controller]:
+                # A kernel without swap accounting lacks some of these.
+                with suppress(FileNotFoundError):
+                    _write(path / name, str(value))
+        return Group(path)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._home.rmdir()
+
+
+def _mounted(processes: Path) -> Path:
+    try:
+        lines = (processes / "self/mountinfo").read_text().splitlines()
+    except OSError as error:
+        raise Unavailable("there is no /proc") from error
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if after.split(" ")[0] == "cgroup2":
+            return Path(before.split(" ")[4])
+    raise Unavailable("cgroups of version 2 are not mounted here")
+
+
+def _own_path(processes: Path) -> str:
+    for line in (processes / "self/cgroup").read_text().splitlines():
+        number, _, path = line.split(":", 2)
+        if number == "0":
+            return path
+    raise Unavailable("this process is in no cgroup of version 2")
+
+
+def _delegated(top: Path, own: Path) -> Path:
+    """The directory to work in, in which no process is. Raises `Unavailable` and OSError."""
+    if own.name == OWN:
+        return own.parent
+    if own != top and _usable(own.parent) and not _processes(own.parent) and _is_delegated(own.parent):
+        return own.parent
+    if not _usable(own):
+        raise Unavailable("no cgroup is delegated to this drone")
+    if own == top and not (own / "cgroup.type").exists():
+        return own
+    if not (own == top or _is_delegated(own)):
+        raise Unavailable("no cgroup is delegated to this drone")
+    (own / OWN).mkdir(exist_ok=True)
+    for pid in _processes(own):
+        with suppress(ProcessLookupError):
+            _write(own / OWN / "cgroup.procs", pid)
+    return own
+
+
+def _is_delegated(directory: Path) -> bool:
+    """As systemd marks it, to users since version 251."""
+    for name in ("user.delegate", "trusted.delegate"):
+        with suppress(OSError):
+            return os.getxattr(directory, name) == b"1"
+    return False
+
+
+def _usable(directory: Path) -> bool:
+    names = ("", "cgroup.procs", "cgroup.subtree_control")
+    return all(os.access(directory / name, os.W_OK) for name in names)
+
+
+def _processes(directory: Path) -> Sequence[str]:
+    return (directory / "cgroup.procs").read_text().split()
+
+
+def _enabled(directory: Path) -> tuple[str, ...]:
+    """Those of the controllers that hold below a directory, after they were asked for."""
+    for name in CONTROLLERS:
+        with suppress(OSError):
+            _write(directory / "cgroup.subtree_control", f"+{name}")
+    there = (directory / "cgroup.subtree_control").read_text().split()
+    return tuple(name for name in CONTROLLERS if name in there)
+
+
+def _remove_left(base: Path, lives: Callable[[str], bool]) -> None:
+    for left in base.glob("mcc-[0-9]*"):
+        if not lives(left.name.removeprefix("mcc-")):
+            for program in left.glob("[0-9]*"):
+                Group(program).close()
+            with suppress(OSError):
+                left.rmdir()
+
+
+def _write(file: Path, text: str) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,126 @@
+"""One program as it is asked for, and bubblewrap's command line for it."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from drone.sandbox import seccomp
+from drone.sandbox.child import Bounds
+from drone.sandbox.guard import Guard
+from drone.sandbox.limits import Limits
+from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
+from drone.sandbox.paths import Workspace
+from drone.sandbox.profile import WORKSPACE, Mount, Profile, mounted, only_there, options, workspace_mount
+
+T = TypeVar("T")
+
+
+class Look(Protocol):
+    """Looks at files where that holds up nobody: the disk may be slow."""
+
+    async def __call__(self, look: Callable[[], T], /) -> T: ...
+
+
+async def at_once(look: Callable[[], T], /) -> T:
+    return look()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One program, as it is asked for."""
+
+    argv: Sequence[str]
+    workspace: Workspace
+    bounds: Bounds
+    profile: Profile
+    environment: Mapping[str, str]
+    instead: Mapping[str, bytes]
+    look: Look
+    cwd: str
+    mounts: Sequence[Mount]
+
+    @property
+    def mounted(self) -> tuple[Mount, ...]:
+        return (workspace_mount(self.workspace, self.profile), *self.mounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """A bubblewrap: what it takes, and what it is told for every program."""
+
+    program: str
+    limits: Limits
+    by_descriptor: bool = True
+    disables_userns: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found of a call's directories before it."""
+
+    private: Hidden
+    guard: Guard | None = None
+
+
+class Command:
+    """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
+    (`--args`), as the program inside can read the line itself."""
+
+    def __init__(self, maker: Maker, call: Call, seen: Seen, leash: Sequence[str] = ()) -> None:
+        network = call.profile.egress
+        nothing = {path: b"" for path, is_directory in seen.private.items() if not is_directory}
+        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
+        self._over, self._new = Overlays({**shown, **nothing}), Overlays(dict(network.files) if network else {})
+        self._filter = in_memory(seccomp.program() or b"")
+        variables = {**call.environment, **(network.environment if network else {})}
+        words = (
+            *leash,
+            *options(variables, maker.limits, disable_userns=maker.disables_userns),
+            *("--seccomp", str(self._filter)),
+            *mounted(call.mounted, by_descriptor=maker.by_descriptor),
+            *(seen.guard.options if seen.guard else ()),
+            *self._new.options,
+            *("--remount-ro", "/"),
+            *("--chdir", os.path.normpath(os.path.join(WORKSPACE, call.cwd))),
+            *self._over.options,
+            *(word for path, is_directory in seen.private.items() if is_directory for word in mask(path)),
+        )
+        self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
+        started = call.argv if maker.by_descriptor else (*only_there(call.mounted), *call.argv)
+        self.argv = (maker.program, "--args", str(self._words), "--", *started)
+        self.descriptors = (
+            *(mount.fd for mount in call.mounted),
+            *self._over.descriptors,
+            *self._new.descriptors,
+            *(seen.guard.descriptors if seen.guard else ()),
+            self._filter,
+            self._words,
+        )
+
+    def close(self) -> None:
+        for overlays in (self._over, self._new):
+            overlays.close()
+        os.close(self._filter)
+        os.close(self._words)
+
+
+def looked_at(call: Call, guard: Guard) -> Hidden:
+    """What is private; what is protected is guarded where the program may write. Raises OSError.
+
+    A program of ours, git, writes to further directories while the workspace is read-only: it knows what it does.
+    """
+    for mount in call.mounted if call.profile.write else ():
+        if mount.write:
+            guard.over(mount.fd, mount.at)
+    return hidden(call.workspace)
+
+
+async def looked_after(call: Call, guard: Guard) -> tuple[str, ...]:
+    try:
+        return await call.look(guard.undone) if guard.holds else ()
+    except Exception:
+        # There is no thread for it any more: better late than not at all.
+        return guard.undone()
+    finally:
+        guard.close()
