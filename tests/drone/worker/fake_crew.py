@@ -16,6 +16,7 @@ from drone.generation.port import Documents
 from drone.mcp_servers.servers import McpServers
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
+from drone.tools.notes_port import Notes
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin
@@ -60,6 +61,7 @@ class FakeCrew:
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
         documents: Documents | None = None,
+        notes: Notes | None = None,
     ) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if router.tree.root is None:

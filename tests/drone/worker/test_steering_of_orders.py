@@ -14,6 +14,7 @@ from drone.crew import outcome_of
 from drone.generation.port import Documents
 from drone.models.scripted import Line
 from drone.sandbox.paths import Workspace
+from drone.tools.notes_port import Notes
 from drone.tools.tool import FunctionTools, tool
 from drone.worker.control_listener import ControlListener
 from drone.worker.executions import Stop
@@ -69,6 +70,7 @@ class TreeCrew(FakeCrew):
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
         documents: Documents | None = None,
+        notes: Notes | None = None,
     ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
         task = Task(MASTER, root_record_id(order.id))
