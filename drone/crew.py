@@ -1,7 +1,7 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
-from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.keeping import Keeping
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -96,7 +96,7 @@ class Crew:
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
-        self._checkpoints = settings.data_dir / CHECKPOINTS
+        self._kept = Keeping.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
@@ -123,13 +123,15 @@ class Crew:
         workspace: Workspace | None = None,
         documents: Documents | None = None,
         notes: Notes | None = None,
+        reached: Collection[str] = (),
     ) -> Outcome:
         """One turn of the Master Agent, or one generation; `router` carries controls to its agents.
 
         `tree`: what the journal says of a turn that another drone began, without a router that knows it. `session`: the
         session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
         order's workspace, if the caller has opened it; None = it is opened here. `documents`: the document that the
-        order generates or talks about; `notes`: those of its project. Raises `JournalError`, `Exhausted` and
+        order generates or talks about; `notes`: those of its project. `reached`: calls of the order that this one
+        takes back which stay as they are. Raises `JournalError`, `Exhausted` and
         CancelledError; everything else is in the outcome.
         """
         redactor = self._settings.redactor
@@ -137,6 +139,9 @@ class Crew:
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor)
         async with Jobs(turn.tree.jobs) as jobs:
             try:
+                workspace = workspace or await threads.claim(self._workspace, order)
+                if order.kind is OrderKind.REVERT and workspace is not None:
+                    return redactor.model(await self._kept.revert(order, workspace, turn, reached))
                 hiring, tools = await self._hiring(order, turn, workspace, notes, jobs)
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, documents))
@@ -159,7 +164,6 @@ class Crew:
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor = self._settings.redactor
-        workspace = workspace or await turn.threads.claim(self._workspace, order)
         known = await turn.threads.claim(self._agents_in, workspace)
         models = RedactedModels(self._models, redactor)
         look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
@@ -178,6 +182,12 @@ class Crew:
         if self.servers:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
+
+    async def with_changes(self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome) -> Outcome:
+        """The outcome, with what the order did to its workspace. Raises `JournalError`."""
+        redactor, threads = self._settings.redactor, self.pools.of(order.id)
+        written = RedactedJournal(journal, redactor)
+        return redactor.model(await self._kept.with_changes(order, workspace, written, threads, outcome))
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -213,8 +223,10 @@ class Crew:
         Only the master is looked at: a child never gets a tool that its parent neither has nor passes on. True where it
         cannot be found out, since an order that only reads shares its workspace with others. Notes lie in no workspace.
         """
+        if order.kind is OrderKind.REVERT or order.mode == "plan":
+            return order.kind is OrderKind.REVERT
         try:
-            kept = OrderCheckpoints(workspace, self._checkpoints, order.id)
+            kept = self._kept.of(order, workspace)
             there = self._toolbox.tools(workspace, checkpoints=kept).specs()
             if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
                 return False
@@ -274,7 +286,7 @@ class Crew:
             order.id,
             workspace,
             lambda worktree: self._tools(None, worktree, Detected(already=True), notes, jobs),
-            OrderCheckpoints(workspace, self._checkpoints, order.id),
+            self._kept.of(order, workspace),
         )
 
     async def clear_up(self, order_id: str) -> int:
@@ -293,7 +305,7 @@ class Crew:
     ) -> ToolSet:
         """The tools of an order with this workspace, or without one; `order` None: in a worktree, which is no place for
         checkpoints."""
-        kept = None if workspace is None or order is None else OrderCheckpoints(workspace, self._checkpoints, order.id)
+        kept = None if workspace is None or order is None else self._kept.of(order, workspace)
         tools = Joined(self._toolbox.tools(workspace, detected, kept, notes, jobs), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 

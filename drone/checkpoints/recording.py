@@ -11,6 +11,7 @@ from threading import Event, Lock
 
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
+from drone.checkpoints.ledger import Summary, summary
 from drone.checkpoints.scan import Look, Scan
 from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
 from drone.checkpoints.tree import Node, at, differences
@@ -53,7 +54,7 @@ class OrderCheckpoints:
     def __init__(self, workspace: Workspace, directory: Path, order_id: str) -> None:
         self.workspace = workspace
         self.order_id = order_id
-        self._directory = directory
+        self.directory = directory
         self._running: set[str] = set()
         self._last: bytes | None = None
         self._one_at_a_time = Lock()
@@ -63,7 +64,7 @@ class OrderCheckpoints:
     @cached_property
     def path(self) -> Path:
         """The file of the workspace's store. Raises OSError."""
-        return store_of(self._directory, self.workspace)
+        return store_of(self.directory, self.workspace)
 
     def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> Begun:
         """Keep what the call may change: `paths`, None = anything. The same for a call that had begun already.
@@ -76,12 +77,10 @@ class OrderCheckpoints:
             if (known := _of(moves, call_id)) is not None:
                 return Begun(known, known.paths is None or known == moves[0], Look())
             scan = Scan(self.workspace, store, stop)
-            lost = [move for move in moves if move.after is None and move.call_id not in self._running]
-            base = self._base(moves)
-            whole = paths is None or base is None or bool(lost)
-            root = scan.whole() if whole or paths is None or base is None else scan.only(base, paths)
-            for move in lost:
-                store.close_call(move.id, root)
+            self._close_lost(moves, store, scan)
+            base = self._base(store.moves(self.order_id))
+            whole = paths is None or base is None
+            root = scan.whole() if paths is None or base is None else scan.only(base, paths)
             wanted = None if paths is None else tuple(paths)
             store.begin(Move(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
@@ -105,12 +104,33 @@ class OrderCheckpoints:
             self._last = after if move.paths is None else self._last
             return [one.path for one in differences(store.tree, move.before, after)]
 
+    def _close_lost(self, moves: Sequence[Move], store: CheckpointStore, scan: Scan) -> None:
+        """Calls that were cut off may have done anything that they were allowed to."""
+        for move in moves:
+            if move.after is None and move.call_id not in self._running:
+                after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
+                store.close_call(move.id, after)
+
+    def known(self) -> list[Move]:
+        """The calls of the order that began here; the workspace stays unmarked. Raises `StoreBroken`, OSError."""
+        path = store_of(self.directory, self.workspace, mark=False)
+        if not path.exists():
+            return []
+        with CheckpointStore.opened(path) as store:
+            return store.moves(self.order_id)
+
     def begun(self, call_id: str) -> bool:
         """Whether the call had begun here before. Raises `StoreBroken`, OSError."""
-        if not self.path.exists():
-            return False
-        with CheckpointStore.opened(self.path) as store:
-            return _of(store.moves(self.order_id), call_id) is not None
+        return _of(self.known(), call_id) is not None
+
+    def summary(self, stop: Event) -> Summary | None:
+        """What the order changed, None for nothing; its calls are over. Raises `StoreBroken`, OSError, `Stopped`."""
+        if not self.known():
+            return None
+        with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
+            self._running.clear()
+            self._close_lost(store.moves(self.order_id), store, Scan(self.workspace, store, stop))
+            return summary(store, store.moves(self.order_id))
 
     @contextmanager
     def kept(self, call_id: str) -> Iterator[Kept]:
@@ -133,9 +153,9 @@ class OrderCheckpoints:
         return moves[-1].after or moves[-1].before
 
 
-def store_of(directory: Path, workspace: Workspace) -> Path:
-    """The file of a workspace's checkpoints. Blocks. Raises OSError."""
-    return directory / f"{workspace_key(workspace).text}.db"
+def store_of(directory: Path, workspace: Workspace, *, mark: bool = True) -> Path:
+    """The file of a workspace's checkpoints; `mark` False: it is not marked on the way. Blocks. Raises OSError."""
+    return directory / f"{workspace_key(workspace, mark=mark).text}.db"
 
 
 def _of(moves: Iterable[Move], call_id: str) -> Move | None:

@@ -104,6 +104,19 @@ class Placing:
         with self._parent(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)
 
+    def sweep(self, path: str) -> None:
+        """Take away what a process that died left in a directory on its way into place; nothing for one that is not
+        there."""
+        with suppress(PathError):
+            directory = self._opened(path)
+            try:
+                left = [name for name in os.listdir(directory) if _is_temporary(name)]
+                for name in left:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=directory)
+            finally:
+                os.close(directory)
+
     def status(self, path: str) -> os.stat_result | None:
         """Of what has this name, links not followed; None where nothing is."""
         try:
@@ -204,6 +217,11 @@ def regular(status: os.stat_result, path: str) -> None:
         raise PathDenied(f"{shown(path)} is a symbolic link, and nothing is written through one: name its target.")
     if not stat.S_ISREG(status.st_mode):
         raise PathDenied(f"{shown(path)} is {kind_of(status.st_mode)}, and only regular files are changed.")
+
+
+def _is_temporary(name: str) -> bool:
+    number = name.removeprefix(TEMPORARY)
+    return number != name and len(number) == 16 and not number.strip("0123456789abcdef")
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -141,6 +141,9 @@ class Changing:
                     if planned:
                         raise ToolFailed(_MEANWHILE.format(written(effect.path)))
                     raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
+        if not planned:
+            for above in {effect.path.rpartition("/")[0] for effect in effects}:
+                Placing(self.workspace).sweep(above)
         apply(self.workspace, missing)
         return effects
 

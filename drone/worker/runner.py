@@ -1,7 +1,9 @@
 """Carrying out one order: claim it, run its agents from where its journal stands, end or park it."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,9 +23,12 @@ from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.loop import AsyncStore
 from drone.worker.notes import OrderNotes
 from drone.worker.workspaces import Busy
+from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.order import EarlierTurn, OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.store.store import Store
 from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.runner")
@@ -91,6 +96,8 @@ class Runner:
         log.info("order claimed", order_id=execution.order_id, attempt=claim.attempt, epoch=claim.epoch)
         with execution.parks_when_idle():
             outcome = self._finisher.known(execution) or await self._turn(execution, claim, journal, tree)
+        if outcome is not None and execution.stop in (Stop.CANCEL, Stop.END):
+            outcome = await self._with_changes(execution, claim, journal, outcome)
         # Sealed first: what a task that is left behind says would else be written after the order has gone.
         journal.seal()
         if execution.stop is not Stop.FENCED:
@@ -163,9 +170,10 @@ class Runner:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
             documents = await self._documents(claim.order, journal)
+            reached = await self._reached(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
             async with self._claiming.entered(claim, execution):
-                return await self._crew.run(
+                outcome = await self._crew.run(
                     claim.order,
                     journal=journal,
                     router=execution.router,
@@ -173,7 +181,9 @@ class Runner:
                     workspace=execution.directory,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key),
+                    reached=reached,
                 )
+                return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
         except LaidAside as aside:
@@ -183,11 +193,34 @@ class Runner:
             execution.wait_for(Block(WaitingReason.WORKSPACE, str(busy)))
             raise
 
+    async def _with_changes(
+        self, execution: Execution, claim: Claim, journal: OrderJournal, outcome: Outcome
+    ) -> Outcome:
+        """The outcome, with what the order did to its workspace."""
+        if execution.directory is None:
+            return outcome
+        return await self._crew.with_changes(claim.order, execution.directory, journal, outcome)
+
+    async def _reached(self, order: WorkOrder) -> frozenset[str]:
+        """Calls of the order that this one takes back in part, which were over where it goes back to."""
+        if order.kind is not OrderKind.REVERT or order.origin is None or order.origin.after is None:
+            return frozenset()
+        source, last, found = order.origin.order_id, order.origin.after, set[str]()
+        for after in range(0, last, PAGE):
+            page = partial(_page, order_id=source, after=after, limit=min(PAGE, last - after))
+            entries = await self._store.patiently(page)
+            found |= {entry.data.call_id for entry in entries if isinstance(entry.data, ToolFinished)}
+        return frozenset(found)
+
     async def _documents(self, order: WorkOrder, journal: OrderJournal) -> OrderDocuments | None:
         """The document that the order is about, if it is about one. Raises `DocumentLost`."""
         if order.document_id is None:
             return None
         return await OrderDocuments.opened(self._store, journal, order.document_id, self._crew.functions)
+
+
+def _page(store: Store, *, order_id: str, after: int, limit: int) -> Sequence[Entry]:
+    return store.journal.read(order_id, after=after, limit=limit)
 
 
 def outcome_of(execution: Execution, turn: "asyncio.Task[Outcome]") -> Outcome | None:

@@ -25,6 +25,7 @@ from mcc.api.service import (
 )
 from mcc.api.submission import checked
 from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
+from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
 from mcc.contracts.record import ChatRecord
@@ -210,6 +211,25 @@ async def fork(
     return await _place_made(service, order_id, place)
 
 
+@router.post("/orders/{order_id}/revert", status_code=201, responses=PLACED)
+async def revert(
+    order_id: OrderId, service: ServiceHere, asked: NewRevert | None = None, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """A new order that brings back the files of the workspace as they were before this one wrote, or after entry `to`.
+
+    It asks no model, has the workspace to itself and keeps what was there, so that it can be reverted as well. Where
+    somebody else changed one of the files since, it fails with their list and changes nothing, unless `overwrite`.
+    409 while the order has not ended.
+    """
+
+    def place() -> Placed:
+        check_disk(service)
+        wanted = asked or NewRevert()
+        return service.store.orders.revert(order_id, wanted, principal=PRINCIPAL, idempotency_key=idempotency_key)
+
+    return _answer_made(service, await service.write(place))
+
+
 @router.post("/orders/{order_id}/rollback", responses=answers(WorkOrder))
 async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
     """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
@@ -270,7 +290,10 @@ async def _place_made(service: Service, order_id: str, place: Callable[[], Place
         checked(new, service.settings, service.store.leases.registrations(), now())
         return place()
 
-    placed = await service.write(checked_and_placed)
+    return _answer_made(service, await service.write(checked_and_placed))
+
+
+def _answer_made(service: Service, placed: Placed) -> Response:
     if placed.created:
         service.notices.placed(placed.order)
     location = {"Location": f"{API}/orders/{placed.order.id}"}

@@ -49,6 +49,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.OrderIsUnfinished: 409,
     errors.ControlNotTaken: 409,
     errors.CannotFork: 422,
+    errors.CannotRevert: 422,
     errors.ForkOfPruned: 409,
     errors.Pruned: 410,
     errors.QueueFull: 429,

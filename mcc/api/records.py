@@ -88,7 +88,11 @@ class Records:
         Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
         """
         kept = await self._folded(order_id)
-        return await self._offload(self._text, digest) if kept.fold.has_artifact(digest) else None
+        if not kept.fold.has_artifact(digest):
+            changes = (await self._offload(self._store.orders.get, order_id)).changes
+            if changes is None or changes.diff != digest:
+                return None
+        return await self._offload(self._text, digest)
 
     def _text(self, digest: str) -> str | None:
         try:

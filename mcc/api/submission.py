@@ -36,6 +36,8 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     Form is checked here; whether the workspace exists is seen by the drone.
     """
     _refuse_what_is_not_there_yet(new)
+    if new.kind is OrderKind.REVERT:
+        raise Unacceptable("kind", "a revert is asked for at the order that it takes back: POST /orders/{id}/revert.")
     _check_times(new, now)
     _check_result(new)
     _check_rules(new, drones)

@@ -18,6 +18,7 @@ from mcc.cli import (
     inbox,
     notes,
     orders,
+    reverting,
     run,
     sessions,
     tools,
@@ -80,6 +81,7 @@ app.command("run", cls=JsonLinesCommand)(run.run)
 app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders")
 service_command(app, "inbox")(inbox.inbox)
+service_command(orders.app, "revert")(reverting.revert)
 service_command(orders.app, "approve")(inbox.approve)
 service_command(orders.app, "deny")(inbox.deny)
 service_command(orders.app, "answer")(inbox.answer)

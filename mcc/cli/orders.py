@@ -73,7 +73,7 @@ def _row(order: "WorkOrder") -> Sequence[str]:
         clock(order.created_at),
         "" if ran is None else figures.seconds(ran),
         "?" if order.usage.cost_usd is None else figures.cost(order.usage),
-        order.agent if order.kind is OrderKind.CHAT else GENERATOR,
+        GENERATOR if order.kind is OrderKind.GENERATE else order.agent,
         order.drone or "",
         (order.prompt or order.session_title)[:CELL_CHARACTERS],
     )
@@ -357,7 +357,7 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("session", f"{order.session_id}, turn {order.session_seq}"),
         ("document", order.document_id),
         ("blueprint", order.blueprint),
-        ("agent", order.agent if order.kind is OrderKind.CHAT else None),
+        ("agent", None if order.kind is OrderKind.GENERATE else order.agent),
         ("model", order.model),
         ("workspace", order.workspace),
         ("drone", order.drone),

@@ -155,6 +155,15 @@ def fork(order_id: str, after: int, prompt: str | None, idempotency_key: str | N
     return Call("POST", f"{_order_path(order_id)}/fork", _order, body=body, headers=headers)
 
 
+def revert(order_id: str, to: int | None, overwrite: bool, idempotency_key: str | None) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import to_json
+
+    headers = {"Idempotency-Key": idempotency_key or fresh_id()}
+    body = to_json({"to": to, "overwrite": overwrite})
+    return Call("POST", f"{_order_path(order_id)}/revert", _order, body=body, headers=headers)
+
+
 def roll_back(order_id: str) -> "Call[WorkOrder]":
     return Call("POST", f"{_order_path(order_id)}/rollback", _order)
 

@@ -89,6 +89,13 @@ class Orders:
         """
         return self._connection.send(calls.fork(order_id, after, prompt, idempotency_key))
 
+    def revert(
+        self, order_id: str, *, to: int | None = None, overwrite: bool = False, idempotency_key: str | None = None
+    ) -> "WorkOrder":
+        """A new order that brings back the files of the workspace as they were before this one wrote, or after its
+        entry `to`; `overwrite`: also those that somebody else changed since. `Conflict` before the order has ended."""
+        return self._connection.send(calls.revert(order_id, to, overwrite, idempotency_key))
+
     def roll_back(self, order_id: str) -> "WorkOrder":
         """Leave a finished turn out of the context of its session's later turns."""
         return self._connection.send(calls.roll_back(order_id))

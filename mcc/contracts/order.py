@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from mcc.contracts.changes import Changes
 from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, limits_of
 from mcc.contracts.limits import Limits
@@ -92,6 +93,7 @@ def _not_blank(value: object) -> object:
 class OrderKind(StrEnum):
     CHAT = "chat"
     GENERATE = "generate"
+    REVERT = "revert"
 
 
 class WhenBusy(StrEnum):
@@ -272,12 +274,17 @@ class EarlierTurn(Closed):
 
 
 class OrderOrigin(Closed):
-    """The order that this one was made from. `after`: the last entry that a fork took over; `note` is for people."""
+    """The order that this one was made from. `note` is for people.
 
-    kind: Literal["retry", "fork"]
+    `after`: the last entry that a fork took over, or whose state a revert brings back, None = that before the first
+    write; `overwrite`: it takes back what somebody else changed since as well.
+    """
+
+    kind: Literal["retry", "fork", "revert"]
     order_id: Identifier
     after: int | None = None
     note: Text | None = None
+    overwrite: bool = False
 
 
 class WorkOrder(NewOrder):
@@ -316,6 +323,7 @@ class WorkOrder(NewOrder):
     blocked_by: Identifier | None = None
     origin: OrderOrigin | None = None
     left_out: bool = False
+    changes: Changes | None = None
 
     @field_validator("blueprint")
     @classmethod
@@ -326,7 +334,8 @@ class WorkOrder(NewOrder):
 class Outcome(Closed):
     """How a turn ended: the final status with its reason, and what it brought.
 
-    `accepted`: whether gate and verifier accepted what it brought; None = neither of them judged it.
+    `accepted`: whether gate and verifier accepted what it brought; None = neither of them judged it. `changes`: what it
+    did to its workspace, None = nothing.
     """
 
     status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
@@ -336,6 +345,7 @@ class Outcome(Closed):
     result: JsonAny = None
     accepted: bool | None = None
     usage: Usage = Usage()
+    changes: Changes | None = None
 
 
 class Session(Closed):

@@ -162,6 +162,10 @@ class CannotFork(Refused):
     pass
 
 
+class CannotRevert(Refused):
+    """There is nothing of the order that could be taken back."""
+
+
 class ForkOfPruned(CannotFork):
     """What the fork would take over was pruned."""
 

@@ -325,6 +325,8 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
             f"order {source.id} is {source.status.value}: a retry is for an order that has ended; "
             "cancel it first, or fork it"
         )
+    if source.kind is OrderKind.REVERT:
+        raise CannotFork(f"order {source.id} reverts another one: ask for that again, it begins from what is there now")
     new = same_input(source, at).model_copy(update={"session_id": source.session_id})
     origin = OrderOrigin(kind="retry", order_id=source.id)
     made = Made(new, origin, {"retry": source.id})
@@ -343,6 +345,8 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
 def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked: NewFork, at: datetime) -> Made:
     """A new session that begins with what the source had done by entry `asked.after`. Raises `CannotFork`."""
     _check_version(source, journal_version)
+    if source.kind is OrderKind.REVERT:
+        raise CannotFork(f"order {source.id} reverts another one, which has no conversation to go on with")
     if source.kind is OrderKind.GENERATE:
         raise CannotFork(
             f"order {source.id} generates a document, which has one history: generate it again, or retry the order"

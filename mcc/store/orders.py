@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.contracts.changes import NewRevert
 from mcc.contracts.control import Control, Receipt
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
@@ -20,9 +21,10 @@ from mcc.store.document_orders import ordered_document
 from mcc.store.documents import Documents
 from mcc.store.endings import record_of
 from mcc.store.engine import Database
-from mcc.store.errors import BadCursor, BadEntry, ForkOfPruned, OrderIsUnfinished
+from mcc.store.errors import BadCursor, BadEntry, CannotRevert, ForkOfPruned, OrderIsUnfinished
 from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
 from mcc.store.placing import Accepted, Placing, QueueBound, leave_out
+from mcc.store.reverting import revert_of
 from mcc.store.rows import entries_after, lock
 from mcc.store.tables import LABELS, ORDERS, STATE
 from mcc.store.texts import parsed
@@ -108,6 +110,18 @@ class Orders:
             raise ForkOfPruned(order_id)
         made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), asked, at)
         return self._place_made(made, principal, idempotency_key, at)
+
+    def revert(self, order_id: str, asked: NewRevert, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order, in a session of its own, that takes back what this one did to its workspace.
+
+        Raises `UnknownOrder`, `OrderIsUnfinished`, `CannotRevert`, `IdempotencyConflict`, `QueueFull`.
+        """
+        if asked.to is not None and self._database.read(lambda connection: is_pruned(connection, order_id)):
+            raise CannotRevert(
+                f"the journal of order {order_id} was pruned: it can be reverted as a whole, without `to`"
+            )
+        made = revert_of(self.get(order_id), asked)
+        return self._place_made(made, principal, idempotency_key, self._database.clock.now())
 
     def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
         """Leave a finished turn out of its session's context from here on; again changes nothing.

@@ -178,6 +178,7 @@ def work_order(
         answer=ended.answer if ended else None,
         result=ended.result if ended else None,
         accepted=ended.accepted if ended else None,
+        changes=ended.changes if ended else None,
         usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
         attempt=row["attempt"],
         drone=row["drone"],

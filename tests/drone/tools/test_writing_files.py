@@ -150,6 +150,7 @@ class TestCutOff:
     async def test_before_it_did_anything_it_is_done(self, bench: WritingBench) -> None:
         (bench.root / "a").write_text("one\n")
         bench.begun("a")
+        (bench.root / ".mcc-new-0123456789abcdef").write_text("half")
         output = await bench.again("edit_file", path="a", old="one", new="two")
         assert not output.is_error and bench.tree() == {"a": b"two\n"}
 

@@ -1,0 +1,229 @@
+"""Orders of kind revert: what they bring back, what they leave, and that they can be cut off and reverted."""
+
+import os
+import shutil
+import stat
+from collections.abc import Collection
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from drone.agent.budget import Budget
+from drone.agent.journal import MemoryJournal
+from drone.agent.turn import Turn
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.revert import Revert
+from drone.sandbox.paths import Workspace
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import OrderKind, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.shape import now
+from mcc.contracts.status import FailureReason, OrderStatus
+
+STOP = Event()
+Picture = dict[str, Any]
+
+
+class Site:
+    """A workspace in which orders do things and are reverted."""
+
+    def __init__(self, path: Path) -> None:
+        self.root, self.data = path / "shop", path / "data"
+        self.root.mkdir()
+
+    def order(self, order_id: str = "order-1") -> OrderCheckpoints:
+        return OrderCheckpoints(Workspace(self.root), self.data, order_id)
+
+    def picture(self) -> Picture:
+        """Everything that is there: kind, mode, content, of every path."""
+        found: Picture = {}
+        for path in sorted(self.root.rglob("*")):
+            if ".mcc-workspace" in path.parts:
+                continue
+            status = path.lstat()
+            content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            mode = 0 if path.is_symlink() else stat.S_IMODE(status.st_mode)
+            found[os.fsdecode(os.path.relpath(path, self.root))] = (stat.S_IFMT(status.st_mode), mode, content)
+        return found
+
+    async def revert(
+        self, order_id: str = "order-1", *, own: str = "", overwrite: bool = False, reached: Collection[str] = ()
+    ) -> Outcome:
+        origin = OrderOrigin.model_construct(kind="revert", order_id=order_id, overwrite=overwrite)
+        made = WorkOrder.model_construct(id=own or fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
+        turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
+        return await Revert(made, origin, self.order(made.id), turn, reached).run()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = Site(tmp_path)
+    root = site.root
+    (root / ".git/objects/aa").mkdir(parents=True)
+    (root / ".git/index").write_text("index")
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (root / "src/deep").mkdir(parents=True)
+    (root / "empty").mkdir(mode=0o711)
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "run.log").write_bytes(b"ignored \xff\0")
+    (root / "untracked").write_text("never committed")
+    (root / "src/a.py").write_bytes(b"a\r\n")
+    (root / "src/deep/b").write_text("b")
+    (root / "tool").write_text("#!/bin/sh\n")
+    os.chmod(root / "tool", 0o755)
+    os.symlink("src/a.py", root / "link")
+    os.symlink("/nowhere", root / "dangling")
+    (root / os.fsdecode(b"caf\xe9")).write_text("latin")
+    return site
+
+
+def destroy(root: Path) -> None:
+    """What a bad command does: everything is gone, and something else is there."""
+    for path in root.iterdir():
+        if path.name != ".mcc-workspace":
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    (root / "src").write_text("a file where a directory was")
+    (root / "tool").mkdir()
+    (root / "tool/inside").write_text("x")
+    (root / "new/er").mkdir(parents=True)
+    os.symlink("/etc", root / "link")
+
+
+def by_a_call(site: Site, call_id: str = "c1", order_id: str = "order-1") -> None:
+    order = site.order(order_id)
+    order.begin(call_id, None, STOP)
+    destroy(site.root)
+    order.close(call_id, STOP)
+
+
+async def test_a_destroyed_workspace_comes_back_byte_for_byte(site: Site) -> None:
+    before = site.picture()
+    by_a_call(site)
+    outcome = await site.revert()
+
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail
+    assert site.picture() == before
+
+
+async def test_a_revert_can_be_reverted(site: Site) -> None:
+    by_a_call(site)
+    after = site.picture()
+    await site.revert(own="revert-1")
+    outcome = await site.revert("revert-1")
+    assert outcome.status is OrderStatus.SUCCEEDED and site.picture() == after
+
+
+async def test_what_others_did_elsewhere_stays(site: Site) -> None:
+    order = site.order()
+    order.begin("c1", [b"src/a.py"], STOP)
+    (site.root / "src/a.py").write_text("the order's")
+    order.close("c1", STOP)
+    (site.root / "untracked").write_text("a person's")
+    outcome = await site.revert()
+    assert outcome.answer == "1 file of order order-1 is as before its first write."
+    assert (site.root / "src/a.py").read_bytes() == b"a\r\n" and (site.root / "untracked").read_text() == "a person's"
+
+
+async def test_what_somebody_else_changed_since_is_listed_and_nothing_is_done(site: Site) -> None:
+    before = site.picture()
+    by_a_call(site)
+    (site.root / "src").write_text("mended by a person")
+    (site.root / "tool/theirs").write_text("x")
+    (site.root / "new/theirs").write_text("x")
+    there = site.picture()
+
+    outcome = await site.revert()
+    assert (outcome.status, outcome.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
+    assert outcome.result == {"order_id": "order-1", "changed": ["src", "tool"]} and "src, tool" in (
+        outcome.detail or ""
+    )
+    assert site.picture() == there
+
+    again = await site.revert(overwrite=True, own="revert-1")
+    assert again.status is OrderStatus.SUCCEEDED, again.detail
+    theirs = {"new", "new/theirs"}
+    assert {path: what for path, what in site.picture().items() if path not in theirs} == before
+    back = await site.revert("revert-1")
+    assert back.status is OrderStatus.SUCCEEDED and site.picture() == there, "and what was overwritten was kept"
+
+
+async def test_only_what_came_after_an_entry_is_taken_back(site: Site) -> None:
+    order = site.order()
+    for number in range(3):
+        order.begin(f"c{number}", [b"src/a.py"], STOP)
+        (site.root / "src/a.py").write_text(f"version {number}")
+        order.close(f"c{number}", STOP)
+    await site.revert(reached=["c0"])
+    assert (site.root / "src/a.py").read_text() == "version 0"
+
+
+async def test_git_keeps_its_objects_and_its_index_is_nobodys_work(site: Site) -> None:
+    order = site.order()
+    order.begin("c1", None, STOP)
+    (site.root / ".git/objects/aa/new").write_text("a commit's")
+    (site.root / ".git/HEAD").write_text("ref: refs/heads/other\n")
+    (site.root / ".git/index").write_text("staged")
+    order.close("c1", STOP)
+    (site.root / ".git/index").write_text("looked at by a person")
+
+    outcome = await site.revert()
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail
+    assert (site.root / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
+    assert (site.root / ".git/index").read_text() == "index"
+    assert (site.root / ".git/objects/aa/new").exists()
+
+
+async def test_a_revert_that_was_cut_off_is_finished(site: Site) -> None:
+    before = site.picture()
+    by_a_call(site)
+    site.order("revert-1").begin("revert-1", None, STOP)
+    (site.root / "src").unlink()
+    (site.root / "src").mkdir()
+    (site.root / "src/.mcc-new-0123456789abcdef").write_text("half")
+    (site.root / "untracked").write_text("never committed")
+
+    outcome = await site.revert(own="revert-1")
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail
+    assert site.picture() == before
+
+
+async def test_an_order_that_kept_nothing_here_says_so(site: Site) -> None:
+    outcome = await site.revert("order-of-elsewhere")
+    assert outcome.reason is FailureReason.INVALID and "on another host" in (outcome.detail or "")
+
+
+def test_what_an_order_changed_is_told(site: Site) -> None:
+    order = site.order()
+    order.begin("c1", None, STOP)
+    (site.root / "src/a.py").write_bytes(b"a\r\nb\r\n")
+    os.rename(site.root / "untracked", site.root / "src/tracked")
+    (site.root / "run.log").unlink()
+    (site.root / "empty").rmdir()
+    (site.root / "made").write_text("1\n2\n")
+    (site.root / ".git/HEAD").write_text("x")
+    order.told(order.known()[0].id, 18)
+    found = order.summary(STOP)
+
+    assert found is not None
+    assert [(one.path, one.change, one.source, one.added, one.removed) for one in found.files] == [
+        ("made", "added", None, 2, 0),
+        ("run.log", "deleted", None, 0, 0),
+        ("src/a.py", "modified", None, 1, 0),
+        ("src/tracked", "renamed", "untracked", 0, 0),
+    ]
+    assert [one.after for one in found.checkpoints] == [17]
+    assert "+++ b/src/a.py\n@@ -1 +1,2 @@\n a\r\n+b\r\n" in found.diff and "rename from untracked" in found.diff
+    assert order.known()[0].after is not None, "calls that were cut off are over with their order"
+
+
+def test_who_changed_nothing_has_no_changes(site: Site) -> None:
+    assert site.order().summary(STOP) is None
+    order = site.order()
+    order.begin("c1", None, STOP)
+    (site.root / "made").write_text("")
+    order.close("c1", STOP)
+    order.begin("c2", None, STOP)
+    (site.root / "made").unlink()
+    assert order.summary(STOP) is None
