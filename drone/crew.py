@@ -22,6 +22,7 @@ from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
+from drone.egress.egress import reaching
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -32,7 +33,7 @@ from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
-from drone.outside import web_tools
+from drone.outside import egress_of, web_tools
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
@@ -94,6 +95,7 @@ class Crew:
         self._definitions = definitions
         self._models = models
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
+        self._egress = self._toolbox.shell.egress
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self._kept = Keeping.within(settings.data_dir)
@@ -137,7 +139,7 @@ class Crew:
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor)
-        async with Jobs(turn.tree.jobs) as jobs:
+        async with reaching(self._egress, order.id), Jobs(turn.tree.jobs) as jobs:
             try:
                 workspace = workspace or await threads.claim(self._workspace, order)
                 if order.kind is OrderKind.REVERT and workspace is not None:
@@ -208,6 +210,8 @@ class Crew:
         """How an MCP server is reached from here."""
         settings = self._settings
         ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
+        if self._egress is not None:
+            ways = replace(ways, network=self._egress.of_hosts)
         return ways.opening(config, changed)
 
     def agents(self) -> tuple[Capability, ...]:
@@ -261,6 +265,8 @@ class Crew:
     async def close(self) -> None:
         await self.servers.close()
         await self._models.aclose()
+        if self._egress is not None:
+            self._egress.close()
         if self.custody is not None:
             await in_thread(self.custody.close)
 
@@ -338,7 +344,8 @@ def names_in(settings: Settings) -> ModelNames:
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
     """The tools of this machine, as the operator wants them."""
     protected = Protected(settings.permission.protected)
-    return Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
+    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
+    return replace(found, shell=replace(found.shell, egress=egress_of(settings, found.shell.sandbox)))
 
 
 def roots_of(settings: Settings) -> Roots:

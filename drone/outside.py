@@ -1,6 +1,9 @@
 """What tools of this drone reach of the world, by its settings."""
 
 from drone.addresses import addresses_of
+from drone.egress.egress import Egress
+from drone.egress.plan import GivenSecret, Plan, texts
+from drone.sandbox.bubblewrap import Bubblewrap
 from drone.settings import Settings
 from drone.tools.web import WebTools
 
@@ -10,3 +13,15 @@ def web_tools(settings: Settings) -> WebTools:
     web = settings.web
     key = settings.key(web.search.key_env) if web.search and web.search.key_env else None
     return WebTools.of(web, addresses_of(settings, web.allow_private), key, lambda data: settings.redactor.finds(data))
+
+
+def egress_of(settings: Settings, sandbox: Bubblewrap | None) -> Egress | None:
+    """The way out of programs in the sandbox; None where there is none."""
+    if sandbox is None:
+        return None
+    table = settings.sandbox
+    secrets = tuple(
+        GivenSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
+    )
+    own = texts(settings.own_services)
+    return Egress(Plan(table.egress.allow, table.egress.allow_private, own, secrets), sandbox.custody)

@@ -5,8 +5,8 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -96,6 +96,16 @@ class Egress:
         self._opened.clear()
         if gone is not None:
             gone.end()
+
+
+@asynccontextmanager
+async def reaching(egress: Egress | None, order_id: str) -> AsyncIterator[None]:
+    """As long as this order lasts; nothing of it is connected afterwards."""
+    try:
+        yield
+    finally:
+        if egress is not None:
+            await egress.ended(order_id)
 
 
 class ProxiedNetwork:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,7 +34,8 @@ class TooManyJobs(Exception):
 class Job:
     """`ended` tells how, once it is `over`. `unwanted`: whether nobody wants it any more, so that it is stopped.
 
-    `changed` are the paths of the workspace that it changed, once it is over, as `changes` finds them.
+    `changed` are the paths of the workspace that it changed, once it is over, as `changes` finds them; `refused` says
+    what it asked the network for in vain.
     """
 
     handle: str
@@ -50,6 +51,7 @@ class Job:
     over: bool = False
     changed: tuple[str, ...] = ()
     artifact: str | None = None
+    refused: Callable[[], Mapping[str, object]] = dict
     _seconds: float = 0.0
 
     @property

@@ -4,8 +4,9 @@ import asyncio
 import math
 import shutil
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -13,9 +14,11 @@ from pydantic import Field
 from drone.agent.artifacts import handle_of
 from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.toolset import Output, Preview
+from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
+from drone.tools.command_network import note_refused, refused_by
 from drone.tools.command_output import Kept, Live, Said, captured, said
 from drone.tools.display_text import written
 from drone.tools.files import with_nearest, workspace_of
@@ -45,11 +48,18 @@ _PATHS = 100
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The shell of this machine's sandbox; `problem` says why no command runs here, None when they do."""
+    """The shell of this machine's sandbox; `problem` says why no command runs here, None when they do. `egress` None:
+    no command reaches anything."""
 
     sandbox: Bubblewrap | None
     program: str = "sh"
     problem: str | None = None
+    egress: Egress | None = None
+
+    def network(self, context: ToolContext) -> ProxiedNetwork | None:
+        """The way out of one command."""
+        order_id = threads_of(context).order_id
+        return None if self.egress is None else self.egress.network(order_id, context.egress)
 
     @classmethod
     def found(cls, sandbox: Bubblewrap | None) -> "Shell":
@@ -71,6 +81,7 @@ class _Command:
     cwd: str
     profile: Profile
     seconds: float
+    network: ProxiedNetwork | None = None
 
     @property
     def in_words(self) -> str:
@@ -99,7 +110,7 @@ class ShellTools:
         background: bool = False,
     ) -> Preview:
         """The command as it would run."""
-        asked = await _checked(context, command, cwd, timeout_seconds or _until(background))
+        asked = await self._checked(context, command, cwd, timeout_seconds or _until(background))
         return Preview("text", asked.in_words)
 
     @tool(group="shell_write", effects="execute", seconds=MOST_SECONDS + _GRACE, preview=preview)
@@ -118,7 +129,7 @@ class ShellTools:
             timeout_seconds: When it is killed; 120 in the foreground.
             background: Do not wait: shell_jobs shows and stops it. It ends with the order.
         """
-        asked = await _checked(context, command, cwd, timeout_seconds or _until(background))
+        asked = await self._checked(context, command, cwd, timeout_seconds or _until(background))
         if context.checkpoints is not None and asked.profile.write:
             await context.checkpoints.before(context.call_id)
         if background:
@@ -146,8 +157,10 @@ class ShellTools:
             **_told(text, artifact),
             "profile": command.profile.name,
             **_listed(await _changed(context, command.profile)),
+            **refused_by(command.network),
             "job": None,
         }
+        note_refused(command.network, context)
         outcome = Outcome.TIMEOUT if ended.timed_out else Outcome.OK
         code = None if ended.timed_out else ended.status
         return Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code)
@@ -205,10 +218,13 @@ class ShellTools:
             told=output.add,
         )
 
-        def changes() -> Awaitable[tuple[str, ...]]:
-            return _changed(context, command.profile)
+        async def changes() -> tuple[str, ...]:
+            note_refused(command.network, context)
+            return await _changed(context, command.profile)
 
-        return Job(handle, command.text, command.profile.name, output, running, _unwanted(context), changes)
+        job = Job(handle, command.text, command.profile.name, output, running, _unwanted(context), changes)
+        job.refused = partial(refused_by, command.network)
+        return job
 
     @tool(group="shell_read", effects="read", idempotent=True, seconds=MOST_WAIT + _GRACE)
     async def shell_jobs(
@@ -241,13 +257,19 @@ class ShellTools:
         await jobs.wait([known.handle], MOST_WAIT if stop else wait_seconds)
         return await _shown(known, context)
 
+    async def _checked(self, context: ToolContext, command: str, cwd: str, seconds: float) -> _Command:
+        """Raises `ToolFailed` and `PathError`."""
+        name = await _directory(context, command, cwd)
+        network = self._shell.network(context)
+        return _Command(command, name, Profile(not context.read_only, network), seconds, network)
+
 
 def _until(background: bool) -> float:
     return math.inf if background else SECONDS
 
 
-async def _checked(context: ToolContext, command: str, cwd: str, seconds: float) -> _Command:
-    """Raises `ToolFailed` and `PathError`."""
+async def _directory(context: ToolContext, command: str, cwd: str) -> str:
+    """Where a command may run, by its name in the workspace. Raises `ToolFailed` and `PathError`."""
     workspace = workspace_of(context)
     if not command.strip():
         raise ToolFailed("The command is empty.")
@@ -269,8 +291,7 @@ async def _checked(context: ToolContext, command: str, cwd: str, seconds: float)
         except PathMissing as missing:
             raise with_nearest(workspace, missing, cwd) from missing
 
-    name = await threads_of(context).tool(resolved)
-    return _Command(command, name, Profile(write=not context.read_only), seconds)
+    return await threads_of(context).tool(resolved)
 
 
 def _jobs(context: ToolContext) -> Jobs:
@@ -358,6 +379,7 @@ async def _shown(job: Job, context: ToolContext) -> Output:
         **_told(text, job.artifact),
         "profile": job.profile,
         **_listed(job.changed),
+        **job.refused(),
     }
     code = job.ended.status if job.ended is not None and job.state is JobState.EXITED else None
     return Output(to_json(answer).decode(), artifact=job.artifact, exit_code=code)

@@ -140,6 +140,17 @@ async def test_what_an_order_drops_it_does_not_reach(run: Run, egress_by: Make) 
         assert "host: a.test" in await run(network, f"curl -sS http://a.test:{there.port}/")
 
 
+async def test_a_program_of_the_operators_reaches_its_own_hosts_and_gets_no_secret(run: Run, egress_by: Make) -> None:
+    async with host() as there:
+        secret = GivenSecret("GITHUB_TOKEN", TOKEN, ("b.test:443",))
+        hosts = (f"a.test:{there.port}",)
+        egress = egress_by(Plan(allow=("b.test:443",), allow_private=hosts, names=NAMES, secrets=(secret,)))
+        network = egress.of_hosts(hosts)
+        said = await run(network, f"curl -sS http://a.test:{there.port}/; env; curl -sS http://b.test:443/")
+    assert "host: a.test" in said and "GITHUB_TOKEN" not in said
+    assert list(network.denied) == ["b.test:443"]
+
+
 async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))

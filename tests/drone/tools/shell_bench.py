@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from drone.agent.journal import MemoryJournal, TextDelta
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.egress.egress import Egress
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.jobs import Jobs
@@ -50,7 +52,7 @@ class Told(MemoryJournal):
 class ShellBench:
     """Use as a context: its jobs end with it."""
 
-    def __init__(self, folder: Path, *secrets: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, *secrets: str, known: tuple[str, ...] = (), egress: Egress | None = None) -> None:
         self.root = folder / "workspace"
         self.root.mkdir(exist_ok=True)
         self.journal = Told()
@@ -59,7 +61,7 @@ class ShellBench:
         self._calls = 0
         workspace = Workspace(self.root)
         self.tools = FunctionTools(
-            ShellTools(found_shell()).tools(),
+            ShellTools(replace(found_shell(), egress=egress)).tools(),
             workspace=workspace,
             checkpoints=OrderCheckpoints(workspace, folder / "checkpoints", "order"),
             jobs=self.jobs,
@@ -71,9 +73,11 @@ class ShellBench:
     async def __aexit__(self, *_: object) -> None:
         await self.jobs.end()
 
-    async def call(self, name: str, *, read_only: bool = False, **arguments: object) -> Output:
+    async def call(
+        self, name: str, *, read_only: bool = False, reaching: Sequence[Sequence[str]] = (), **arguments: object
+    ) -> Output:
         self._calls += 1
-        call = Call(f"call-{self._calls}", name, arguments, WHO, self.turn)
+        call = Call(f"call-{self._calls}", name, arguments, WHO, self.turn, reaching)
         return await (OnlyReading(self.tools) if read_only else self.tools).call(call)
 
     async def run(self, command: str, **arguments: Any) -> Mapping[str, Any]:
