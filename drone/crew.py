@@ -30,6 +30,7 @@ from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
 from drone.mcp_servers.servers import McpServers
+from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
@@ -101,6 +102,7 @@ class Crew:
         self._kept = Keeping.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
+        self.tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
 
@@ -206,13 +208,13 @@ class Crew:
         request = Request(order.id, order.generation or Generation(), redactor.text(order.prompt), redactor.text)
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
-    def _opening(self, config: McpServer, changed: Callable[[], None]) -> Open:
+    def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
         """How an MCP server is reached from here."""
         settings = self._settings
         ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
         if self._egress is not None:
             ways = replace(ways, network=self._egress.of_hosts)
-        return ways.opening(config, changed)
+        return replace(ways, tokens=self.tokens, learn=settings.learn).opening(name, config, changed)
 
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])

@@ -16,8 +16,8 @@ from mcc.redaction import Redactor
 
 WATCH_SECONDS = 5.0
 
-Opening = Callable[[McpServer, Callable[[], None]], Open]
-"""How a server is opened; the second is called when the server says that its tools are others now."""
+Opening = Callable[[str, McpServer, Callable[[], None]], Open]
+"""How a server is opened; the last is called when the server says that its tools are others now."""
 
 log = logging.getLogger("drone.mcp")
 
@@ -92,7 +92,7 @@ class McpServers:
     def _server(self, name: str, config: McpServer, pins: Pins) -> Server:
         # Late: the connection tells the server that its listing is old, and is made before it.
         connection = Connection(
-            name, self._opening(config, lambda: server.changed()), start_seconds=config.start_seconds
+            name, self._opening(name, config, lambda: server.changed()), start_seconds=config.start_seconds
         )
         server = Server(name, config, connection, pins, self._cleaned)
         return server

@@ -2,16 +2,23 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from drone.agent.threads import in_thread
 from drone.mcp_servers.connection import Open, Opened
 from drone.mcp_servers.program import CannotStart, Program
+from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.network import Network
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from drone.mcp_servers.oauth import Visit
 
 MISSING = "the SDK for MCP is not installed here: pip install 'mcc[mcp]'"
 NO_EGRESS = "it names hosts with egress, and this drone gives programs no network"
@@ -27,14 +34,21 @@ class Ways:
     key: Callable[[str], str | None]
     proxy: str | None = None
     network: Callable[[tuple[str, ...]], Network] | None = None
+    tokens: Tokens = field(default_factory=MemoryTokens)
+    visit: "Visit | None" = None
+    """Sends a person to log in; None: nobody is at hand."""
+    learn: Callable[[str], None] = lambda secret: None
+    """Hears of a secret, so that it is said nowhere."""
+    handshake: bool = False
+    """Whether servers are spoken with in the older way without trying the newer one first."""
     people: bool = False
     """Whether servers may ask people for something in the midst of a call."""
 
-    def opening(self, config: McpServer, changed: Callable[[], None]) -> Open:
+    def opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
         """`changed` is called when the server says that its tools are others now."""
 
         def opened() -> AbstractAsyncContextManager[Opened]:
-            return self._program(config, changed) if config.command else self._address(config, changed)
+            return self._program(config, changed) if config.command else self._address(name, config, changed)
 
         return opened
 
@@ -60,30 +74,52 @@ class Ways:
 
         try:
             async with pipe.streams() as streams, session_over(streams, asking, changed, asks=self.people) as session:
-                yield Opened(await spoken(session, asking), pipe.gone, why)
+                yield Opened(await spoken(session, asking, legacy=self.handshake), pipe.gone, why)
         except Exception as error:
             if pipe.gone.is_set():
                 raise CannotStart(why()) from error
             raise
 
     @asynccontextmanager
-    async def _address(self, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[Opened]:
+    async def _address(self, name: str, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[Opened]:
         assert config.url is not None
         _loaded()
         import asyncio
 
-        from drone.mcp_servers.http import Bearer, Pinned, streams
+        from drone.mcp_servers.http import Pinned, streams
         from drone.mcp_servers.session import Asking, session_over, spoken
 
-        asking, token_env = Asking(), config.token_env
-        if token_env and self.key(token_env) is None:
-            raise CannotStart(f"the variable {token_env} is not set for this drone")
-        auth = Bearer(config.url, lambda: self.key(token_env)) if token_env else None
+        asking, auth = Asking(), self._auth(name, config)
         async with (
             streams(config.url, Pinned(self.rule, self.proxy), auth) as pair,
             session_over(pair, asking, changed, asks=self.people) as session,
         ):
-            yield Opened(await spoken(session, asking), asyncio.Event(), lambda: "the connection ended")
+            yield Opened(
+                await spoken(session, asking, legacy=self.handshake), asyncio.Event(), lambda: "the connection ended"
+            )
+
+    def _auth(self, name: str, config: McpServer) -> "httpx2.Auth | None":
+        """Raises `CannotStart`."""
+        from drone.mcp_servers.http import Bearer
+        from drone.mcp_servers.oauth import ServerTokens, SharedOAuth
+
+        assert config.url is not None
+        if config.token_env is not None:
+            token_env = config.token_env
+            self._value(token_env)
+            return Bearer(config.url, lambda: self.key(token_env))
+        if config.oauth is None:
+            return None
+        secret_env = config.oauth.client_secret_env
+        secret = self._value(secret_env) if secret_env else None
+        kept = ServerTokens(name, self.tokens, config.oauth, secret, self.learn)
+        return SharedOAuth(config.url, config.oauth, kept, self.visit)
+
+    def _value(self, name: str) -> str:
+        value = self.key(name)
+        if value is None:
+            raise CannotStart(f"the variable {name} is not set for this drone")
+        return value
 
 
 async def load() -> None:

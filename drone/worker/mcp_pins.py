@@ -1,7 +1,9 @@
-"""Which definitions of MCP servers' tools count, as the store of all drones has it."""
+"""What all drones know of MCP servers: which definitions count, and the tokens that one of them refreshes for all."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from drone.mcp_servers.token_port import Kept
 from drone.worker.loop import AsyncStore
 
 
@@ -16,3 +18,23 @@ class StorePins:
 
     async def approved(self, server: str) -> Mapping[str, str]:
         return await self._store.once(lambda store: store.mcp_servers.approved(server))
+
+
+class StoreTokens:
+    """A `drone.mcp_servers.token_port.Tokens`. Raises `StoreUnavailable`."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
+
+    async def load(self, server: str) -> Kept | None:
+        kept = await self._store.once(lambda store: store.mcp_servers.token(server))
+        return None if kept is None else Kept(kept.token, kept.version)
+
+    async def save(self, server: str, token: Mapping[str, Any]) -> None:
+        await self._store.once(lambda store: store.mcp_servers.put_token(server, token))
+
+    async def hold(self, server: str, version: int, who: str, seconds: float) -> bool:
+        return await self._store.once(lambda store: store.mcp_servers.hold_token(server, version, who, seconds))
+
+    async def let_go(self, server: str, who: str) -> None:
+        await self._store.once(lambda store: store.mcp_servers.let_token_go(server, who))

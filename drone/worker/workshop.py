@@ -20,7 +20,7 @@ from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
 from drone.worker.loop import AsyncStore
-from drone.worker.mcp_pins import StorePins
+from drone.worker.mcp_pins import StorePins, StoreTokens
 from drone.worker.runner import Runner
 from drone.worker.server_trials import ServerTrials
 from drone.worker.shortage import DiskWatch, MemoryWatch
@@ -113,6 +113,7 @@ class Workshop:
         )
         self._model_checks = ModelChecks(crew, settings.redis_url, settings.name)
         crew.servers.pin_by(StorePins(self._store))
+        crew.tokens = StoreTokens(self._store)
         self._trials = ServerTrials(crew, self._store, settings.redis_url, settings.name)
         self._control = ControlListener(self._store, settings.redis_url, lease, self._executions, hear=self._hear)
         self._poll = Poll(

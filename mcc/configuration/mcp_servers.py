@@ -59,6 +59,30 @@ def _server_name(name: str) -> str:
 ServerName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$"), AfterValidator(_server_name)]
 
 
+class OAuth(Closed):
+    """How the drones are let in by OAuth, after somebody logged in once with `drone login NAME`.
+
+    `client_id`: of a client that is registered there; without one the drone registers itself, where the server allows
+    it, or names `client_metadata_url`. `client_secret_env` names the variable with its secret. `port`: of this machine,
+    where the browser comes back to.
+    """
+
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+    client_secret_env: Variable | None = None
+    client_metadata_url: Annotated[str, StringConstraints(pattern=r"^https://", max_length=2_000)] | None = None
+    scope: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    port: Annotated[int, Field(ge=1024, le=65_535)] = 8976
+
+    @property
+    def redirect(self) -> str:
+        return f"http://127.0.0.1:{self.port}/callback"
+
+
+def _oauth(given: Any) -> Any:
+    """`oauth = true` is OAuth with nothing more to say."""
+    return {} if given is True else None if given is False else given
+
+
 class McpServer(Closed):
     """One table [mcp.NAME]: a program that is started in the sandbox (`command`), or an address (`url`).
 
@@ -66,14 +90,14 @@ class McpServer(Closed):
     variable with the token that is sent to it. `egress`: hosts that a program may reach, none = no network. `paths`:
     directories and files beside the program that it may read. `tools`: globs over the server's own names; `effects`: by
     glob, the longest that fits counts, and what none fits is irreversible. `deferred` None: when it has more than 20.
-    `oauth`: tokens are had by `drone mcp login`.
+    `oauth`: tokens are had by logging in.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_whole)] | None = None
     url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     env: Mapping[Variable, Variable] = {}
     token_env: Variable | None = None
-    oauth: bool = False
+    oauth: Annotated[OAuth | None, BeforeValidator(_oauth)] = None
     egress: Hosts = ()
     paths: tuple[Annotated[str, StringConstraints(pattern=r"^/[^\x00]{0,4000}$")], ...] = ()
     tools: tuple[Glob, ...] = ("*",)
@@ -120,7 +144,8 @@ class McpServer(Closed):
     @property
     def variables(self) -> tuple[str, ...]:
         """Variables of the drone whose values it is given."""
-        return (*self.env.values(), *((self.token_env,) if self.token_env else ()))
+        secret = self.oauth.client_secret_env if self.oauth else None
+        return (*self.env.values(), *(name for name in (self.token_env, secret) if name))
 
 
 def _address_problem(url: str) -> str | None:

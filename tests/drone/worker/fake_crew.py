@@ -14,6 +14,7 @@ from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.generation.port import Documents
 from drone.mcp_servers.servers import McpServers
+from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.tools.notes_port import Notes
@@ -111,6 +112,8 @@ class FakeCrew:
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return order.prompt.startswith("write")
 
+    tokens: Tokens = MemoryTokens()
+
     @property
     def servers(self) -> McpServers:
         return no_servers()
@@ -120,7 +123,7 @@ class FakeCrew:
 
 
 def no_servers() -> McpServers:
-    def opening(config: McpServer, changed: Callable[[], None]) -> NoReturn:
+    def opening(name: str, config: McpServer, changed: Callable[[], None]) -> NoReturn:
         raise AssertionError("there is no server")
 
     return McpServers({}, opening)
