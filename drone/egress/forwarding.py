@@ -46,9 +46,9 @@ class _Upstream:
 
 
 class Connection:
-    """Serves one client until it is done. `trust`: how servers are known."""
+    """Serves one client until it is done. `trust`: how servers are known, for an order that has secrets."""
 
-    def __init__(self, way: Way, trust: ssl.SSLContext, reader: StreamReader, writer: StreamWriter) -> None:
+    def __init__(self, way: Way, trust: ssl.SSLContext | None, reader: StreamReader, writer: StreamWriter) -> None:
         self._way = way
         self._trust = trust
         self._reader = reader
@@ -160,6 +160,7 @@ class Connection:
         if self._upstream is not None and self._upstream.serves(endpoint, secure):
             return self._upstream
         self._close_upstream()
+        assert not secure or self._trust is not None, "only an order with secrets is looked into"
         error: BaseException | None = None
         for address in await self._way.reached(endpoint):
             try:

@@ -82,7 +82,6 @@ class Proxy:
                 return {"denied": [] if door is None else await door.shut()}
             case "close":
                 order = self._orders.pop(message["order"], None)
-                self._trust.pop(message["order"], None)
                 for name in [name for name, door in self._open.items() if door.order is order]:
                     await self._open.pop(name).shut()
         return {}
@@ -90,13 +89,20 @@ class Proxy:
     def _opened(self, name: str, plan: Plan) -> Order:
         if name not in self._orders:
             self._orders[name] = Order(plan, rule_of(plan, _Known(plan.names, self._resolve)))
-            self._trust[name] = _trust(plan.trusted)
         return self._orders[name]
+
+    def _trusting(self, order: Order) -> ssl.SSLContext | None:
+        """How servers are known; making it takes 30 ms, which only orders with secrets need."""
+        if not order.secrets:
+            return None
+        if order.trusted not in self._trust:
+            self._trust[order.trusted] = _trust(order.trusted)
+        return self._trust[order.trusted]
 
     async def _attach(self, message: Mapping[str, Any], first: int) -> None:
         """Raises OSError, KeyError."""
-        order, trust = self._orders[message["order"]], self._trust[message["order"]]
-        door = _Door(Way(order, message["only"]), trust)
+        order = self._orders[message["order"]]
+        door = _Door(Way(order, message["only"]), self._trusting(order))
         async with self._joining, asyncio.timeout(_JOIN_SECONDS):
             self._joiner.ask(first)
             await _readable(self._joiner.pipe)
@@ -108,7 +114,7 @@ class Proxy:
 class _Door:
     """Where the connections of one program come in."""
 
-    def __init__(self, way: Way, trust: ssl.SSLContext) -> None:
+    def __init__(self, way: Way, trust: ssl.SSLContext | None) -> None:
         self.order = way.order
         self._way = way
         self._trust = trust

@@ -25,6 +25,7 @@ class Order:
 
     def __init__(self, plan: Plan, rule: AddressRule) -> None:
         self.hosts = HostList(plan.allow)
+        self.trusted = plan.trusted
         self.rule = rule
         usable = [one for one in plan.secrets if _is_usable(one)]
         stand_ins = {one.variable: f"mcc_stand_in_{token_hex(16)}" for one in usable}

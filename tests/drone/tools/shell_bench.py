@@ -11,7 +11,7 @@ import pytest
 
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal, TextDelta
-from drone.agent.toolset import Call, Output
+from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import Egress
@@ -60,7 +60,7 @@ class ShellBench:
         self.jobs = Jobs(known)
         self._calls = 0
         workspace = Workspace(self.root)
-        self.tools = FunctionTools(
+        self.tools: ToolSet = FunctionTools(
             ShellTools(replace(found_shell(), egress=egress)).tools(),
             workspace=workspace,
             checkpoints=OrderCheckpoints(workspace, folder / "checkpoints", "order"),
