@@ -22,6 +22,7 @@ from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import reaching
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
@@ -182,7 +183,8 @@ class Crew:
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
-        tools = self._tools(order, workspace, detected, notes, jobs)
+        kept = None if workspace is None else self._kept.of(order, workspace)
+        tools = self._tools(workspace, detected, kept, notes, jobs)
         if self.servers:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
@@ -293,7 +295,7 @@ class Crew:
             self._home,
             order.id,
             workspace,
-            lambda worktree: self._tools(None, worktree, Detected(already=True), notes, jobs),
+            lambda tree: self._tools(tree, Detected(already=True), self._home.kept(tree, order.id), notes, jobs),
             self._kept.of(order, workspace),
         )
 
@@ -309,11 +311,14 @@ class Crew:
         return self._home.orders()
 
     def _tools(
-        self, order: WorkOrder | None, workspace: Workspace | None, detected: Detected, notes: Notes | None, jobs: Jobs
+        self,
+        workspace: Workspace | None,
+        detected: Detected,
+        kept: OrderCheckpoints | None,
+        notes: Notes | None,
+        jobs: Jobs,
     ) -> ToolSet:
-        """The tools of an order with this workspace, or without one; `order` None: in a worktree, which is no place for
-        checkpoints."""
-        kept = None if workspace is None or order is None else self._kept.of(order, workspace)
+        """The tools of an order with this workspace, or without one."""
         tools = Joined(self._toolbox.tools(workspace, detected, kept, notes, jobs), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
@@ -353,7 +358,8 @@ def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
     added = AddedRoots(settings.data_dir)
-    return Roots(settings.workspace_roots, Private(settings.private_places()), added=added)
+    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES,))
+    return Roots(settings.workspace_roots, private, added=added)
 
 
 def outcome_of(report: Report) -> Outcome:

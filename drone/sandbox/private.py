@@ -6,6 +6,7 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -173,10 +174,18 @@ class Private:
     What is there now is looked up at most once a second, so that files which come and go are known also by their hard
     links and mounts. What was once found at a place stays private as long as it is there: who moves it, or what is
     around it, and puts something else in its place makes nothing of it seen. Safe for many threads. Without `places`
-    nothing is private.
+    nothing is private. `besides`: directories in them of which what is below is not private to who was given a
+    descriptor of it; whoever comes by way of their place is refused there.
     """
 
-    def __init__(self, places: Iterable[str | os.PathLike[str]] = (), *, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        places: Iterable[str | os.PathLike[str]] = (),
+        *,
+        besides: Iterable[str | os.PathLike[str]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._besides = tuple(os.path.abspath(place) for place in besides)
         self._places = tuple(os.path.abspath(place) for place in places)
         self._clock = clock
         self._last = _Known()
@@ -298,6 +307,7 @@ class Private:
         for fd in self._held.values():
             _note_links(os.fstat(fd), linked)
         held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
+        besides = frozenset(_identities(self._besides))
         pending, left = [*held, *self._places], MOST
         while pending and left > 0:
             for entry in _entries(pending.pop()):
@@ -310,8 +320,14 @@ class Private:
                     yield identity(status)
                     _note_links(status, linked)
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
-                if stat.S_ISDIR(status.st_mode) and not is_link:
+                if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in besides:
                     pending.append(entry.path)
+
+
+def _identities(paths: Iterable[str]) -> Iterator[Identity]:
+    for path in paths:
+        with suppress(OSError):
+            yield identity(os.stat(path, follow_symlinks=False))
 
 
 def _unless_closed_or_gone(error: OSError) -> None:

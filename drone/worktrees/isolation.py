@@ -17,14 +17,30 @@ from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
 from drone.tools.git_program import Git
+from drone.tools.tool import failure
 from drone.worktrees.ending import TROUBLE, Brought, own_tree, save, worktree_at
 from drone.worktrees.merging import Merging
 from drone.worktrees.places import Home, Made, Place
 from drone.worktrees.repository import Repository
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
+from mcc.contracts.journal import Outcome
 
 NAMESPACE = "refs/mcc"
+
+IN_A_WORKSPACE = frozenset(
+    {
+        "environment_read",
+        "workspace_read",
+        "workspace_write",
+        "diff_read",
+        "git_read",
+        "git_write",
+        "shell_read",
+        "shell_write",
+    }
+)
+"""Groups of tools that are bound to the workspace in which they work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +77,21 @@ class Isolated:
         return self._above.specs()
 
     async def call(self, call: Call) -> Output:
-        return await self._for(call.name).call(call)
+        there = self._for(call.name)
+        return _not_here(call.name) if there is None else await there.call(call)
 
     async def preview(self, call: Call) -> Preview | Output | None:
-        return await preview_of(self._for(call.name), call)
+        there = self._for(call.name)
+        return _not_here(call.name) if there is None else await preview_of(there, call)
 
-    def _for(self, name: str) -> ToolSet:
+    def _for(self, name: str) -> ToolSet | None:
+        """Who runs the tool: what looks at a workspace or changes one never does that outside; None where it is not to
+        be had in here."""
         inside = self._inside
-        return inside if inside and any(spec.name == name for spec in inside.specs()) else self._above
+        if inside is not None and any(spec.name == name for spec in inside.specs()):
+            return inside
+        groups = {spec.group for spec in self._above.specs() if spec.name == name}
+        return None if groups & IN_A_WORKSPACE else self._above
 
     @property
     def workspace(self) -> Workspace:
@@ -184,6 +207,10 @@ class Isolated:
             yield
         finally:
             await checkpoints.changed()
+
+
+def _not_here(name: str) -> Output:
+    return failure(f"{name} cannot be used in a worktree; leave that to who called you.", Outcome.DENIED)
 
 
 def _caller(task: Task, turn: Turn) -> Origin:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.contracts.shape import Closed, to_json
@@ -105,6 +107,11 @@ class Home:
 
     def place(self, order_id: str, record_id: str) -> Place:
         return Place(self.directory / order_id / record_id)
+
+    @staticmethod
+    def kept(worktree: Workspace, order_id: str) -> OrderCheckpoints:
+        """The checkpoints of a worktree, which are there for as long as it is."""
+        return OrderCheckpoints(worktree, worktree.root.parent / "checkpoints", order_id)
 
     def orders(self) -> list[str]:
         """Those that have left something here. Blocks."""

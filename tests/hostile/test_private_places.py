@@ -278,3 +278,20 @@ def in_mounts(directory: Path, script: str) -> "subprocess.CompletedProcess[str]
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(done.stderr)
     return done
+
+
+def test_what_is_besides_is_seen_by_who_was_given_it_and_by_nobody_who_comes_by_way_of_its_place(
+    tmp_path: Path,
+) -> None:
+    data, clock = tmp_path / "data", count(step=10)
+    inside = data / "worktrees" / "one"
+    inside.mkdir(parents=True)
+    (inside / "file").write_text("work")
+    (data / "token").write_text(SECRET)
+    private = Private([data], besides=[data / "worktrees"], clock=lambda: float(next(clock)))
+    given = Workspace(inside, private=private)
+    assert given.open_file("file").read() == b"work"
+    around = Workspace(tmp_path, private=private)
+    for path in ("data/worktrees/one/file", "data/token"):
+        with pytest.raises((PathDenied, PathMissing)):
+            around.open_file(path)

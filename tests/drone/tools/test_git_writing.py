@@ -118,6 +118,14 @@ async def test_what_a_filter_would_change_is_refused(tools: FunctionTools, use: 
     assert "A .gitattributes" in (await use(tools, "git_add", paths=[".gitattributes"])).content
 
 
+async def test_what_goes_through_no_filter_is_staged_wherever_it_lies(
+    tools: FunctionTools, use: Use, scene: Scene
+) -> None:
+    scene.write({".gitattributes": "*.bin filter=lfs\n", "deep/er/x.txt": "raw", "deep/er/x.bin": "raw"})
+    assert (await use(tools, "git_add", paths=["deep/er/x.txt"])).content == "Staged, 1 in all:\nA deep/er/x.txt"
+    assert (await use(tools, "git_add", paths=["deep/er/x.bin"])).outcome is Outcome.DENIED
+
+
 async def test_what_belongs_to_mcc_itself_is_not_staged_as_empty(git: Git, use: Use, scene: Scene) -> None:
     scene.commit("all", {"mine.toml": "key\n"})
     scene.write({"a.txt": "three\n"})

@@ -8,6 +8,7 @@ from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
 from drone.agent.model import Ask
 from drone.models.scripted import Author, Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
+from mcc.contracts.journal import Outcome, ToolFinished
 from tests.drone.worktrees.workshop import Workshop
 
 Steps = Sequence[Said]
@@ -181,3 +182,12 @@ async def test_where_there_is_no_repository_nobody_is_hired(shop: Workshop) -> N
     (told,) = answered(shop)
     assert told["status"] == "failed" and "worktree of its own" in str(told["summary"])
     assert (shop.scene.root / "a.txt").read_text().startswith("one") and shop.left == []
+
+
+async def test_a_tool_that_is_not_to_be_had_in_a_worktree_is_never_run_outside_of_it(shop: Workshop) -> None:
+    before = (shop.scene.root / "a.txt").read_text()
+    shop.not_in_worktrees = frozenset({"write_file"})
+    await shop.run(script([hire("x"), "done"], x=[write("a.txt", "changed\n"), "x is done"]))
+    assert (shop.scene.root / "a.txt").read_text() == before
+    ended = [one.data for one in shop.journal.entries if isinstance(one.data, ToolFinished)]
+    assert [one.outcome for one in ended if one.name == "write_file"] == [Outcome.DENIED]

@@ -9,6 +9,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.report import Report
 from drone.agent.threads import OwnThreads
+from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.hiring import Hiring, Place
@@ -19,6 +20,7 @@ from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.git_writing import GitWriteTools
 from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.wrappers import Only
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
@@ -93,14 +95,19 @@ class Workshop:
     scene: Scene
     data: Path
     journal: MemoryJournal = field(default_factory=lambda: MemoryJournal(ORDER))
+    not_in_worktrees: frozenset[str] = frozenset()
+    """Tools that only the order's own workspace has."""
 
     @property
     def home(self) -> Home:
         return Home(self.data)
 
-    def tools(self, workspace: Workspace) -> FunctionTools:
+    def tools(self, workspace: Workspace) -> ToolSet:
         of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
-        return FunctionTools((write_file, delete_file, list_files, *of_git), workspace=workspace)
+        there = FunctionTools((write_file, delete_file, list_files, *of_git), workspace=workspace)
+        if not workspace.root.is_relative_to(self.data):
+            return there
+        return Only(there, {spec.name for spec in there.specs()} - self.not_in_worktrees)
 
     async def run(self, script: Author, *, limits: Limits | None = None, again: bool = False) -> Report:
         """One order from its beginning to its end; `again`: it goes on with what its journal says."""
