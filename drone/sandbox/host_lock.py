@@ -211,6 +211,22 @@ def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
     return Key(_digest("shared", *marked), True, by_path) if marked else Key(by_path, False, by_path)
 
 
+def keys_above(workspace: Workspace) -> tuple[str, ...]:
+    """The keys of the directories that it lies in, the next one first; by their paths, and by marks that are there."""
+    found: dict[str, None] = {}
+    for path in workspace.root.parents:
+        found[_digest("here", _machine(), str(path))] = None
+        with contextlib.suppress(OSError):
+            fd = os.open(path, _OPEN)
+            try:
+                marked = _marked(fd)
+            finally:
+                os.close(fd)
+            if marked:
+                found[_digest("shared", *marked)] = None
+    return tuple(found)
+
+
 def _marked(root: int) -> tuple[str, str, str] | None:
     """Token, number of its file, number of the root; None when there is no marker that could be one of ours."""
     try:

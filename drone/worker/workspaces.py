@@ -16,7 +16,7 @@ import structlog
 from drone.agent.journal import Fenced as Lost
 from drone.agent.threads import NoThread
 from drone.crew import Crew
-from drone.sandbox.host_lock import Holder, HostLock, Overtaken, workspace_key
+from drone.sandbox.host_lock import Holder, HostLock, Overtaken, keys_above, workspace_key
 from drone.sandbox.paths import PathError, Roots, Workspace, without_links
 from drone.sandbox.reaper import Process
 from drone.worker.keeper import Keeper
@@ -231,7 +231,8 @@ class Workspaces:
 
     def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
         key = workspace_key(workspace)
-        return WorkspaceHold(key.text, self._crew.may_write(order, workspace), key.lasting, key.by_path)
+        alone = self._crew.may_write(order, workspace)
+        return WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(workspace))
 
     def replaced(self, order: WorkOrder, found: str) -> Plan | None:
         """How this drone claims an order that has begun in another directory than the one that it sees there now."""

@@ -45,15 +45,16 @@ _RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bin
 def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
     """Lock the workspace for an order whose row this transaction has locked; False when another order is in the way.
 
-    Two claims of one workspace take turns: on PostgreSQL by locks on its keys, on SQLite all writes do.
+    Two claims of one workspace, or of one below another one, take turns: on PostgreSQL by locks on the keys, on SQLite
+    all writes do.
     """
     if connection.dialect.name == "postgresql":
-        for key in hold.keys:
+        for key in sorted({*hold.keys, *hold.above}):
             connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "key": key})
     wanted = {"by": order_id, "alone": hold.exclusive}
-    if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.keys}).first() is not None:
+    if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
         return False
-    connection.execute(_TAKE, [{**wanted, "key": key, "epoch": epoch} for key in hold.keys])
+    connection.execute(_TAKE, [{**wanted, "key": key, "epoch": epoch} for key in hold.taken])
     return True
 
 

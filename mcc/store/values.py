@@ -44,24 +44,41 @@ class Claimable:
     alone: bool = False
 
 
+def _below(key: str) -> str:
+    """The key of all that is below a directory, which many orders hold side by side."""
+    return f"below {key}"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkspaceHold:
     """How an order needs its workspace: `exclusive` when the order may write there, else together with other readers.
 
     `lasting`: every machine that sees the directory gives it this key, so that another key means another directory.
     `by_path` is the key by which this machine knows a directory without a lasting key. Both are locked, because such a
-    directory may get a lasting key at any time.
+    directory may get a lasting key at any time. `above` are the keys of the directories that it lies in: who writes to
+    one of them writes to this one as well.
     """
 
     key: str
     exclusive: bool
     lasting: bool = True
     by_path: str | None = None
+    above: tuple[str, ...] = ()
 
     @property
     def keys(self) -> Sequence[str]:
-        """All that are locked, sorted."""
+        """Its own, sorted."""
         return sorted({self.key, self.by_path or self.key})
+
+    @property
+    def taken(self) -> Sequence[str]:
+        """All that it takes: its own, and that there is somebody below those above."""
+        return [*self.keys, *map(_below, self.above)]
+
+    @property
+    def in_its_way(self) -> Sequence[str]:
+        """Where others are that it would meet: in the same directory, above and below it."""
+        return [*self.keys, *self.above, *map(_below, self.keys)]
 
 
 @dataclass(frozen=True, slots=True)

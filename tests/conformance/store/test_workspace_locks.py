@@ -61,6 +61,31 @@ def test_a_directory_that_is_reached_by_two_paths_is_the_same(scene: Scene) -> N
     assert is_free(scene, WorkspaceHold("marked", exclusive=True, by_path="link"))
 
 
+UPPER = ("outer", "root")
+"""The keys above a directory `inner`."""
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("first", ["inner", "outer"])
+def test_who_writes_in_a_directory_is_alone_with_those_above_and_below_it(
+    scene: Scene, inner: bool, outer: bool, first: str
+) -> None:
+    below = WorkspaceHold("inner", exclusive=inner, by_path="inner-path", above=UPPER)
+    over = WorkspaceHold("marked", exclusive=outer, by_path="outer", above=("root",))
+    earlier, later = (below, over) if first == "inner" else (over, below)
+    working = held(scene, earlier)
+    assert is_free(scene, later) is not (inner or outer)
+    working.finish()
+    assert is_free(scene, later)
+
+
+def test_two_that_write_side_by_side_below_one_directory_do_not_meet(scene: Scene) -> None:
+    held(scene, WorkspaceHold("one", exclusive=True, above=UPPER))
+    assert is_free(scene, WorkspaceHold("two", exclusive=True, above=UPPER))
+    assert is_free(scene, WorkspaceHold("deeper", exclusive=True, above=("two", *UPPER)))
+    assert not is_free(scene, WorkspaceHold("root", exclusive=False))
+
+
 def test_other_workspaces_and_none_do_not_matter(scene: Scene) -> None:
     held(scene, WRITER)
     held(scene, None)

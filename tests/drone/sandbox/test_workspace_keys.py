@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.host_lock import FILE, MARKER, Key, workspace_key
+from drone.sandbox.host_lock import FILE, MARKER, Key, keys_above, workspace_key
 from drone.sandbox.paths import PathError, Workspace
 
 
@@ -110,3 +110,13 @@ def test_looking_does_not_mark(root: Path) -> None:
 def test_what_is_no_directory_has_no_key(root: Path) -> None:
     with pytest.raises(PathError):
         key_of(root / "file")
+
+
+def test_the_keys_above_are_those_that_these_directories_have(tmp_path: Path) -> None:
+    inner = tmp_path / "outer" / "middle" / "inner"
+    inner.mkdir(parents=True)
+    marked = workspace_key(Workspace(tmp_path / "outer"))
+    plain = workspace_key(Workspace(tmp_path / "outer" / "middle"), mark=False)
+    above = keys_above(Workspace(inner))
+    assert {marked.text, marked.by_path, plain.text} <= set(above) and above[0] == plain.text
+    assert workspace_key(Workspace(inner)).text not in above
