@@ -160,24 +160,35 @@ class _Look:
 
 
 def _aside(root: int, directory: int, name: str) -> str:
-    """Moved to a place of its own, by which path. Raises OSError."""
+    """Moved to a place of its own, by which path below `root`. Raises OSError."""
+    to = f"{secrets.token_hex(4)}-{name}"[:200]
+    try:
+        home = _home(root)
+    except OSError:
+        # Where its place should be, something else is: then under a name that means nothing to anybody.
+        to = f".mcc-refused-{secrets.token_hex(4)}"
+        os.rename(name, to, src_dir_fd=directory, dst_dir_fd=directory)
+        return to
+    try:
+        os.rename(name, to, src_dir_fd=directory, dst_dir_fd=home)
+    finally:
+        os.close(home)
+    return f"{ASIDE}/{to}"
+
+
+def _home(root: int) -> int:
+    """The directory for what is put aside, which is made, and ignores itself. Raises OSError."""
     if is_placeholder(root, MARKER):
         os.unlink(MARKER, dir_fd=root)
     for made in (MARKER, ASIDE):
         with suppress(FileExistsError):
             os.mkdir(made, 0o755, dir_fd=root)
-    home = opened_beneath(root, ASIDE, _DIRECTORY)
+    above = opened_beneath(root, MARKER, _DIRECTORY)
     try:
-        above = opened_beneath(root, MARKER, _DIRECTORY)
-        try:
-            _write(above, ".gitignore", IGNORE.encode())
-        finally:
-            os.close(above)
-        to = f"{secrets.token_hex(4)}-{name}"[:200]
-        os.rename(name, to, src_dir_fd=directory, dst_dir_fd=home)
+        _write(above, ".gitignore", IGNORE.encode())
     finally:
-        os.close(home)
-    return f"{ASIDE}/{to}"
+        os.close(above)
+    return opened_beneath(root, ASIDE, _DIRECTORY)
 
 
 def _write(directory: int, name: str, content: bytes) -> None:
