@@ -354,7 +354,10 @@ def _end_of(ended: Ended) -> Mapping[str, object]:
     if ended.status > 128:
         name = next((one.name for one in signal.Signals if one == ended.status - 128), None)
     code = None if ended.timed_out else ended.status
-    return {"exit_code": code, "signal": name, "timed_out": ended.timed_out}
+    more: dict[str, object] = {"undone": ended.undone} if ended.undone else {}
+    if ended.ran_out_of_memory:
+        more["out_of_memory"] = "Something of it was killed: all of it together may not have more memory."
+    return {"exit_code": code, "signal": name, "timed_out": ended.timed_out, **more}
 
 
 def _brief(job: Job) -> Mapping[str, object]:

@@ -95,6 +95,12 @@ async def test_what_it_changed_is_told_and_who_may_not_write_changes_nothing(ben
     assert (bench.root / "new").read_text() == "new\n"
 
 
+async def test_what_it_made_of_what_is_protected_is_told(bench: ShellBench) -> None:
+    answer = await bench.run("mkdir sub; echo x > sub/.env; echo y > fine")
+    assert len(answer["undone"]) == 1 and answer["undone"][0].startswith("sub/.env is protected")
+    assert "undone" not in await bench.run("true")
+
+
 async def test_of_many_changes_some_are_named_and_the_others_counted(bench: ShellBench) -> None:
     answer = await bench.run("for n in $(seq 1 150); do : > file-$n; done")
     assert (len(answer["changed"]), answer["changed_beside_these"]) == (100, 50)
