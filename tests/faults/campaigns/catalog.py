@@ -77,7 +77,7 @@ LEFT_OUT: Mapping[str, str] = {
     "C10, quotas": "a quota is met as a full disk is; no file system with one is made",
     "C12, giants": "no gzip bomb and no delta of 20 MB: tests/drone/models holds the limits of one reply",
     "C14": "no shipped tool runs commands or writes; what a tool's process may do is tested in tests/drone/sandbox",
-    "C15": "no tool server (MCP) is spoken to in this version",
+    "C15": "one crew meets all faults of MCP servers at once: tests/faults/test_tool_servers.py, in every `make test`",
     "C20, disks and jumping clocks": "both would need the machine's own for hours; C10 and C16 do them by themselves",
 }
 """What of the list of faults no campaign does, and why."""
