@@ -70,7 +70,7 @@ def word(value: object) -> str:
 
 
 def kind(value: object) -> Named:
-    return KINDS[_WORDS[list if type(value) is Partial else type(value)][0]]
+    return KINDS[_WORDS[type(value)][0]]
 
 
 def named(kinds: Iterable[type]) -> str:

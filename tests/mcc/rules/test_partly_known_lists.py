@@ -23,7 +23,6 @@ def value(cel: str) -> Any:
         ('list.all(x, x == "a")', False),
         ('list[0] == "x" && list[7] == "y"', False),
         ('list[0] == "a" || list[7] == "y"', True),
-        ("type(list) == type([])", True),
     ],
 )
 def test_what_the_beginning_decides_has_a_value(cel: str, found: object) -> None:
