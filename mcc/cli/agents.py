@@ -1,7 +1,7 @@
 """The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have; agent files checked."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
     from mcc.contracts.answers import Offer
     from mcc.contracts.drones import SandboxState
+    from mcc.contracts.permission import Permission
     from mcc.definitions.front_matter import DefinitionError
     from mcc.settings import Settings
 
@@ -279,6 +280,7 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
         ("origin", sheet.origin),
         ("tools asked for", "the parent's" if definition.tools is None else ", ".join(definition.tools) or "none"),
         ("tools", None if sheet.tools is None else ", ".join(sheet.tools) or "none"),
+        *(("permission", line) for line in _permission(definition.permission)),
         ("not allowed", ", ".join(definition.disallowed_tools) or None),
         ("passes on", ", ".join(definition.passes_on) or None),
         ("may delegate to", ", ".join(definition.spawns) or "nobody"),
@@ -291,6 +293,16 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
         *(("guideline", line) for line in definition.guidelines),
         ("digest", sheet.digest),
     ]
+
+
+def _permission(permission: "Permission") -> Iterator[str]:
+    """A line for each word or rule, in the order in which they are looked at."""
+    for key, said in permission.items():
+        for rule in said if not isinstance(said, str) else ():
+            when = f" when {rule.when}" if rule.when else ""
+            yield f"{key}: {rule.then}{when}{f'  ({rule.message})' if rule.message else ''}"
+        if isinstance(said, str):
+            yield f"{key}: {said}"
 
 
 def _result(result: object) -> str:

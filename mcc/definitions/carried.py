@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from mcc.definitions.agents import parse_agent
-from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, Format, Meaning, Tool, model_of, tool_of
+from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, SHELL, Format, Meaning, Tool, model_of, tool_of
+from mcc.definitions.foreign_permission import WORDS, Gathered, condition_of, rules_of, strictest
 from mcc.definitions.front_matter import DefinitionError, Place, suggestion
+from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.patterns import Pattern
 
 Verdict: TypeAlias = Literal["kept", "changed", "dropped", "error"]
@@ -64,6 +66,7 @@ class Carried:
     lines: list[Line] = field(default_factory=list)
     ours: dict[str, Any] = field(default_factory=dict)
     without: list[str] = field(default_factory=list)
+    calls: Gathered = field(default_factory=Gathered)
 
     def made(self, name: str, prompt: str, first: int | None) -> Imported:
         """`first`: the line on which the prompt begins."""
@@ -81,6 +84,8 @@ class Carried:
             self._tell("changed", "tools: none are named, so it has those of whoever delegates to it")
         if self.without:
             self.ours["disallowed_tools"] = list(dict.fromkeys(self.without))
+        if permission := self.calls.permission():
+            self.ours["permission"] = permission
         self._prompt(prompt, first)
         return self._checked(prompt)
 
@@ -91,6 +96,7 @@ class Carried:
             Meaning.TOOLS: self._tools,
             Meaning.WITHOUT: self._without,
             Meaning.PERMISSION: self._permission,
+            Meaning.MODE: self._mode,
             Meaning.MODEL: self._model,
             Meaning.TEMPERATURE: self._temperature,
             Meaning.THINKING: self._thinking,
@@ -160,6 +166,11 @@ class Carried:
 
     def _tool(self, key: str, index: int, said: str) -> tuple[str, ...]:
         tool = tool_of(said)
+        if tool.ours == SHELL and condition_of(tool.narrowed):
+            self.calls.allowed.append(tool.narrowed)
+            self._tell("kept", f"{key}: {tool.said} is run_shell, with permission for these commands alone", key, index)
+            return tool.ours
+        self.calls.whole = self.calls.whole or tool.ours == SHELL
         self._tell_of(tool, key, index)
         return tool.ours
 
@@ -204,25 +215,53 @@ class Carried:
     def _without(self, key: str, value: Any) -> None:
         for index, said in self._names(key, value):
             tool = tool_of(said)
+            if tool.ours == SHELL and condition_of(tool.narrowed):
+                self.calls.denied.append(tool.narrowed)
+                self._tell("kept", f"{key}: {said}: permission denies these commands of run_shell", key, index)
+                continue
             self.without.extend(tool.ours)
             told = f"{', '.join(tool.ours)} is not allowed" if tool.ours else "there is none here"
             self._tell("kept", f"{key}: {said}: {told}", key, index)
 
     def _permission(self, key: str, value: Any) -> None:
-        rules = value.items() if isinstance(value, dict) else [("*", value)]
-        for said, word in rules:
+        """Words for tools, and for commands of the shell patterns of which the last one that fits counts."""
+        for said, word in value.items() if isinstance(value, dict) else [("*", value)]:
             tool = tool_of(said)
-            if word == "deny" and tool.ours:
-                self.without.extend(tool.ours)
-                self._tell("kept", f"{key}: {said} is denied: {', '.join(tool.ours)} is not allowed", key, said)
-            elif word in ("deny", "allow") and not tool.ours:
-                self._tell("kept", f"{key}: {said} is {word}: {tool.why}", key, said)
-            elif not tool.ours and said != "*":
-                self._tell("dropped", f"{key}: {said}: {tool.why}", key, said)
-            elif word == "allow":
-                self._tell("kept", f"{key}: {said} is allowed", key, said)
+            ours = TOOL_GROUPS["workspace_write"] if said == "edit" else ("*",) if said == "*" else tool.ours
+            if not ours:
+                verdict: Verdict = "kept" if word in ("deny", "allow") else "dropped"
+                how = f"{said} is {word}" if isinstance(word, str) else said
+                self._tell(verdict, f"{key}: {how}: {tool.why}", key, said)
+            elif isinstance(word, dict) and tool.ours == SHELL:
+                self._patterns(key, said, word)
+            elif isinstance(word, dict):
+                one = strictest(word.values())
+                self.calls.words.update(dict.fromkeys(ours, one))
+                told = f"{key}: {said} is {one} for everything: patterns of paths do not carry over"
+                self._tell("changed", told, key, said)
+            elif word not in WORDS:
+                self._tell("error", f"{key}.{said} must be allow, ask or deny", key, said)
+            elif word == "deny" and said != "*":
+                self.without.extend(ours)
+                self._tell("kept", f"{key}: {said} is denied: {', '.join(ours)} is not allowed", key, said)
             else:
-                self._tell("dropped", f"{key}: {said}: {DROPPED['permissions']}", key, said)
+                self.calls.words.update(dict.fromkeys(ours, word))
+                self._tell("kept", f"{key}: {said} is {word}", key, said)
+
+    def _patterns(self, key: str, said: str, words: Mapping[str, Any]) -> None:
+        rules, lost = rules_of([(pattern, str(word)) for pattern, word in reversed([*words.items()]) if word in WORDS])
+        if rules:
+            self.calls.words["run_shell"] = rules
+            self._tell("kept", f"{key}: {said}: commands of run_shell have rules of their own", key, said)
+        for pattern in lost:
+            self._tell("changed", f"{key}: {said}: the pattern {pattern!r} cannot be said so here", key, said)
+
+    def _mode(self, key: str, value: Any) -> None:
+        if value == "plan":
+            self.calls.words["*"] = [{"when": '!(effects in ["none", "read"])', "then": "deny"}]
+            self._tell("kept", f"{key}: plan: permission denies whatever changes something", key)
+        else:
+            self._tell("dropped", f"{key}: {value}: what is allowed, asked for and denied is said by permission", key)
 
     def _model(self, key: str, value: Any) -> None:
         wanted = [one for one in value if isinstance(one, str)] if isinstance(value, list) else [value]
@@ -314,7 +353,17 @@ def _between_commas(text: str) -> Iterable[str]:
         yield name
 
 
-_ORDER = ("name", "description", "tools", "disallowed_tools", "model", "temperature", "thinking", "limits")
+_ORDER = (
+    "name",
+    "description",
+    "tools",
+    "disallowed_tools",
+    "permission",
+    "model",
+    "temperature",
+    "thinking",
+    "limits",
+)
 
 
 def _written(values: Mapping[str, Any], prompt: str) -> str:
@@ -326,6 +375,8 @@ def _written(values: Mapping[str, Any], prompt: str) -> str:
 def _value(key: str, value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(value)}]"
+    if key == "permission":
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {number}" for name, number in value.items()) + "}"
     if key in ("name", "model", "thinking") and isinstance(value, str) and value[:1].isalpha() and ":" not in value:

@@ -53,6 +53,7 @@ class Meaning(StrEnum):
     TOOLS = "tools"
     WITHOUT = "without"
     PERMISSION = "permission"
+    MODE = "mode"
     MODEL = "model"
     TEMPERATURE = "temperature"
     THINKING = "thinking"
@@ -71,6 +72,7 @@ KEYS: Mapping[Format, Mapping[str, Meaning]] = {
         "disallowedTools": Meaning.WITHOUT,
         "maxTurns": Meaning.ROUNDS,
         "effort": Meaning.THINKING,
+        "permissionMode": Meaning.MODE,
     },
     Format.OPENCODE: {
         **_SHARED,
@@ -92,11 +94,10 @@ KEYS: Mapping[Format, Mapping[str, Meaning]] = {
     Format.COPILOT: _SHARED,
 }
 
-_ASKS = "nobody can be asked while an order runs"
+_MODES = "an order has a mode here: mcc run --mode plan"
 _SERVERS = "tool servers cannot be named in an agent file here"
 DROPPED: Mapping[str, str] = {
-    "permissionMode": _ASKS,
-    "permissions": _ASKS,
+    "permissions": "what an agent may call stands in permission: write it as docs/how-to/allow-ask-deny.md says",
     "mcpServers": _SERVERS,
     "mcp-servers": _SERVERS,
     "mcp_servers": _SERVERS,
@@ -125,35 +126,38 @@ DROPPED: Mapping[str, str] = {
 """Keys that have no place here, and why."""
 
 _READ, _SEARCH, _FIND, _LIST = ("read_file",), ("search_text",), ("find_files",), ("list_files",)
+_EDIT, _WRITE, _PATCH = ("edit_file",), ("write_file",), ("apply_patch",)
+SHELL = ("run_shell",)
 TOOLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("read", "notebookread", "read_file", "read_many_files", "view", "readfile"), _READ),
     **dict.fromkeys(("grep", "grep_search", "search_file_content", "textsearch", "usages"), _SEARCH),
     **dict.fromkeys(("glob", "filesearch"), _FIND),
     **dict.fromkeys(("ls", "list", "list_directory", "listdirectory"), _LIST),
     **dict.fromkeys(("search", "codebase"), (*_SEARCH, *_FIND)),
+    **dict.fromkeys(("edit", "multiedit", "multi_edit", "edit_file", "replace", "notebookedit"), _EDIT),
+    **dict.fromkeys(("write", "write_file", "new", "createfile"), _WRITE),
+    **dict.fromkeys(("patch", "apply_patch"), _PATCH),
+    "editfiles": (*_EDIT, *_WRITE),
+    **dict.fromkeys(("bash", "shell", "execute", "powershell", "run_shell_command", "run_shell"), SHELL),
+    **dict.fromkeys(("runcommands", "runtasks", "runtests", "terminal"), SHELL),
+    **dict.fromkeys(("webfetch", "fetch", "web_fetch"), ("web_fetch",)),
+    **dict.fromkeys(("websearch", "web_search", "google_web_search"), ("web_search",)),
+    "web": ("web_fetch", "web_search"),
+    **dict.fromkeys(("askuserquestion", "ask_user", "question"), ("ask_user",)),
     "changes": ("git_status", "git_diff"),
     "skill": ("skills_list", "skills_read"),
 }
 """Tools of others, in lower case, with those that do the same here."""
 
-_RUNS = "no tool here runs commands yet"
-_WRITES = "no tool here writes files yet"
-_REACHES = "no tool here reaches the network yet"
+_JOBS = "shell_jobs tells what runs in the background, to every agent that has run_shell"
 _LISTS = "agents here keep no list of things to do"
 _DELEGATES = "name the agents that it may ask in spawns, and add the group delegation to tools"
 MISSING: Mapping[str, str] = {
-    **dict.fromkeys(("bash", "bashoutput", "killshell", "killbash", "shell", "execute", "powershell"), _RUNS),
-    **dict.fromkeys(
-        ("run_shell_command", "runcommands", "runtasks", "runtests", "terminal", "terminallastcommand"), _RUNS
-    ),
-    **dict.fromkeys(("edit", "multiedit", "write", "notebookedit", "patch", "apply_patch", "multi_edit"), _WRITES),
-    **dict.fromkeys(("write_file", "replace", "editfiles", "edit_file", "new", "createfile"), _WRITES),
-    **dict.fromkeys(
-        ("webfetch", "websearch", "web", "fetch", "web_fetch", "google_web_search", "githubrepo"), _REACHES
-    ),
+    **dict.fromkeys(("bashoutput", "killshell", "killbash", "terminallastcommand"), _JOBS),
+    "githubrepo": "no tool here looks into repositories elsewhere",
     **dict.fromkeys(("todo", "todos", "todowrite", "todoread", "write_todos", "taskcreate", "taskupdate"), _LISTS),
     **dict.fromkeys(("task", "agent", "custom-agent", "runsubagent"), _DELEGATES),
-    **dict.fromkeys(("askuserquestion", "ask_user", "question", "exitplanmode"), _ASKS),
+    "exitplanmode": _MODES,
     **dict.fromkeys(("save_memory", "memory"), DROPPED["memory"]),
 }
 """Tools of others that have no like here, in lower case, and why."""

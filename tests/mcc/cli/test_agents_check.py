@@ -42,12 +42,12 @@ def test_an_error_has_file_line_and_suggestion_and_exit_code_1(tmp_path: Path) -
 
 
 def test_machines_get_the_same_as_json(tmp_path: Path) -> None:
-    write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", "tols: []", "tools: [run_shell]")
+    write(tmp_path / ".mcc" / "agents" / "odd.md", "odd", "tols: []", "tools: [set_metadata]")
     done = check("--json", tmp_path)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert [(one["level"], one["line"]) for one in told["items"]] == [("warning", 3), ("warning", None)]
-    assert "'tools'" in told["items"][0]["message"] and "run_shell" in told["items"][1]["message"]
+    assert "'tools'" in told["items"][0]["message"] and "set_metadata" in told["items"][1]["message"]
 
 
 def test_an_unknown_spawn_is_told_with_the_nearest(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_everything_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) ->
     assert done.exit_code == 1
     for told in (
         "line 3: there is no tool or group 'Read'; here that is read_file",
-        "line 3: there is no tool or group 'Bash'; no tool here runs commands yet",
+        "line 3: there is no tool or group 'Bash'; here that is run_shell",
         "line 4: thinking must be",
         "line 5: limits.rounds must be",
     ):

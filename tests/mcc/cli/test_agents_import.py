@@ -35,8 +35,8 @@ def test_what_is_imported_lies_in_its_workspace_and_passes_the_check(here: Path)
     done = mcc("import", str(here))
     assert done.exit_code == 0
     ours = here / ".mcc/agents/reviewer.md"
-    assert "model: smart" in ours.read_text() and "tools: [read_file]" in ours.read_text()
-    assert f"→ {ours}" in done.stdout and "dropped  line 4: tools: Bash" in done.stdout
+    assert "model: smart" in ours.read_text() and "tools: [read_file, run_shell]" in ours.read_text()
+    assert f"→ {ours}" in done.stdout and "kept     line 4: tools: Bash" in done.stdout
     assert mcc("check", str(ours)).exit_code == 0
     again = mcc("import", str(here / ".claude"))
     assert again.exit_code == 1 and "--force" in again.stdout
@@ -62,7 +62,7 @@ def test_a_file_with_problems_is_not_written_and_the_others_are(here: Path) -> N
 
 def test_check_says_what_an_import_would_say_and_writes_nothing(here: Path) -> None:
     done = mcc("check", str(here / ".claude/agents/reviewer.md"))
-    assert done.exit_code == 0 and "line 4: dropped: tools: Bash" in done.stdout
+    assert done.exit_code == 0 and "line 5: changed: model" in done.stdout
     assert not (here / ".mcc").exists()
     (here / ".claude/agents/broken.md").write_text(BROKEN)
     assert mcc("check", str(here / ".claude")).exit_code == 1

@@ -8,6 +8,8 @@ from mcc.definitions.agents import parse_agent
 from mcc.definitions.carried import Imported
 from mcc.definitions.foreign import Format, format_of, model_of, tool_of
 from mcc.definitions.imported import imported
+from mcc.permission.judging import Asked, judge
+from mcc.permission.layers import Layer
 
 ALIASES = {"smart": "claude-sonnet-5-5", "fast": "gpt-6.1-mini", "opus": "anything"}
 
@@ -50,21 +52,21 @@ def test_a_file_of_claude_code_line_by_line() -> None:
     )
     found = one(Format.CLAUDE, front, "First.\nUse the Grep tool.")
     agent = parse_agent(found.text, "scribe.md")
-    assert agent.tools == ("read_file", "search_text", "find_files", "list_files", "git_log")
+    reads = ("read_file", "search_text", "find_files", "list_files")
+    assert agent.tools == (*reads, "run_shell", "edit_file", "git_log")
+    assert not agent.permission
     assert (agent.name, agent.description) == ("scribe", "Use it when: something was done")
     assert (agent.model, agent.limits.rounds, agent.prompt) == ("smart", 7, "First.\nUse the Grep tool.")
     assert (4, "tools: Grep is search_text") in said(found, "kept")
-    assert [number for number, _ in said(found, "dropped")] == [4, 4, 4, 7, 8]
+    assert [number for number, _ in said(found, "dropped")] == [4, 7, 8]
     assert [sentence.partition(": ")[2] for number, sentence in said(found, "dropped") if number == 4] == [
-        "Bash: no tool here runs commands yet",
-        "Edit: no tool here writes files yet",
         "mcp__tracker__find: tool servers cannot be named in an agent file here",
     ]
     assert [number for number, _ in said(found, "changed")] == [3, 4, 5, 11]
 
 
 def test_an_agent_whose_tools_are_all_missing_here_has_none_and_not_all() -> None:
-    found = one(Format.CLAUDE, "name: scribe\ndescription: x\ntools: [Bash, Write]")
+    found = one(Format.CLAUDE, "name: scribe\ndescription: x\ntools: [TodoWrite, Wibble]")
     assert parse_agent(found.text, "s").tools == ()
     assert any("no tools at all" in sentence for _, sentence in said(found, "changed"))
 
@@ -88,13 +90,14 @@ def test_a_file_of_opencode_has_the_name_of_its_file_and_switches() -> None:
     found = one(Format.OPENCODE, front)
     agent = parse_agent(found.text, "scribe.md")
     assert (agent.name, agent.model, agent.temperature, agent.limits.rounds) == ("scribe", "smart", 0.2, 9)
-    assert (agent.tools, agent.disallowed_tools) == (None, ("search_text", "find_files"))
-    assert [number for number, _ in said(found, "dropped")] == [3, 12]
+    assert (agent.tools, agent.disallowed_tools) == (None, ("write_file", "search_text", "find_files"))
+    assert agent.permission == {"run_shell": "ask"}
+    assert [number for number, _ in said(found, "dropped")] == [3]
 
 
 def test_switched_off_altogether_only_what_is_switched_on_counts() -> None:
     found = one(Format.OPENCODE, "description: x\ntools: {'*': false, read: true, bash: true}")
-    assert parse_agent(found.text, "s").tools == ("read_file",)
+    assert parse_agent(found.text, "s").tools == ("read_file", "run_shell")
 
 
 def test_the_agents_of_a_configuration_of_opencode_are_one_each() -> None:
@@ -111,7 +114,7 @@ def test_the_agents_of_a_configuration_of_opencode_are_one_each() -> None:
     plan, far, off = imported(text, "opencode.json", Format.OPENCODE, "opencode", ALIASES)
     assert parse_agent(plan.text, "p").prompt == "Plan it.\nThen stop."
     assert parse_agent(plan.text, "p").description == "Plans // always"
-    assert (6, "tools: edit is off, and there is none here") in said(plan, "kept")
+    assert (6, "tools: edit is off: edit_file is not allowed") in said(plan, "kept")
     assert not far.text and "another file" in far.errors[0].sentence
     assert not off.text and off.errors[0].number == 8
 
@@ -121,14 +124,18 @@ def test_a_file_of_gemini_has_minutes_and_rounds() -> None:
     front = f"name: scribe\ndescription: x\n{tools}\nmax_turns: 5\ntimeout_mins: 3"
     agent = parse_agent(one(Format.GEMINI, front).text, "s")
     assert (agent.limits.rounds, agent.limits.wall_seconds) == (5, 180)
-    assert agent.tools == ("read_file", "search_text")
+    assert agent.tools == ("read_file", "search_text", "run_shell")
     assert one(Format.GEMINI, "name: scribe\nkind: remote").errors
 
 
 def test_a_file_of_copilot_may_leave_its_name_to_the_file_or_have_one_with_spaces() -> None:
     front = "description: x\ntools: ['search', 'codebase', 'editFiles', 'github/*']\nmodel: GPT 6.1 mini"
     agent = parse_agent(one(Format.COPILOT, front).text, "s")
-    assert (agent.name, agent.tools, agent.model) == ("scribe", ("search_text", "find_files"), "fast")
+    assert (agent.name, agent.tools, agent.model) == (
+        "scribe",
+        ("search_text", "find_files", "edit_file", "write_file"),
+        "fast",
+    )
     renamed = one(Format.COPILOT, "name: The Scribe\ndescription: x")
     assert renamed.name == "The-Scribe" and said(renamed, "changed")[0][0] == 2
 
@@ -157,11 +164,13 @@ def test_a_model_is_one_of_the_operators_or_the_parents_and_told(model: str, our
     [
         ("search/codebase", ("search_text", "find_files"), ""),
         ("read/readFile", ("read_file",), ""),
-        ("execute/runInTerminal", (), "no tool here runs commands yet"),
-        ("edit/editFiles", (), "no tool here writes files yet"),
+        ("execute/runInTerminal", ("run_shell",), ""),
+        ("edit/editFiles", ("edit_file", "write_file"), ""),
+        ("web/fetch", ("web_fetch",), ""),
+        ("TodoWrite", (), "agents here keep no list of things to do"),
         ("tracker/find", (), "tool servers cannot be named in an agent file here"),
         ("Wibble", (), "there is no such tool here"),
-        ("Bash(git push:*)", (), "no tool here runs commands yet"),
+        ("Bash(git push:*)", ("run_shell",), ""),
     ],
 )
 def test_a_tool_is_one_of_ours_or_it_is_said_why_not(said: str, ours: tuple[str, ...], why: str) -> None:
@@ -199,3 +208,55 @@ def test_all_that_is_wrong_is_told_at_once_with_its_lines() -> None:
 def test_whatever_cannot_be_read_is_an_error_and_never_an_exception(text: str, source: str) -> None:
     for found in imported(text, source, Format.OPENCODE, "a"):
         assert not found.text and found.errors
+
+
+def words(text: str, *commands: str) -> list[str]:
+    """What the imported file says of these commands of the shell."""
+    layer = Layer("agent", parse_agent(text, "s").permission)
+    asked = [Asked("run_shell", "shell_write", arguments={"command": one}) for one in commands]
+    return [judge(one, [layer]).word for one in asked]
+
+
+def test_commands_in_brackets_are_the_only_ones_that_it_may_run() -> None:
+    tools = "tools: [Read, 'Bash(npm run test:*)', 'Bash(make)', 'Bash(git diff:*)']"
+    found = one(Format.CLAUDE, f"name: scribe\ndescription: x\n{tools}")
+    assert parse_agent(found.text, "s").tools == ("read_file", "run_shell", "git_diff")
+    tried = (
+        "npm run test -- -x",
+        "make",
+        "make install",
+        "npm run deploy",
+        "npm run test && rm x",
+        "npm run test $(x)",
+    )
+    assert words(found.text, *tried) == ["allow", "allow", "deny", "deny", "deny", "deny"]
+
+
+def test_commands_that_it_may_not_run_are_denied_beside_all_others() -> None:
+    front = "name: scribe\ndescription: x\ntools: [Bash]\ndisallowedTools: ['Bash(git push:*)', 'Bash(rm *)']"
+    found = one(Format.CLAUDE, front)
+    assert parse_agent(found.text, "s").disallowed_tools == ()
+    tried = ("git push -f", "rm x", "ls", "ls && git push", "git $VERB")
+    assert words(found.text, *tried) == ["deny", "deny", "allow", "deny", "deny"]
+
+
+def test_of_patterns_of_opencode_the_last_that_fits_counts() -> None:
+    bash = "{'*': ask, 'git *': allow, 'git push*': deny, 'npm $X': deny}"
+    found = one(Format.OPENCODE, f"description: x\npermission: {{bash: {bash}, edit: ask, webfetch: deny}}")
+    agent = parse_agent(found.text, "s")
+    assert words(found.text, "git log", "git push", "ls") == ["deny", "deny", "deny"]
+    kept = bash.replace(", 'npm $X': deny", "")
+    plain = one(Format.OPENCODE, f"description: x\npermission: {{bash: {kept}}}")
+    assert words(plain.text, "git log", "git push", "git pushy", "ls") == ["allow", "deny", "deny", "ask"]
+    assert {agent.permission[tool] for tool in ("write_file", "edit_file", "apply_patch", "delete_file")} == {"ask"}
+    assert agent.disallowed_tools == ("web_fetch",)
+    assert any("'npm $X'" in sentence for _, sentence in said(found, "changed"))
+
+
+def test_an_agent_that_plans_changes_nothing() -> None:
+    found = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: plan")
+    layer = Layer("agent", parse_agent(found.text, "s").permission)
+    assert judge(Asked("edit_file", "workspace_write", "write"), [layer]).word == "deny"
+    assert judge(Asked("read_file", "workspace_read", "read"), [layer]).word == "allow"
+    bypass = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: bypassPermissions")
+    assert not parse_agent(bypass.text, "s").permission and said(bypass, "dropped")

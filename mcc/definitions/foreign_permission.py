@@ -1,0 +1,89 @@
+"""What other systems say of calls, in our grammar: words for tools, and patterns over shell commands."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcc.permission.commands import commands_in
+
+WORDS = ("allow", "ask", "deny")
+_RANK: Mapping[str, int] = {word: rank for rank, word in enumerate(WORDS)}
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What a file says of calls, here and there. `allowed` and `denied` are patterns over shell commands; `whole`: the
+    shell is named without any."""
+
+    words: dict[str, Any] = field(default_factory=dict)
+    allowed: list[str] = field(default_factory=list)
+    denied: list[str] = field(default_factory=list)
+    whole: bool = False
+
+    def permission(self) -> dict[str, Any]:
+        """In our grammar. Where a pattern that would deny cannot be said, all commands behind it are denied."""
+        only = bool(self.allowed) and not self.whole
+        if not (only or self.denied):
+            return self.words
+        rules, _ = rules_of([(pattern, "deny") for pattern in self.denied])
+        if only:
+            more, _ = rules_of([(pattern, "allow") for pattern in self.allowed])
+            rules += [*more, {"then": "deny", "message": "The file of this agent names the commands that it may run."}]
+        elif isinstance(after := self.words.get("run_shell"), list):
+            rules += after
+        return {**self.words, "run_shell": rules}
+
+
+def condition_of(pattern: str) -> str | None:
+    """The commands that a pattern such as `git push`, `git push:*`, `git push *` or `git push*` stands for, as CEL over
+    one simple command; "" for all of them, None for what cannot be said so."""
+    text = pattern.strip()
+    if text in ("", "*", ":*"):
+        return ""
+    rest = text.endswith("*")
+    text = text.removesuffix("*")
+    apart = text.endswith((" ", ":")) or not rest
+    found = commands_in(text.removesuffix(":").strip())
+    if len(found) != 1 or not (found[0].plain and found[0].whole and found[0].argv):
+        return None
+    words = [_text(word) for word in found[0].argv]
+    if not rest:
+        return f"argv == [{', '.join(words)}]"
+    whole = words if apart else words[:-1]
+    conditions = [f"argv[{place}] == {word}" for place, word in enumerate(whole)]
+    if not apart:
+        conditions.append(f"argv[{len(whole)}].startsWith({words[-1]})")
+    return " && ".join([f"size(argv) > {len(words) - 1}", *conditions] if len(words) > 1 else conditions)
+
+
+def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]], list[str]]:
+    """Rules for pairs of pattern and word, of which the first that fits counts; and the patterns that cannot be kept.
+
+    What such a pattern would have allowed is left to the rules behind it; what it would have denied or asked for holds
+    for every command that no rule before it fits.
+    """
+    rules: list[dict[str, str]] = []
+    lost: list[str] = []
+    for pattern, word in patterns:
+        condition = condition_of(pattern)
+        if condition is None:
+            lost.append(pattern)
+            if word != "allow":
+                rules.append({"then": word})
+                break
+        elif condition:
+            rules.append({"when": condition, "then": word})
+        else:
+            rules.append({"then": word})
+            break
+    return rules, lost
+
+
+def strictest(words: Iterable[Any]) -> str:
+    """Of words that hold for parts of what a tool does, the one for all of it."""
+    return max((str(word) for word in words if word in WORDS), key=_RANK.__getitem__, default="ask")
+
+
+def _text(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
