@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from drone.models.checks import Tell
 
 
-CHECKPOINTS = "checkpoints"
 WORKTREES = "worktrees"
 """The directory of them in the data directory."""
 
@@ -100,7 +99,7 @@ class Crew:
         self._egress = self._toolbox.shell.egress
         self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
-        self._kept = Keeping.within(settings.data_dir)
+        self.kept = Keeping.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self.tokens: Tokens = MemoryTokens()
@@ -146,7 +145,7 @@ class Crew:
             try:
                 workspace = workspace or await threads.claim(self._workspace, order)
                 if order.kind is OrderKind.REVERT and workspace is not None:
-                    return redactor.model(await self._kept.revert(order, workspace, turn, reached))
+                    return redactor.model(await self.kept.revert(order, workspace, turn, reached))
                 hiring, tools = await self._hiring(order, turn, workspace, notes, jobs)
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, documents))
@@ -183,7 +182,7 @@ class Crew:
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
-        kept = None if workspace is None else self._kept.of(order, workspace)
+        kept = None if workspace is None else self.kept.of(order, workspace)
         tools = self._tools(workspace, detected, kept, notes, jobs)
         if self.servers:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
@@ -193,7 +192,7 @@ class Crew:
         """The outcome, with what the order did to its workspace. Raises `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
-        return redactor.model(await self._kept.with_changes(order, workspace, written, threads, outcome))
+        return redactor.model(await self.kept.with_changes(order, workspace, written, threads, outcome))
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -234,7 +233,7 @@ class Crew:
         if order.kind is OrderKind.REVERT or order.mode == "plan":
             return order.kind is OrderKind.REVERT
         try:
-            kept = self._kept.of(order, workspace)
+            kept = self.kept.of(order, workspace)
             there = self._toolbox.tools(workspace, checkpoints=kept).specs()
             if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
                 return False
@@ -296,7 +295,7 @@ class Crew:
             order.id,
             workspace,
             lambda tree: self._tools(tree, Detected(already=True), self._home.kept(tree, order.id), notes, jobs),
-            self._kept.of(order, workspace),
+            self.kept.of(order, workspace),
         )
 
     async def clear_up(self, order_id: str) -> int:

@@ -9,6 +9,7 @@ from drone.agent.journal import Journal
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.retention import Pruned, prune
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.scan import Stopped
 from drone.checkpoints.store import StoreBroken
@@ -32,6 +33,10 @@ class Keeping:
 
     def of(self, order: WorkOrder, workspace: Workspace) -> OrderCheckpoints:
         return OrderCheckpoints(workspace, self.directory, order.id)
+
+    def prune(self, days: float) -> Pruned:
+        """Remove what is older. Blocks."""
+        return prune(self.directory, days)
 
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, threads: OwnThreads, outcome: Outcome

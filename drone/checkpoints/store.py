@@ -7,7 +7,7 @@ copy of each content is enough for all checkpoints. Nothing but the drones of th
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,6 +185,34 @@ class CheckpointStore:
             (order_id,),
         )
         return [_move(row) for row in rows]
+
+    def orders_before(self, when: float) -> list[str]:
+        """Orders of which no call began since (seconds since 1970)."""
+        rows = self._connection.execute("SELECT order_id FROM calls GROUP BY order_id HAVING max(at) < ?", (when,))
+        return [order_id for (order_id,) in rows]
+
+    def forget(self, order_ids: Iterable[str]) -> None:
+        """What these orders did cannot be told or taken back any more."""
+        self._connection.executemany("DELETE FROM calls WHERE order_id = ?", [(one,) for one in order_ids])
+
+    def roots(self) -> list[bytes]:
+        """The trees that calls began with or left."""
+        rows = self._connection.execute("SELECT before FROM calls UNION SELECT after FROM calls WHERE after NOTNULL")
+        return [digest for (digest,) in rows]
+
+    def remove_besides(self, trees: Collection[bytes], contents: Collection[bytes]) -> int:
+        """Remove all but these; how many contents went."""
+        for table, needed in (("trees", trees), ("contents", contents)):
+            known = {digest for (digest,) in self._connection.execute(f"SELECT DISTINCT digest FROM {table}")}
+            gone = [(digest,) for digest in known.difference(needed)]
+            self._connection.executemany(f"DELETE FROM {table} WHERE digest = ?", gone)
+        self._connection.execute("DELETE FROM seen WHERE digest NOT IN (SELECT digest FROM contents)")
+        return len(gone)
+
+    def shrink(self) -> None:
+        """Give the room of what was removed back to the disk."""
+        self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _move(row: Any) -> Move:

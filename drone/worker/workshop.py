@@ -67,6 +67,9 @@ class Exits:
     give_up: Callable[[str], None]
 
 
+CLEAR_SECONDS = 3_600.0
+
+
 class Workshop:
     """The parts that carry out orders in one process, assembled. Make and use it on the shared loop only."""
 
@@ -137,6 +140,7 @@ class Workshop:
             self._seeking.append(group.create_task(self._poll.run()))
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
+            self._seeking.append(group.create_task(self._clear_checkpoints()))
             group.create_task(self._writer.run())
             group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
@@ -256,6 +260,16 @@ class Workshop:
                 log.debug("orders without a workspace wait for the database", problem=str(problem))
             except Exception:
                 log.exception("orders that wait for a workspace could not be looked at")
+
+    async def _clear_checkpoints(self) -> None:
+        """Remove old checkpoints of this host every hour; drones that do it at once do no harm."""
+        while True:
+            await asyncio.sleep(CLEAR_SECONDS * random.uniform(0.5, 1.5))
+            try:
+                done = await in_thread(self._crew.kept.prune, self._settings.checkpoint_days)
+                log.info("old checkpoints removed", orders=done.orders, contents=done.contents)
+            except Exception:
+                log.exception("old checkpoints could not be removed")
 
     async def _beat(self, seconds: float) -> None:
         """Say every so often that this drone is there; its lease is kept elsewhere, and does not depend on it."""

@@ -1,0 +1,77 @@
+"""A workspace of 10,000 files: the first checkpoint of it, one of nothing new, what a call changed, and a revert."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from drone.agent.budget import Budget
+from drone.agent.journal import MemoryJournal
+from drone.agent.turn import Turn
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.revert import Revert
+from drone.sandbox.paths import Workspace
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import OrderKind, OrderOrigin, WorkOrder
+from mcc.contracts.shape import now
+from mcc.contracts.status import OrderStatus
+
+FILES, DIRECTORIES, BYTES = 10_000, 200, 3_000
+SECONDS = 5.0
+"""A checkpoint, and a restore, of so many files may take so long."""
+
+STOP = Event()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory, "workspace")
+        print(f"{FILES:,} files of {BYTES:,} bytes in {DIRECTORIES} directories")
+        _fill(root)
+        source = fresh_id()
+        order = OrderCheckpoints(Workspace(root), Path(directory, "data"), source)
+        with _told("first checkpoint"):
+            order.begin("first", None, STOP)
+        with _told("checkpoint of what did not change"):
+            order.close("first", STOP)
+        order.begin("second", None, STOP)
+        _destroy(root)
+        with _told("look at what a call destroyed"):
+            order.close("second", STOP)
+        with _told("revert: checkpoint, restore, look"):
+            asyncio.run(_reverted(order, source))
+        assert sum(len(files) for _, _, files in os.walk(root / "d")) == FILES
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - began
+    print(f"{what:36}{seconds:7.2f} s{'' if seconds <= SECONDS else f'   more than {SECONDS:g} s'}")
+
+
+def _fill(root: Path) -> None:
+    for number in range(FILES):
+        path = root / "d" / str(number % DIRECTORIES) / f"file-{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(f"{number}\n".encode() * (BYTES // (len(str(number)) + 1)))
+
+
+def _destroy(root: Path) -> None:
+    shutil.rmtree(root / "d")
+
+
+async def _reverted(order: OrderCheckpoints, source: str) -> None:
+    origin = OrderOrigin(kind="revert", order_id=source)
+    made = WorkOrder.model_construct(id=fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
+    turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
+    own = OrderCheckpoints(order.workspace, order.directory, made.id)
+    outcome = await Revert(made, origin, own, turn, ()).run()
+    assert outcome.status is OrderStatus.SUCCEEDED, outcome.detail

@@ -1,0 +1,40 @@
+"""Checkpoints that are old go, with what nothing else needs."""
+
+import sqlite3
+from pathlib import Path
+from threading import Event
+
+from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.retention import Pruned, prune
+from drone.checkpoints.store import CheckpointStore
+from drone.sandbox.paths import Workspace
+
+STOP = Event()
+
+
+def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
+    root, data = tmp_path / "shop", tmp_path / "data"
+    (root / "deep").mkdir(parents=True)
+    (root / "deep/a").write_text("of the old one alone")
+    (root / "b").write_text("of both")
+    old, young = (OrderCheckpoints(Workspace(root), data, name) for name in ("old", "young"))
+    old.begin("c1", None, STOP)
+    (root / "deep/a").write_text("of both")
+    old.close("c1", STOP)
+    young.begin("c2", None, STOP)
+    with sqlite3.connect(old.path) as connection:
+        connection.execute("UPDATE calls SET at = at - 86400 * 8 WHERE order_id = 'old'")
+
+    assert prune(data, 9) == prune(data, 0) == Pruned()
+    assert prune(data, 7) == Pruned(orders=1, contents=1)
+    assert old.known() == [] and prune(data, 7) == Pruned()
+    with CheckpointStore.opened(young.path) as store:
+        (move,) = store.moves("young")
+        node = store.tree(store.tree(move.before)[b"deep"].digest)[b"a"]
+        assert store.content(node.digest, 100) == b"of both"
+
+
+def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("no database, " * 100)
+    assert prune(tmp_path, 1) == Pruned()
+    assert prune(tmp_path / "nowhere", 1) == Pruned()
