@@ -6,7 +6,7 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 from drone.agent.control_router import ControlRouter
@@ -63,6 +63,7 @@ class FakeCrew:
         workspace: Workspace | None = None,
         documents: Documents | None = None,
         notes: Notes | None = None,
+        reached: Collection[str] = (),
     ) -> Outcome:
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if router.tree.root is None:
@@ -74,6 +75,9 @@ class FakeCrew:
         await self._obey(order.prompt)
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
         return Outcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
+
+    async def with_changes(self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome) -> Outcome:
+        return outcome
 
     async def _obey(self, prompt: str) -> None:
         word, _, rest = prompt.partition(" ")

@@ -1,7 +1,7 @@
 """Controls of orders that a drone runs, with real agents: receipts, batches, and what holds for the next attempt."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
 from drone.agent import control_router
@@ -71,6 +71,7 @@ class TreeCrew(FakeCrew):
         workspace: Workspace | None = None,
         documents: Documents | None = None,
         notes: Notes | None = None,
+        reached: Collection[str] = (),
     ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
         task = Task(MASTER, root_record_id(order.id))
