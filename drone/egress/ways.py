@@ -8,7 +8,7 @@ from drone.egress.secrets import FEWEST_CHARACTERS, Secret, Secrets
 from mcc.addresses import AddressRule, Endpoint, HostList, Refused, Resolve, endpoint_of
 from mcc.addresses.rule import Dial, itself
 
-MOST_DENIED = 50
+MOST_DENIED = 20
 """Names that are told."""
 
 _SPOILT = ("\r", "\n", "\0")

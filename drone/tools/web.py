@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import Annotated
-from urllib.parse import unquote_plus
 
 from pydantic import Field
 
@@ -128,7 +127,7 @@ class WebTools:
 
     def _refuse_secrets(self, said: bytes, what: str) -> None:
         """Raises `Refused`."""
-        if self.is_secret(said) or self.is_secret(unquote_plus(said.decode("utf-8", "replace")).encode()):
+        if self.is_secret(said):
             raise Refused(f"{what} has a secret in it, which would leave with it. Nothing was sent.")
 
     async def _read(self, found: Fetched, context: ToolContext) -> tuple[str, str]:

@@ -57,12 +57,15 @@ class AddressRule:
         own: Iterable[Endpoint] = (),
         allow_private: Iterable[Endpoint] = (),
         dial: Dial = itself,
+        is_here: Callable[[Address], bool] | None = None,
     ) -> None:
+        """`is_here`: whether an address is one of this machine, None = as the system says."""
         self._resolve = resolve
         self._own = frozenset(own)
         self._own_hosts = frozenset(one.host for one in self._own)
         self._private = frozenset(allow_private)
         self._dial = dial
+        self._is_here = is_here or is_of_this_machine
         self._own_found: frozenset[Endpoint] = frozenset()
         self._known_until = 0.0
 
@@ -93,7 +96,7 @@ class AddressRule:
             return
         if not is_public(plain):
             raise Refused(f"{endpoint} leads to {address}, which is not a public address.")
-        if is_of_this_machine(plain):
+        if self._is_here(plain):
             raise Refused(f"{endpoint} leads to {address}, which is this machine.")
 
     async def _services(self) -> frozenset[Endpoint]:

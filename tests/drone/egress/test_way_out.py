@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from drone.egress.egress import Egress, EgressError
+from drone.egress.http1 import Head
 from drone.egress.plan import GivenSecret, Plan
 from tests.drone.egress.conftest import Make, Run
-from tests.drone.egress.servers import authority_of, host
+from tests.drone.egress.servers import authority_of, echo, host
 
 TOKEN = "ghp_0123456789abcdef"
 NAMES = {"a.test": ["127.0.0.1"], "evil.test": ["127.0.0.1"]}
@@ -163,6 +164,25 @@ async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by:
         await egress.ended("order")
         with pytest.raises(EgressError, match="no way out"):
             await network.attach(os.pidfd_open(os.getpid()))
+
+
+async def test_what_outlives_its_order_reaches_nothing_any_more(run: Run, egress_by: Make, tmp_path: Path) -> None:
+    reached = asyncio.Event()
+
+    def answer(head: Head, body: bytes) -> bytes:
+        reached.set()
+        return echo(head, body)
+
+    async with host(answer) as there:
+        egress = egress_by(plan(there.port))
+        asked = f"curl -sS http://a.test:{there.port}/"
+        waits = "until test -e /workspace/over; do sleep 0.01; done"
+        running = asyncio.create_task(run(egress.network("order"), f"{asked}; {waits}; {asked}"))
+        await reached.wait()
+        await egress.ended("order")
+        (tmp_path / "over").touch()
+        said = await running
+    assert there.connections == 1 and "curl: (7)" in said
 
 
 async def test_a_proxy_that_died_is_started_again(run: Run, egress_by: Make) -> None:

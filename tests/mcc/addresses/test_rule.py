@@ -83,6 +83,13 @@ async def test_a_name_without_address_is_told() -> None:
         await reached(AddressRule(names({})), "nowhere.example:443")
 
 
+async def test_this_machine_is_not_reached_by_a_public_address_of_its_own() -> None:
+    rule = AddressRule(names({"a.de": [PUBLIC]}), is_here=lambda address: str(address) == PUBLIC)
+    for written in ("a.de:443", f"{PUBLIC}:443"):
+        with pytest.raises(Refused, match="which is this machine"):
+            await reached(rule, written)
+
+
 def test_an_address_of_an_interface_here_is_this_machines() -> None:
     assert is_of_this_machine(ip_address("127.0.0.1"))
     assert not is_of_this_machine(ip_address(PUBLIC))
