@@ -129,6 +129,25 @@ def models(
     raise typer.Exit(DONE if good else FAILED)
 
 
+@app.command()
+def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp.NAME], which says oauth.")]) -> None:
+    """Log in to an MCP server once, with a browser on this machine; all drones of the database use what that brings.
+
+    Example: drone login tracker
+    """
+    from drone.worker.login import log_in
+
+    settings = _settings(beside=True)
+    config = settings.mcp.get(server)
+    if config is None or config.oauth is None:
+        have = ", ".join(name for name, one in settings.mcp.items() if one.oauth) or "none"
+        _say(f"drone login: {server!r} is no MCP server with oauth in mcc.toml; there is {have}.")
+        raise typer.Exit(USAGE)
+    found = asyncio.run(log_in(settings, server, config, _say))
+    _say(found.problem or f"Logged in: {server} offers {found.tools} tools.")
+    raise typer.Exit(FAILED if found.problem else DONE)
+
+
 @app.command(hidden=True)
 def check() -> None:
     """Say what is wrong with the configuration of here, if anything is; nothing else happens."""

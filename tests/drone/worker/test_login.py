@@ -1,0 +1,29 @@
+"""Logging in: a browser comes back to this machine, and only with what a login brings is it taken."""
+
+import asyncio
+import socket
+
+from drone.worker.login import came_back
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+async def get(port: int, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    said = await reader.read()
+    writer.close()
+    return said
+
+
+async def test_the_first_that_comes_back_from_the_login_counts() -> None:
+    port, ready = free_port(), asyncio.Event()
+    coming = asyncio.create_task(came_back(port, ready.set))
+    await ready.wait()
+    assert b"close this page" in await get(port, "/favicon.ico") and not coming.done()
+    await get(port, "/callback?code=a&state=b")
+    assert await coming == f"http://127.0.0.1:{port}/callback?code=a&state=b"
