@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
-from drone.sandbox.command import Call, Command, Look, Maker, Seen, at_once, looked_after, looked_at
+from drone.sandbox.command import Call, Command, CommandLine, Look, Maker, Seen, at_once, looked_after, looked_at
 from drone.sandbox.custody import Custody
 from drone.sandbox.guard import Guard
 from drone.sandbox.limits import DEFAULT, Limits
@@ -166,16 +166,23 @@ class Bubblewrap:
             private = await call.look(lambda: looked_at(call, guard))
             with ExitStack() as held:
                 leash = held.enter_context(closing(Leash()))
-                command = held.enter_context(closing(Command(self._maker, call, Seen(private, guard), leash.options)))
+                command = held.enter_context(closing(self._command(call, Seen(private, guard), leash.options)))
                 metered = held.enter_context(closing(self.meter.metered(ours=call.profile.ours)))
                 async with _before(call.profile, metered) as before:
-                    limits = self.limits.of_each(together=self.meter.holds("memory"))
-                    ready = replace(launch, argv=command.argv, fds=command.descriptors, limits=limits, before=before)
+                    ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
+                    ready = replace(ready, limits=self._of_each())
+                    ready = replace(ready, environment=command.environment)
                     ended = await run(ready, leash, call.bounds, self.custody, begun)
                 ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
         finally:
             told = await to_the_end(looked_after(call, guard))
         return replace(ended, undone=told)
+
+    def _of_each(self) -> Mapping[int, int]:
+        return self.limits.of_each(together=self.meter.holds("memory"))
+
+    def _command(self, call: Call, seen: Seen, leash: Sequence[str]) -> CommandLine:
+        return Command(self._maker, call, seen, leash)
 
     @property
     def program(self) -> str:

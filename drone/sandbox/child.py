@@ -192,7 +192,7 @@ class Ended:
 class Launch:
     """A sandbox's program (never a shell): its arguments, what it inherits, and who hears of it.
 
-    `limits`: those of each of its processes (`RLIMIT_…`).
+    `limits`: those of each of its processes (`RLIMIT_…`). `environment`: of what starts it.
 
     `piped`: its input and output are streams of the caller's (`Begun`), only the error output is kept. `merged`: both
     outputs in the order in which they were written, as `stdout`. `told` hears each piece of what is kept. `before` is
@@ -206,6 +206,7 @@ class Launch:
     merged: bool = False
     told: Callable[[bytes], None] | None = None
     before: Callable[["First"], Awaitable[None]] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,7 @@ async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.sub
         stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
         stdout=stdout.theirs,
         stderr=asyncio.subprocess.STDOUT if launch.merged else asyncio.subprocess.PIPE,
-        env={},
+        env=dict(launch.environment),
         pass_fds=(*leash.descriptors, *launch.fds),
         start_new_session=True,
     )

@@ -63,6 +63,16 @@ class Seen:
     guard: Guard | None = None
 
 
+class CommandLine(Protocol):
+    """What starts a program: `descriptors` are inherited, and closed with it."""
+
+    argv: tuple[str, ...]
+    descriptors: tuple[int, ...]
+    environment: Mapping[str, str]
+
+    def close(self) -> None: ...
+
+
 class Command:
     """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
     (`--args`), as the program inside can read the line itself."""
@@ -88,8 +98,9 @@ class Command:
         )
         self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
         started = call.argv if maker.by_descriptor else (*only_there(call.mounted), *call.argv)
-        self.argv = (maker.program, "--args", str(self._words), "--", *started)
-        self.descriptors = (
+        self.environment: Mapping[str, str] = {}
+        self.argv: tuple[str, ...] = (maker.program, "--args", str(self._words), "--", *started)
+        self.descriptors: tuple[int, ...] = (
             *(mount.fd for mount in call.mounted),
             *self._over.descriptors,
             *self._new.descriptors,

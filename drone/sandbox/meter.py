@@ -46,8 +46,10 @@ class Metered:
 class Meter:
     """Holds programs to these limits, as far as this machine can. The first use prepares that, which blocks."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, in_namespaces: bool = True) -> None:
+        """`in_namespaces`: programs have one of processes."""
         self.limits = limits
+        self._in_namespaces = in_namespaces
         self.problem = ""
         """Why there are no control groups."""
 
@@ -62,7 +64,7 @@ class Meter:
     @cached_property
     def by_namespace(self) -> bool:
         """Whether the process namespace is bounded: the kernel does not count root's processes (RLIMIT_NPROC)."""
-        if os.geteuid() != 0 or self.holds("pids") or shutil.which("nsenter") is None:
+        if not self._in_namespaces or os.geteuid() != 0 or self.holds("pids") or shutil.which("nsenter") is None:
             return False
         # Before that there is one number for all namespaces: it would be everybody's.
         return release() >= _OWN_NUMBER

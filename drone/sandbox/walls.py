@@ -10,6 +10,7 @@ from pathlib import Path
 from drone.sandbox import probe
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.contained import Contained
 from drone.sandbox.paths import Workspace
 from mcc.contracts.drones import MISSING, STANDS, SandboxState, Walls
 
@@ -18,6 +19,17 @@ SECONDS = 20.0
 
 _NAMESPACES = ("user", "pid", "ipc", "uts", "net")
 _TRIED = ("namespaces", "no_userns_inside", "seccomp", "unix_sockets", "tmp_cap", "protected", "egress")
+
+
+async def state_of(sandbox: Bubblewrap | None, problem: str = "") -> SandboxState:
+    """What programs of tools run in, each wall tried; `problem` says why there is nothing, where that is known."""
+    if sandbox is None:
+        return SandboxState(walls=Walls.without(problem or "bubblewrap (bwrap) is not installed"))
+    if isinstance(sandbox, Contained):
+        return sandbox.state()
+    if (cannot := sandbox.problem()) is not None:
+        return SandboxState(walls=Walls.without(cannot))
+    return await tried(sandbox)
 
 
 async def tried(sandbox: Bubblewrap) -> SandboxState:

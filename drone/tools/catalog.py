@@ -11,15 +11,17 @@ from pydantic import Field
 from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import SHELL_READ, ToolSpec
-from drone.agent.threads import OwnThreads, in_thread
+from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import FIXED, Bubblewrap
+from drone.sandbox.contained import KIND as CONTAINER
+from drone.sandbox.contained import Contained
 from drone.sandbox.custody import Custody
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
-from drone.sandbox.walls import tried
+from drone.sandbox.walls import state_of
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
@@ -44,7 +46,7 @@ from drone.tools.wrappers import only_reading
 from drone.tools.writing import WritingTools
 from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.drones import Capability, SandboxState, Walls
+from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.shape import Text
 from mcc.definitions.front_matter import suggestion
@@ -127,8 +129,10 @@ class Toolbox:
         operators = () if prompts_dir is None else (Path(prompts_dir).expanduser(),)
         skills = tuple(prompts / "skills" for prompts in (*operators, shipped_prompts()))
         sandbox = Bubblewrap.found(limits=Limits.of(sandboxing), protected=protected)
-        ripgrep = Ripgrep.found(custody=sandbox.custody if sandbox else None)
-        shell = Shell.found(sandbox)
+        custody = sandbox.custody if sandbox else Custody()
+        ripgrep = Ripgrep.found(custody=custody)
+        contained = Contained(custody, limits=Limits.of(sandboxing), protected=protected)
+        shell = Shell.found(contained if sandboxing.kind == CONTAINER else sandbox)
         return cls(ripgrep, Git.found(sandbox), skills, outline_problem(), own, web, protected, shell)
 
     def tools(
@@ -178,14 +182,13 @@ class Toolbox:
         """Who looks after the programs that tools run; None where none are run."""
         if self.git.sandbox is not None:
             return self.git.sandbox.custody
+        if self.shell.sandbox is not None:
+            return self.shell.sandbox.custody
         return self.ripgrep.custody if self.ripgrep else None
 
     async def sandbox(self) -> SandboxState:
         """The sandbox, each of its walls tried; or why there is none."""
-        if (sandbox := self.git.sandbox) is None:
-            return SandboxState(walls=Walls.without(self.git.problem or "bubblewrap (bwrap) is not installed"))
-        problem = await in_thread(sandbox.problem)
-        return SandboxState(walls=Walls.without(problem)) if problem else await tried(sandbox)
+        return await state_of(self.shell.sandbox or self.git.sandbox, self.git.problem or "")
 
     @cached_property
     def _files(self) -> _Made:

@@ -30,6 +30,15 @@ class Sandbox(Closed):
     secrets: SwappedSecrets = Field(default={})
 
     @model_validator(mode="after")
+    def _a_container_has_its_own_network(self) -> "Sandbox":
+        if self.kind == "container" and self.egress.allow:
+            raise ValueError(
+                'kind = "container" and egress: programs have the network of the drone\'s container, so allow hosts '
+                "there and leave [sandbox.egress] out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _secrets_go_where_programs_may(self) -> "Sandbox":
         allowed = HostList(self.egress.allow)
         for name, secret in self.secrets.items():
