@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drone.egress.authority import Authority
 from drone.egress.forwarding import Connection
-from drone.egress.http1 import HEAD_BYTES, Head, body_of, request_of
+from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, body_of, request_of
 from drone.egress.plan import Plan
 from drone.egress.ways import Order, Way, rule_of
 from mcc.addresses import Endpoint
@@ -45,7 +45,7 @@ async def host(answer: Answer = echo, secure: ssl.SSLContext | None = None) -> A
                 known.asked.append((head, body))
                 writer.write(answer(head, body))
                 await writer.drain()
-        except OSError:
+        except (OSError, BadMessage):
             pass
         finally:
             writer.close()

@@ -113,6 +113,22 @@ async def test_a_message_of_two_meanings_is_passed_on_to_nobody() -> None:
     assert not there.asked
 
 
+BROKEN = [
+    b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nX: a\nSet-Cookie: b\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
+async def test_an_answer_that_could_be_read_in_two_ways_does_not_come_in(answer: bytes) -> None:
+    async with host(lambda head, body: answer) as there, proxy(ALLOWED, there) as served:
+        assert (await served.say(get("http://a.test/"))).startswith(b"HTTP/1.1 502")
+
+
 async def test_other_hosts_are_tunnelled_untouched() -> None:
     vouched, secure = authority_of("x.b.test")
     async with host(secure=secure) as there, proxy(ALLOWED, there) as served:
