@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drone.addresses import addresses_of_servers
@@ -13,7 +14,6 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.parts import AgentParts
 from drone.agent.permits import Permits
-from drone.agent.report import Cause, Report, failure_reason
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
@@ -23,7 +23,7 @@ from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.egress.egress import reaching
+from drone.egress.egress import Egress, reaching
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -35,7 +35,9 @@ from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
+from drone.outcome import outcome_of
 from drone.outside import egress_of, web_tools
+from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 
 
 WORKTREES = "worktrees"
+CHECKOUTS = "checkouts"
 """The directory of them in the data directory."""
 
 
@@ -161,7 +164,8 @@ class Crew:
                 return redactor.model(failed)
             prompt = redactor.text(order.prompt)
             task = Task(prompt, turn.root or root_record_id(order.id), title_of(prompt))
-            return redactor.model(outcome_of(await master.run(task, turn)))
+            with closing(hiring.place):
+                return redactor.model(outcome_of(await master.run(task, turn)))
 
     async def _hiring(
         self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None, jobs: Jobs
@@ -251,6 +255,16 @@ class Crew:
         """What looks after the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
 
+    @property
+    def egress(self) -> Egress | None:
+        """The way out of programs; None where none run."""
+        return self._egress
+
+    @property
+    def programs(self) -> Bubblewrap | None:
+        """What runs git; None where that cannot be run here."""
+        return None if self._toolbox.git.problem else self._toolbox.git.sandbox
+
     async def sandbox(self) -> SandboxState:
         """The sandbox that programs run in, each of its walls tried, or why none run."""
         return await self._toolbox.sandbox()
@@ -302,9 +316,14 @@ class Crew:
         """Save and delete the worktrees of an order that is over; answers how many stay, since they alone have what is
         in them."""
         threads = self.pools.of(order_id)
-        return await clear_up(self._toolbox.git, self._home, order_id, self._roots.opened, threads)
+        return await clear_up(self._toolbox.git, self._home, order_id, self._again, threads)
 
-    @property
+    def _again(self, path: str) -> Workspace:
+        """A workspace that an order had. Blocks. Raises `PathError`."""
+        if Path(path).is_relative_to(self._settings.data_dir / CHECKOUTS):
+            return Workspace(path, private=Private(self._settings.private_places()))
+        return self._roots.opened(path)
+
     def with_worktrees(self) -> Sequence[str]:
         """Orders that have left worktrees on this machine. Blocks."""
         return self._home.orders()
@@ -357,33 +376,5 @@ def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
     added = AddedRoots(settings.data_dir)
-    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES,))
+    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS))
     return Roots(settings.workspace_roots, private, added=added)
-
-
-def outcome_of(report: Report) -> Outcome:
-    """What the master's report means for its order."""
-    if report.cause is None:
-        return _succeeded(report)
-    reason = failure_reason(report.cause, report.limit)
-    if reason is None:
-        return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
-    failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
-    # The best that was handed in: nothing accepted it, and a person may still want to read it.
-    if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:
-        return failed
-    return failed.model_copy(update={"result": report.result, "accepted": False})
-
-
-def _succeeded(report: Report) -> Outcome:
-    """What nobody judged although somebody was to stands, and people are told."""
-    checked = report.checked
-    unverified = checked is not None and checked.passed is None
-    judged = report.result is not None or (checked is not None and checked.passed is True)
-    return Outcome(
-        status=OrderStatus.SUCCEEDED,
-        answer=report.text,
-        result=report.result,
-        accepted=True if judged else None,
-        detail=f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else None,
-    )

@@ -89,6 +89,11 @@ class Place:
     worktrees: Worktrees | None = None
     egress: Sequence[Sequence[str]] = ()
 
+    def close(self) -> None:
+        """Nobody works here any more."""
+        if self.worktrees is not None:
+            self.worktrees.close()
+
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:

@@ -320,6 +320,7 @@ class Settings(SharedSettings):
         """The variables that tables of the file name as holding a secret."""
         yield from (model.api_key_env or "" for model in self.models.values())
         yield from (secret.env for secret in self.sandbox.secrets.values())
+        yield from (remote.token_env or "" for remote in self.workspaces.git)
         yield self.web.search.key_env or "" if self.web.search else ""
         yield from (name for server in self.mcp.values() for name in server.variables)
 

@@ -35,7 +35,7 @@ _SLOW_SECONDS = 2.0
 
 _REVISION = Pattern(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,250}(?:[~^][0-9]{0,6}){0,20}")
 
-_ENVIRONMENT: Mapping[str, str] = {
+ENVIRONMENT: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_ASKPASS": "false",
     "GIT_ATTR_NOSYSTEM": "1",
@@ -52,7 +52,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 
 _NO_PROGRAMS = ("PATH=/dev/null", "GIT_EXEC_PATH=/dev/null")
 
-_SETTINGS: Mapping[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "advice.statusHints": "false",
     "color.ui": "false",
     "core.attributesFile": "/dev/null",
@@ -166,14 +166,14 @@ class Checkout:
                 await asyncio.wait((running,))
 
     async def _run(self, *arguments: str, bounds: Bounds) -> Ended:
-        settings = (word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair)))
+        settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
         try:
             return await self.sandbox.run(
                 (*self._program(), "--no-pager", *settings, *arguments),
                 self.workspace,
                 bounds,
                 profile=OURS,
-                environment={**_ENVIRONMENT, **self.repository.place(WORKSPACE), **self.beside.environment},
+                environment={**ENVIRONMENT, **self.repository.place(WORKSPACE), **self.beside.environment},
                 instead=self.instead,
                 look=self.threads.tool,
                 mounts=self._mounts(),

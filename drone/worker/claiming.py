@@ -3,8 +3,8 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -136,11 +136,16 @@ class Claiming:
             self._broadcaster.moved(claimed.order, [claimed.entry] if claimed.entry else ())
         return claimed
 
-    def entered(self, claim: Claim, execution: Execution) -> AbstractAsyncContextManager[None]:
-        """Work in the order's workspace, if it has one; see `Workspaces.entered`."""
+    @asynccontextmanager
+    async def entered(self, claim: Claim, execution: Execution) -> AsyncIterator[None]:
+        """Work in the order's workspace, if it has one; see `Workspaces.entered`. Raises `CannotFetch` as well."""
         if self._workspaces is None or execution.workspace is None:
-            return nullcontext()
-        return self._workspaces.entered(claim, execution.workspace, execution.incarnation)
+            yield
+            return
+        async with self._workspaces.entered(claim, execution.workspace, execution.incarnation):
+            if execution.directory is None:
+                execution.directory = await self._workspaces.checked_out(claim.order)
+            yield
 
     async def _claimed(self, execution: Execution, claim: "partial[Claim | None]") -> Claim | None:
         if self._workspaces is None:

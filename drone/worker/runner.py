@@ -12,6 +12,7 @@ from drone.agent.agent_control import Block
 from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
+from drone.checkouts.mirror import CannotFetch
 from drone.crew import Crew
 from drone.generation.outline import LaidAside
 from drone.generation.port import DocumentLost
@@ -186,6 +187,8 @@ class Runner:
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
+        except CannotFetch as problem:
+            return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
         except LaidAside as aside:
             execution.wait_for(aside.block)
             raise

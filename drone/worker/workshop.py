@@ -9,10 +9,11 @@ import structlog
 
 from drone.agent.report import is_exhausted
 from drone.agent.threads import in_thread
-from drone.crew import Crew, roots_of
+from drone.crew import Crew
 from drone.sandbox.custody import Custody
 from drone.settings import Settings
 from drone.worker.broadcaster import Broadcaster
+from drone.worker.checkouts import site_of
 from drone.worker.claiming import Claimant, Claiming, Poll
 from drone.worker.control_listener import ControlListener, ModelChecks
 from drone.worker.ending import Finisher, Suspects, threads_exhausted
@@ -24,7 +25,8 @@ from drone.worker.mcp_pins import StorePins, StoreTokens
 from drone.worker.runner import Runner
 from drone.worker.server_trials import ServerTrials
 from drone.worker.shortage import DiskWatch, MemoryWatch
-from drone.worker.workspaces import Site, Workspaces
+from drone.worker.tidying import Tidying
+from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now
@@ -97,8 +99,7 @@ class Workshop:
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
         self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
         self._writer = Writer(store, lease, self._broadcaster, grew=self._memory.grew)
-        site = Site(roots_of(settings), settings.data_dir / "run")
-        self._workspaces = Workspaces(self._store, crew, lease, site)
+        self._workspaces = Workspaces(self._store, crew, lease, site_of(settings, crew))
         self._suspects = Suspects(settings.data_dir / "run" / "froze")
         self._custody = crew.custody or Custody()
         self._custody.guard(
@@ -130,6 +131,7 @@ class Workshop:
         reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
         self._disk = DiskWatch(reserve, self._executions, self._store)
         self._health = ThreadHealth(crew.pools, settings.wedged_seconds)
+        self._tidying = Tidying(self._store, crew)
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -141,6 +143,7 @@ class Workshop:
             self._seeking.append(group.create_task(self._seek_workspaces()))
             self._seeking.append(group.create_task(self._look_after_threads()))
             self._seeking.append(group.create_task(self._clear_checkpoints()))
+            self._seeking.append(group.create_task(self._tidying.run()))
             group.create_task(self._writer.run())
             group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
@@ -182,6 +185,7 @@ class Workshop:
             self._poll.skip(order_id)
         else:
             await self._nudge_next(order)
+            await self._tidying.after(order_id)
         return order is not None
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
@@ -250,7 +254,7 @@ class Workshop:
 
     async def _seek_workspaces(self) -> None:
         """Queue and start orders that wait for a workspace which this drone sees."""
-        while self._settings.workspace_roots:
+        while self._settings.workspace_roots or self._settings.workspaces.git:
             await asyncio.sleep(self._settings.poll_seconds * random.uniform(0.8, 1.2))
             try:
                 for order_id in await self._workspaces.wake():

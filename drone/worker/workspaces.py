@@ -3,10 +3,9 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,12 +14,17 @@ import structlog
 
 from drone.agent.journal import Fenced as Lost
 from drone.agent.threads import NoThread
+from drone.checkouts.mirror import CannotFetch
+from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken, keys_above, workspace_key
-from drone.sandbox.paths import PathError, Roots, Workspace, without_links
+from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.reaper import Process
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
+from drone.worker.sight import Verdict, sight_of, verdict
+from mcc.addresses import Refused
+from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
@@ -61,73 +65,10 @@ OUTSIDE = (
     "{} is under none of the directories in which drones may work now; it goes on once it is: with "
     "mcc up --workspace, or named in MCC_WORKSPACE_ROOTS where the service starts"
 )
+NO_CHECKOUTS = "This drone checks out no git address: that needs git, bubblewrap and [[workspaces.git]] in its mcc.toml"
 SEEN = "its workspace is seen again"
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
-
-
-class Verdict(Enum):
-    """What a drone does with an order that names a workspace."""
-
-    HERE = auto()  # it is seen: claim it
-    INVALID = auto()  # nobody can ever have seen it, or it must not be: claim it, to say what is wrong
-    ELSEWHERE = auto()  # another drone of this machine sees it: leave it
-    PERHAPS = auto()  # drones elsewhere may see it: leave it for a while, then lay it aside
-    NOBODY = auto()  # it had begun, and nobody sees it now: lay it aside
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What one drone knows of a path: `exists` as a directory here; `covered` by its own roots.
-
-    `workspace` is that directory, opened for as long as this object is there. `problem` says why it is not.
-    """
-
-    path: Path
-    exists: bool
-    covered: bool
-    workspace: Workspace | None = None
-    problem: str | None = None
-
-    @property
-    def seen(self) -> bool:
-        return self.workspace is not None
-
-    @property
-    def refused(self) -> bool:
-        """Whether it is there and ours to look at, and must not be, or cannot be, opened."""
-        return self.exists and self.covered and not self.seen
-
-
-def sight_of(path: str, roots: Roots) -> Sight:
-    """Blocks."""
-    real = without_links(path)
-    exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(path, real) is not None
-    try:
-        return Sight(real, exists, covered, roots.opened(path))
-    except PathError as problem:
-        return Sight(real, exists, covered, problem=str(problem))
-
-
-def verdict(sight: Sight, *, begun: bool, host: str, others: Sequence[Registration]) -> Verdict:
-    """`begun`: some drone has worked on it before. `others` are the live drones beside this one, which is on `host`.
-
-    Drones of one machine see the same files; what those of another one see, only they can tell.
-    """
-    if sight.seen:
-        return Verdict.HERE
-    if sight.refused:
-        return Verdict.NOBODY if begun else Verdict.INVALID
-    covering = [one for one in others if _is_under(sight.path, map(Path, one.workspace_roots))]
-    if sight.exists and any(one.host == host for one in covering):
-        return Verdict.ELSEWHERE
-    if any(one.host != host for one in covering):
-        return Verdict.PERHAPS
-    return Verdict.NOBODY if begun else Verdict.INVALID
-
-
-def _is_under(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(without_links(str(root))) for root in roots)
 
 
 class Busy(Exception):
@@ -151,11 +92,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a drone works: under its `roots`, on this `host`; `directory` is for locks and records on this machine."""
+    """Where a drone works: under its `roots`, on this `host`; `directory` is for locks and records on this machine.
+    `checkouts` are of git addresses."""
 
     roots: Roots
     directory: Path
     host: str = field(default_factory=socket.gethostname)
+    checkouts: Checkouts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +145,29 @@ class Workspaces:
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem))
             return None
 
+    def _checkout(self, order: WorkOrder, workspace: str) -> Plan:
+        """It is checked out once the order is claimed: that takes its time."""
+        try:
+            address = git_address(workspace)
+        except Refused as problem:
+            return Plan(problem=str(problem))
+        if self._site.checkouts is None:
+            return Plan(problem=NO_CHECKOUTS)
+        key = self._site.checkouts.name(address, order.session_id)
+        return Plan(WorkspaceHold(key, exclusive=True, lasting=True, by_path=key))
+
+    async def checked_out(self, order: WorkOrder) -> Workspace:
+        """The checkout of an order that names a git address. Raises `CannotFetch`."""
+        assert self._site.checkouts is not None and order.workspace is not None
+        try:
+            threads = self._crew.pools.of(order.id)
+            return await self._site.checkouts.opened(order.workspace, order.ref, order.session_id, threads)
+        except (PathError, OSError) as problem:
+            raise CannotFetch(f"{order.workspace} cannot be checked out here: {problem}") from problem
+
     async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
+        if is_git_address(workspace):
+            return self._checkout(order, workspace)
         root = self._roots.named_by(workspace)
         sight = await self._looked(root, order.id, sight_of, workspace, self._roots)
         if sight.workspace is not None:
@@ -287,7 +252,7 @@ class Workspaces:
 
         Raises `StoreUnavailable`.
         """
-        if not self._roots:
+        if not self._roots and self._site.checkouts is None:
             return ()
         waiting = await self._store.once(
             lambda store: store.claims.waiting(WaitingReason.WORKSPACE, WAITING, after=self._after)
@@ -323,6 +288,9 @@ class Workspaces:
 
     def _is_seen(self, waiting: Waiting) -> bool:
         """Whether the directory that it waits for is here. Blocks."""
+        if waiting.workspace is not None and is_git_address(waiting.workspace):
+            checkouts = self._site.checkouts
+            return checkouts is not None and (waiting.key is None or checkouts.has(waiting.key))
         if waiting.workspace is None or (workspace := sight_of(waiting.workspace, self._roots).workspace) is None:
             return False
         return waiting.key in (None, workspace_key(workspace, mark=False).text)

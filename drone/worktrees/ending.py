@@ -1,6 +1,7 @@
 """The end of a worktree: its work saved, and what its parent is told; deleted only when nothing is lost by it."""
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -130,6 +131,20 @@ async def clear_up(git: Git, home: Home, order_id: str, opened: Callable[[str], 
 
     `opened` opens the workspace of this path, and raises `PathError`. What cannot be saved whole is not deleted.
     """
+    if order_id not in await threads.tool(home.orders):
+        return 0
+    lock = await threads.tool(home.hold, order_id)
+    if lock is None:
+        return len(await threads.tool(home.places, order_id))
+    try:
+        left = await _cleared(git, home, order_id, opened, threads)
+        await threads.tool(home.forget, order_id)
+        return left
+    finally:
+        os.close(lock)
+
+
+async def _cleared(git: Git, home: Home, order_id: str, opened: Callable[[str], Workspace], threads: OwnThreads) -> int:
     left = 0
     for place in await threads.tool(home.places, order_id):
         try:
@@ -140,7 +155,6 @@ async def clear_up(git: Git, home: Home, order_id: str, opened: Callable[[str], 
         except TROUBLE as problem:
             log.warning("the worktree %s is kept: %s", place.directory, problem)
         left += 1
-    await threads.tool(home.forget, order_id)
     return left
 
 

@@ -17,7 +17,7 @@ from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
 from drone.tools.git_program import Git
-from drone.tools.tool import failure
+from drone.tools.tool import ToolFailed, failure
 from drone.worktrees.ending import TROUBLE, Brought, own_tree, save, worktree_at
 from drone.worktrees.merging import Merging
 from drone.worktrees.places import Home, Made, Place
@@ -42,10 +42,16 @@ IN_A_WORKSPACE = frozenset(
 )
 """Groups of tools that are bound to the workspace in which they work."""
 
+_TRIES, _AGAIN_SECONDS = 50, 0.1
+"""How long is waited for a process that has lost the order and has not ended yet."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Worktrees:
-    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own."""
+    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own.
+
+    From the first on this process holds them, until they are closed.
+    """
 
     git: Git
     home: Home
@@ -56,6 +62,23 @@ class Worktrees:
     protected: Protected = field(default_factory=Protected)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Worktrees are made of what the order's workspaces hold, and brought back into them, one after the other."""
+
+    _lock: int | None = None
+
+    async def hold(self, turn: Turn) -> None:
+        """Raises `ToolFailed`, OSError."""
+        for _ in range(_TRIES):
+            if self._lock is None:
+                self._lock = await turn.threads.tool(self.home.hold, self.order_id)
+            if self._lock is not None:
+                return
+            await asyncio.sleep(_AGAIN_SECONDS)
+        raise ToolFailed("another process of this machine is still at work in the worktrees of this order")
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def below(self, agent: str, above: ToolSet, parent: "Isolated | None") -> "Isolated":
         """For an agent of this name that has the tools of `above`, where `parent` works; None: in the order's own."""
@@ -110,6 +133,7 @@ class Isolated:
         place = self._all.home.place(self._all.order_id, task.record_id)
         try:
             async with self._all.one_at_a_time:
+                await self._all.hold(turn)
                 made = await turn.threads.tool(place.made) if known else None
                 made = made or await self._make(place, task, turn, known)
                 await turn.threads.tool(place.take_up)

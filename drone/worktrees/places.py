@@ -5,6 +5,7 @@ DIRECTORY/ORDER/RECORD/git         HEAD, index, scratch files: what this worktre
 DIRECTORY/ORDER/RECORD/made.json   written last: without it, nobody has begun to work there
 """
 
+import fcntl
 import os
 import shutil
 import stat
@@ -18,6 +19,7 @@ from drone.sandbox.worktree import COMMON
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.contracts.shape import Closed, to_json
 
+LOCK = "lock"
 _GONE = ".gone"
 
 
@@ -117,20 +119,33 @@ class Home:
         """Those that have left something here. Blocks."""
         return _names(self.directory)
 
+    def hold(self, order_id: str) -> int | None:
+        """The lock on what an order has here, as a descriptor; None while another has it. Blocks. Raises OSError."""
+        make_private_directory(self.directory / order_id)
+        fd = os.open(self.directory / order_id / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
     def places(self, order_id: str) -> list[Place]:
         """Those of an order, what was left half deleted gone. Blocks. Raises OSError."""
         above = self.directory / order_id
         for name in _names(above):
             if name.endswith(_GONE):
                 _removed(above / name)
-        return [Place(above / name) for name in _names(above)]
+        return [Place(above / name) for name in _names(above) if name != LOCK]
 
     def forget(self, order_id: str) -> None:
-        """Its directory, unless there is a worktree in it."""
-        try:
+        """Delete its directory, unless there is a worktree in it. Blocks. Raises OSError."""
+        if not self.places(order_id):
+            (self.directory / order_id / LOCK).unlink(missing_ok=True)
             (self.directory / order_id).rmdir()
-        except OSError:
-            return
 
 
 def _names(directory: Path) -> list[str]:

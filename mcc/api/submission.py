@@ -6,9 +6,11 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
+from mcc.addresses import Refused
 from mcc.api.problems import Unacceptable
 from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.providers import PROVIDERS, provider
+from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
@@ -21,7 +23,7 @@ from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 from mcc.settings import Settings
 
-NOT_YET = ("ref", "webhook_url")
+NOT_YET = ("webhook_url",)
 """Parts of an order that this version cannot honour; it says so instead of leaving them out."""
 
 OF_A_CHAT = ("result_schema", "rules", "verify")
@@ -51,8 +53,9 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
         )
     if drones:
         _check_model(new.model, drones)
-    workspace = None if new.workspace is None else workspace_under(new.workspace, roots_of(settings, drones))
-    if workspace is not None:
+    workspace = None if new.workspace is None else _workspace(new.workspace, settings, drones)
+    _check_ref(new)
+    if workspace is not None and not is_git_address(workspace):
         _refuse_own(workspace, settings.private_places())
     for place, name in (("agent", new.agent), ("verify.agent", new.verify.agent if new.verify else None)):
         if drones and name is not None and not (workspace and _may_bring(workspace, name)):
@@ -69,10 +72,37 @@ def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, .
     return tuple(found)
 
 
+def _workspace(workspace: str, settings: Settings, drones: Sequence[Registration]) -> str:
+    """An allowed git address in its one spelling, or a directory as `workspace_under` has it."""
+    if not is_git_address(workspace):
+        return workspace_under(workspace, roots_of(settings, drones))
+    try:
+        address = git_address(workspace)
+    except Refused as error:
+        raise Unacceptable("workspace", str(error)) from error
+    if settings.workspaces.remote(address) is None:
+        known = ", ".join(one.address for one in settings.workspaces.git) or "none"
+        raise Unacceptable(
+            "workspace",
+            f"{address.text} is no git address that orders may name ({known} is allowed); the operator adds it to "
+            "mcc.toml: [[workspaces.git]] with address = …",
+        )
+    return address.text
+
+
+def _check_ref(new: NewOrder) -> None:
+    if new.ref is None:
+        return
+    if new.workspace is None or not is_git_address(new.workspace):
+        raise Unacceptable(
+            "ref", "a ref says what is checked out of a git address; name one as workspace, or leave it out."
+        )
+    if ".." in new.ref or new.ref.endswith((".", "/", ".lock")) or "//" in new.ref:
+        raise Unacceptable("ref", f"{new.ref!r} cannot be a branch, tag or commit.")
+
+
 def workspace_under(workspace: str, roots: Sequence[str]) -> str:
     """The normalised path; compared by components, so that /work/app-evil is not under /work/app."""
-    if "://" in workspace or workspace.startswith("git@"):
-        raise Unacceptable("workspace", "git addresses are not available in this version; name a directory.")
     if not workspace.startswith("/"):
         raise Unacceptable("workspace", "name the directory by its absolute path, beginning with /.")
     path = PurePosixPath(os.path.normpath(workspace))

@@ -179,9 +179,11 @@ def check_for_here(new: "NewOrder", settings: "Settings") -> None:
     """What a service that is started for this order alone would refuse is refused before that."""
     from mcc.api.problems import Unacceptable
     from mcc.api.submission import checked as accepted
+    from mcc.configuration.workspaces import is_git_address
     from mcc.contracts.shape import now
 
-    workspace = Path(new.workspace) if new.workspace is not None else None
+    is_directory = new.workspace is not None and not is_git_address(new.workspace)
+    workspace = Path(str(new.workspace)) if is_directory else None
     if workspace is not None and not workspace.is_dir():
         fail(f"workspace: {workspace} is not a directory.", USAGE)
     roots = (workspace,) if workspace is not None else ()

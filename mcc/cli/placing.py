@@ -88,12 +88,13 @@ def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[t
 def _accepted(client: "MCC", asked: Asked, new: "NewOrder", settings: "Settings") -> "WorkOrder":
     """The order as accepted, in a directory that was not among the family's before where that is its user's own."""
     from mcc.client import Invalid
+    from mcc.configuration.workspaces import is_git_address
 
     try:
         return asked.place(client)
     except Invalid as refusal:
         outside = [one for one in refusal.errors if one.get("field") == "workspace"]
-        if not outside:
+        if not outside or is_git_address(new.workspace or ""):
             raise
         # Where none was named, it is the current one.
         there = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})

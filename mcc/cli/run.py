@@ -39,6 +39,7 @@ from mcc.cli.run_options import (
     Prompt,
     Queue,
     Quiet,
+    Ref,
     Rule,
     Schema,
     ServiceTier,
@@ -53,6 +54,7 @@ from mcc.cli.run_options import (
 def run(
     prompt: Prompt,
     workspace: Workspace = None,
+    ref: Ref = None,
     agent: Agent = "master",
     model: Model = None,
     thinking: Thinking = None,
@@ -90,7 +92,7 @@ def run(
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
     how = {"model": model, "thinking": thinking, "temperature": temperature, "service_tier": service_tier}
-    may = {"mode": mode, "permission": permission_in(permission), "on_ask": on_ask}
+    may = {"queue": queue, "mode": mode, "permission": permission_in(permission), "on_ask": on_ask}
     told = {"labels": label or None, "metadata": metadata_in(metadata or []), "controls": controls_in(control)}
     order: dict[str, Any] = {
         "agent": agent,
@@ -100,16 +102,23 @@ def run(
         "max_output_tokens": max_output_tokens,
         "session_id": session,
         "limits": limits_in(limit or []),
-        "queue": queue,
         "result_schema": object_in(schema, "--schema"),
         "rules": [{"cel": one} for one in rule or []] or None,
         "verify": given(rubric=verify_rubric, agent=verify_agent, max_revisions=max_revisions),
         "not_before": moment_in(not_before),
-        "workspace": str((workspace or Path()).resolve()),
+        **where_in(workspace, ref),
     }
     asked = Asked(_read() if prompt == "-" else prompt, order, key_in(idempotency_key), go_on, detach, quiet)
     shown = shown_as(as_json, quiet)
     place_and_follow(asked, shown, url, data_dir, conclude=lambda client, order: conclude(order, shown))
+
+
+def where_in(said: str | None, ref: str | None) -> dict[str, str | None]:
+    """A git address as it stands, else the whole path of a directory."""
+    from mcc.configuration.workspaces import is_git_address
+
+    is_address = said is not None and is_git_address(said)
+    return {"workspace": said if is_address else str(Path(said or "").resolve()), "ref": ref}
 
 
 def _read() -> str:

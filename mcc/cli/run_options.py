@@ -1,12 +1,15 @@
 """The options of `mcc run`, each with what its help says."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 Prompt = Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")]
-Workspace = Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")]
+Workspace = Annotated[
+    str | None,
+    typer.Option(metavar="DIRECTORY|https://…", help="Directory or git address; the current directory if left out."),
+]
+Ref = Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")]
 Agent = Annotated[str, typer.Option(help="Agent to ask.")]
 Model = Annotated[str | None, typer.Option(help="Alias or provider/model.")]
 Thinking = Annotated[

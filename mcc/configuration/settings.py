@@ -22,6 +22,7 @@ from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Co
 from mcc.configuration.permission import Approvals, OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
+from mcc.configuration.workspaces import Workspaces
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import alike, nearest
 from mcc.rules.patterns import Pattern
@@ -68,7 +69,7 @@ class DocumentFunctions(BaseModel):
     functions: tuple[ModuleName, ...] = ()
 
 
-OF_BOTH = frozenset({"documents", "permission", "approvals"})
+OF_BOTH = frozenset({"documents", "permission", "approvals", "workspaces"})
 """Tables of mcc.toml that service and drones read alike."""
 
 
@@ -105,6 +106,7 @@ class SharedSettings(BaseModel):
     documents: DocumentFunctions = DocumentFunctions()
     permission: OperatorPermission = OperatorPermission()
     approvals: Approvals = Approvals()
+    workspaces: Workspaces = Workspaces()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
 

@@ -11,8 +11,8 @@ from drone.agent.report import Cause, Report
 from drone.agent.report_gate import ReportGate
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
-from drone.crew import outcome_of
 from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.outcome import outcome_of
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import RefusalBlock

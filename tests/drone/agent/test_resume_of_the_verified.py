@@ -12,9 +12,9 @@ from drone.agent.definitions import Definitions
 from drone.agent.report import Cause, Report
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
-from drone.crew import outcome_of
 from drone.hiring import Hiring, ModelNames, Terms
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
+from drone.outcome import outcome_of
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import ORDER as ORDER_ORIGIN

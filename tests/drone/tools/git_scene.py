@@ -25,6 +25,13 @@ class Scene:
         root.mkdir(parents=True, exist_ok=True)
         self.git("init", "-q", "-b", "main", *options)
 
+    @classmethod
+    def there(cls, root: Path) -> "Scene":
+        """One that is there already."""
+        scene = cls.__new__(cls)
+        scene.root = root
+        return scene
+
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
             ["git", *arguments],

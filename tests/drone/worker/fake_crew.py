@@ -44,6 +44,8 @@ def started(prompt: str) -> AgentStarted:
 
 class FakeCrew:
     custody: Custody | None = None
+    programs = None
+    egress = None
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()
@@ -52,6 +54,12 @@ class FakeCrew:
         self.began = asyncio.Event()
         self.pools = Pools()
         self.functions: Functions = {}
+
+    def with_worktrees(self) -> list[str]:
+        return []
+
+    async def clear_up(self, order_id: str) -> int:
+        return 0
 
     async def run(
         self,

@@ -10,9 +10,9 @@ from drone.agent.control_router import ControlRouter
 from drone.agent.journal import Journal
 from drone.agent.subagents.children import Wanted
 from drone.agent.turn import Task, Turn
-from drone.crew import outcome_of
 from drone.generation.port import Documents
 from drone.models.scripted import Line
+from drone.outcome import outcome_of
 from drone.sandbox.paths import Workspace
 from drone.tools.notes_port import Notes
 from drone.tools.tool import FunctionTools, tool

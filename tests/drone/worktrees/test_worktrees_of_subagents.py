@@ -2,37 +2,16 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
+from drone.agent.messages import ToolResults
 from drone.agent.model import Ask
-from drone.models.scripted import Author, Line, Said, call
+from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished
+from mcc.contracts.limits import Limits
+from tests.drone.worktrees.scripts import hire, script, write
 from tests.drone.worktrees.workshop import Workshop
-
-Steps = Sequence[Said]
-
-
-def script(master: Steps, **children: Steps) -> Author:
-    """The master's replies, and those of each child by the name that its task is."""
-
-    def author(ask: Ask) -> Said:
-        prompt = next((one.text for one in ask.messages if isinstance(one, UserMessage)), "")
-        round_ = sum(isinstance(one, AssistantMessage) for one in ask.messages)
-        steps = next((steps for name, steps in children.items() if f"task-{name}" in prompt), master)
-        return steps[round_]
-
-    return author
-
-
-def hire(*names: str, role: str = "coder") -> Line:
-    agents = [{"id": name, "role": role, "task": f"task-{name}"} for name in names]
-    return Line(calls=(call("subagents_run", agents=agents),))
-
-
-def write(path: str, content: str) -> Line:
-    return Line(calls=(call("write_file", path=path, content=content),))
 
 
 def answered(shop: Workshop) -> list[Mapping[str, object]]:
@@ -66,15 +45,12 @@ async def test_a_child_sees_what_is_changed_and_new_but_not_what_git_ignores(sho
     shop.scene.write({"new.txt": "n", "x.log": "log", ".env": "KEY=1"})
     seen: list[str] = []
 
-    def look(ask: Ask) -> Said:
-        results = [one for one in ask.messages if isinstance(one, ToolResults)]
-        seen.append(results[-1].results[0].content)
-        return "done"
-
     def author(ask: Ask) -> Said:
-        said = script([hire("x"), "done"], x=[Line(calls=(call("list_files"),)), "?"])(ask)
-        assert not isinstance(said, object) or True
-        return look(ask) if said == "?" else said  # type: ignore[return-value]
+        said = script([hire("x"), "done"], x=[Line(calls=(call("list_files"),)), "seen"])(ask)
+        if said == "seen":
+            results = [one for one in ask.messages if isinstance(one, ToolResults)]
+            seen.append(results[-1].results[0].content)
+        return said
 
     await shop.run(author)
     (listed,) = seen
@@ -103,8 +79,6 @@ async def test_of_a_conflict_the_parent_keeps_its_own_and_is_told_where_the_othe
 
 
 async def test_what_did_not_complete_is_kept_on_its_ref_and_not_merged(shop: Workshop) -> None:
-    from mcc.contracts.limits import Limits
-
     await shop.run(
         script([hire("x"), "done"], x=[write("a.txt", "half\n"), *[write("b.txt", "more\n")] * 40]),
         limits=Limits(subagent_rounds=2),

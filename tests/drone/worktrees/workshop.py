@@ -33,7 +33,7 @@ from tests.drone.tools.git_scene import Scene
 ORDER = "01900000-0000-7000-8000-000000000001"
 
 
-@tool(name="write_file", group="workspace_write", effects="write")
+@tool(name="write_file", group="workspace_write", effects="write", idempotent=True)
 def write_file(context: ToolContext, path: str, content: str) -> str:
     """Write a file."""
     place = workspace_of(context).root / path
@@ -42,10 +42,10 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     return "written"
 
 
-@tool(name="delete_file", group="workspace_write", effects="write")
+@tool(name="delete_file", group="workspace_write", effects="write", idempotent=True)
 def delete_file(context: ToolContext, path: str) -> str:
     """Delete a file."""
-    (workspace_of(context).root / path).unlink()
+    (workspace_of(context).root / path).unlink(missing_ok=True)
     return "deleted"
 
 
@@ -118,7 +118,10 @@ class Workshop:
         model = OneModel(ScriptedModel(script))
         hiring = Hiring(Definitions(installed(agent_files())), model, turn, place=Place(worktrees=worktrees))
         master = hiring.master("master", None, self.tools(workspace))
-        return await master.run(Task("Go", turn.root or root_record_id(ORDER)), turn)
+        try:
+            return await master.run(Task("Go", turn.root or root_record_id(ORDER)), turn)
+        finally:
+            worktrees.close()
 
     @property
     def ended(self) -> list[WorktreeEnded]:

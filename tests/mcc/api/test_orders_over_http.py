@@ -95,7 +95,6 @@ async def test_a_prompt_of_the_longest_length_is_accepted(api: httpx.AsyncClient
 @pytest.mark.parametrize(
     ("field", "body"),
     [
-        ("ref", {"ref": "main"}),
         ("webhook_url", {"webhook_url": "https://example.com"}),
     ],
 )
@@ -324,3 +323,18 @@ async def test_a_pruned_journal_is_410_with_where_the_record_is_and_a_fork_of_it
     is_problem(forked, 409)
     assert "retry it" in forked.json()["detail"]
     assert (await api.post(f"{ORDERS}/{order_id}/retry")).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"ref": "main"}, "ref"),
+        ({"workspace": "https://git.example.org/team/shop"}, "workspace"),
+        ({"workspace": "ssh://git.example.org/team/shop"}, "workspace"),
+        ({"workspace": "git@git.example.org:team/shop"}, "workspace"),
+    ],
+)
+async def test_a_git_address_is_taken_only_where_the_operator_allows_it(
+    api: httpx.AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    assert field in is_problem(await api.post(ORDERS, json={"prompt": "x", **body}), 422)

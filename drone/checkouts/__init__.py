@@ -1,0 +1,1 @@
+"""Git addresses as workspaces: fetched into a mirror, checked out for each session."""

@@ -1,0 +1,30 @@
+"""Scripts of orders with subagents: what each of them says, round by round."""
+
+from collections.abc import Callable, Sequence
+
+from drone.agent.messages import AssistantMessage, UserMessage
+from drone.agent.model import Ask
+from drone.models.scripted import Line, Said, call
+
+Steps = Sequence[Said]
+
+
+def script(master: Steps, **children: Steps) -> Callable[[Ask], Said]:
+    """The master's replies, and those of each child by the name that its task is."""
+
+    def author(ask: Ask) -> Said:
+        prompt = next((one.text for one in ask.messages if isinstance(one, UserMessage)), "")
+        round_ = sum(isinstance(one, AssistantMessage) for one in ask.messages)
+        steps = next((steps for name, steps in children.items() if f"task-{name}" in prompt), master)
+        return steps[round_]
+
+    return author
+
+
+def hire(*names: str, role: str = "coder") -> Line:
+    agents = [{"id": name, "role": role, "task": f"task-{name}"} for name in names]
+    return Line(calls=(call("subagents_run", agents=agents),))
+
+
+def write(path: str, content: str) -> Line:
+    return Line(calls=(call("write_file", path=path, content=content),))
