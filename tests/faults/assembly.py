@@ -124,6 +124,16 @@ result: text
 ---
 Play your part.
 """,
+    "subagent/commander": """---
+name: commander
+description: Runs commands.
+tools: [environment_read, shell_write]
+spawns: []
+limits: {rounds: 50}
+result: text
+---
+Play your part.
+""",
     "subagent/worker": """---
 name: worker
 description: Plays a part and answers in text.

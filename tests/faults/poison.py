@@ -8,14 +8,27 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from drone import tool
+from tests.faults.commands import HARMS
 from tests.faults.script import Wanted
 
-AGENT = "poisonous"
+AGENT, COMMANDER = "poisonous", "commander"
 HOLD, DEAF, GLANCE = "hold_interpreter", "never_stop", "glance"
 ROUNDS = 12
 """Calls of a neighbour, one after the other."""
 
+MARK = "a6f1d0e2b3c4"
+"""In the environment of all that a long command starts."""
+
+LONG = "long"
+
+
+def _run(command: str, seconds: float) -> tuple[Wanted, ...]:
+    return (Wanted("run_shell", {"command": command, "timeout_seconds": seconds}),)
+
+
 POISON: Mapping[str, Sequence[Wanted]] = {
+    **{name.replace(" ", "_"): _run(harm.command, harm.seconds) for name, harm in HARMS.items()},
+    LONG: _run(f"export MARK={MARK}; (setsid sleep 600 &); sleep 600", 600.0),
     "frozen": (Wanted(HOLD, {}),),
     "deaf": tuple(Wanted(DEAF, {"mark": str(number)}) for number in range(8)),
     "ignored": tuple(Wanted("list_files", {"depth": depth}) for depth in range(1, 7)),

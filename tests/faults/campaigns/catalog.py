@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.faults.campaigns.anything import anything
 from tests.faults.campaigns.clocks import HOUR, NEARLY_SECONDS, clocks_are_wrong
+from tests.faults.campaigns.commands import commands_do_harm, workspaces
 from tests.faults.campaigns.controls import cancelled_everywhere
 from tests.faults.campaigns.database import database_suffers, own_server
 from tests.faults.campaigns.disks import SMALL_DISKS, disks_fail, small_disks
@@ -57,6 +58,13 @@ CAMPAIGNS: Mapping[str, Campaign] = {
         Campaign("C11", "model servers refuse, stall, limit", model_refuses, FEW),
         Campaign("C12", "streams of models cut anywhere, and malformed", streams_break, FEW),
         Campaign("C13", "models call tools wrongly", bad_calls, FEW),
+        Campaign(
+            "C14",
+            "commands hang, hide, multiply, flood and fill; their drone is killed",
+            commands_do_harm,
+            Plan(drones=2, slots=16),
+            around=workspaces,
+        ),
         Campaign("C16", "clocks differ by an hour, and jump", clocks_are_wrong, JUMPING, promises=WITHOUT_TIMES),
         Campaign("C17", "viewers cut, slow, idle, saying nonsense", streams_are_cut, FEW),
         Campaign("C18", "services killed while they accept, races for a key", services_die, FEW),
@@ -76,7 +84,7 @@ CAMPAIGNS: Mapping[str, Campaign] = {
 LEFT_OUT: Mapping[str, str] = {
     "C10, quotas": "a quota is met as a full disk is; no file system with one is made",
     "C12, giants": "no gzip bomb and no delta of 20 MB: tests/drone/models holds the limits of one reply",
-    "C14": "no shipped tool runs commands or writes; what a tool's process may do is tested in tests/drone/sandbox",
+    "C14, full size": "1 GB of output and a million files: python -m tests.faults.commands DIRECTORY --whole",
     "C15": "one crew meets all faults of MCP servers at once: tests/faults/test_tool_servers.py, in every `make test`",
     "C20, disks and jumping clocks": "both would need the machine's own for hours; C10 and C16 do them by themselves",
 }
