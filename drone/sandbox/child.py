@@ -40,8 +40,13 @@ class Leash:
 
     def __init__(self) -> None:
         self._info, self._their_info = os.pipe()
-        self._their_go, self._go = os.pipe()
+        reading, self._go = os.pipe()
+        # Open for writing as well: bubblewrap takes the end of the pipe for leave to begin, and it must not have that
+        # because its drone is killed.
+        self._their_go = os.open(f"/proc/self/fd/{reading}", os.O_RDWR | os.O_CLOEXEC)
+        os.close(reading)
         self._first: int | None = None
+        self.first_pid: int | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -69,7 +74,7 @@ class Leash:
             answer += piece
         pid = int(json.loads(answer)["child-pid"])
         with contextlib.suppress(ProcessLookupError):
-            self._first = os.pidfd_open(pid)
+            self._first, self.first_pid = os.pidfd_open(pid), pid
             put_limits(pid, limits)
             return First(pid, self._first)
         return None
@@ -239,6 +244,8 @@ async def run(
             custody.watch(process.pid)
             # Its command has not begun yet: it does once the reaper knows it, its limits hold and the lease is trusted.
             if (first := await leash.ready(launch.limits)) is not None:
+                # It leaves bubblewrap's group when it begins, and dies with it only a moment later.
+                custody.watch(first.pid)
                 if launch.before is not None:
                     await launch.before(first)
                 await custody.cleared(term)
@@ -322,6 +329,8 @@ async def _gone(
                 await _read(process, stdout, stderr)
     if process.returncode is not None:
         custody.release(process.pid)
+        if leash.first_pid is not None:
+            custody.release(leash.first_pid)
 
 
 async def to_the_end(work: Coroutine[None, None, T]) -> T:

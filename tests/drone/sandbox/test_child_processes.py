@@ -3,13 +3,15 @@
 import asyncio
 import os
 import resource
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.child import Bounds, Captured, Ended, Leash
+from drone.sandbox.custody import Custody, left_behind
 from drone.sandbox.limits import DEFAULT
 from drone.sandbox.paths import Workspace
 
@@ -185,3 +187,53 @@ def test_why_there_is_no_sandbox_is_a_sentence(tmp_path: Path) -> None:
     assert found is not None
     assert found.problem() == f"{broken} cannot make a sandbox here: no permission to make namespaces"
     assert "does not work" in (Bubblewrap(str(tmp_path / "nothing")).problem() or "")
+
+
+async def test_a_command_whose_drone_is_killed_before_it_may_begin_never_begins(
+    sandbox: Bubblewrap, tmp_path: Path
+) -> None:
+    leash = Leash()
+    words = (
+        *leash.options,
+        "--ro-bind",
+        "/",
+        "/",
+        "--unshare-pid",
+        "--die-with-parent",
+        "--bind",
+        str(tmp_path),
+        "/tmp",
+    )
+    process = await asyncio.create_subprocess_exec(
+        sandbox.program, *words, "--", "touch", "/tmp/begun", pass_fds=leash.descriptors, start_new_session=True
+    )
+    leash.handed_over()
+    assert await leash.ready(DEFAULT.of_each()) is not None
+    leash.close()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await process.wait()
+    os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+    assert not (tmp_path / "begun").exists()
+
+
+async def test_whoever_finds_the_drone_dead_finds_the_first_process_of_its_sandbox_as_well(
+    tmp_path: Path, sandbox: Bubblewrap
+) -> None:
+    record, found = tmp_path / "children" / "record", list[list[int]]()
+    custody = Custody()
+    custody.guard(lambda: float("inf"), margin_seconds=60.0, record=record)
+    try:
+        own = Bubblewrap.found()
+        assert own is not None
+        own.custody = custody
+        await own.run(
+            ("sh", "-c", "echo begun"),
+            Workspace(tmp_path),
+            SOON,
+            told=lambda piece: found.append([one.pid for one in left_behind(record)]),
+        )
+    finally:
+        custody.close()
+    assert len(found[0]) == 2 and left_behind(record) == []
