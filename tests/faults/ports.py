@@ -14,12 +14,10 @@ from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.tree import TreeJournal
-from drone.checkpoints.recording import OrderCheckpoints
 from drone.models.registry import Models, Unusable
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.environment import Detected
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted
@@ -266,20 +264,15 @@ class LedgerToolbox(Toolbox):
     @classmethod
     def around(cls, ledger: Ledger, points: Failpoints, prompts_dir: Path | None) -> "LedgerToolbox":
         found = Toolbox.found(prompts_dir)
-        made = cls(found.ripgrep, found.git, found.skills)
+        made = cls(found.ripgrep, found.git, found.skills, shell=found.shell)
         object.__setattr__(made, "ledger", ledger)
         object.__setattr__(made, "points", points)
         return made
 
-    def tools(
-        self,
-        workspace: Workspace | Path | None,
-        detected: Detected | None = None,
-        checkpoints: OrderCheckpoints | None = None,
-    ) -> ToolSet:
+    def tools(self, workspace: Workspace | Path | None, *given: Any, **named: Any) -> ToolSet:
         async def midway(order_id: str) -> None:
             await self.points.hit_async("F11", order_id)
 
         there = Workspace(workspace) if isinstance(workspace, Path) else workspace
         own = FunctionTools((*ledger_tools(self.ledger, midway), *poison_tools()), workspace=there)
-        return FailingTools(Joined(super().tools(there, detected), own), self.points)
+        return FailingTools(Joined(super().tools(there, *given, **named), own), self.points)

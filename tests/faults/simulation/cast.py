@@ -112,7 +112,7 @@ class WitnessedTools:
     async def sandbox(self) -> SandboxState:
         return SandboxState()
 
-    def tools(self, workspace: Workspace | Path | None, *_: object) -> FunctionTools:
+    def tools(self, workspace: Workspace | Path | None, *_: object, **__: object) -> FunctionTools:
         return _tools()
 
     async def look(self, workspace: Workspace, threads: object) -> Look:
