@@ -91,6 +91,11 @@ class Connection:
             await asyncio.wait((task,), timeout=WHY_SECONDS)
         return opened.why()
 
+    def lost(self) -> None:
+        """Nothing comes over this session any more: whoever asks next gets another one."""
+        if self._opened is not None:
+            self._opened.gone.set()
+
     async def close(self) -> None:
         async with self._lock:
             await self._end()

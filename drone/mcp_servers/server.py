@@ -123,6 +123,7 @@ class Server:
     ) -> "CallToolResult":
         """Raises `Refused`; whatever the server does, it is that or a result."""
         from mcp.shared.exceptions import MCPError
+        from mcp_types import CONNECTION_CLOSED
 
         from drone.mcp_servers.asking import NotAnswered
         from drone.mcp_servers.tasks import TaskFailed
@@ -138,7 +139,10 @@ class Server:
         except (NotAnswered, TaskFailed) as error:
             raise Refused(f"{name} brought nothing: {error}.") from error
         except MCPError as error:
-            raise Refused(f"{name} brought nothing: {await self._said(error)}.") from error
+            said = await self._said(error)
+            if error.code == CONNECTION_CLOSED:
+                self._connection.lost()
+            raise Refused(f"{name} brought nothing: {said}.") from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             raise Refused(f"{name} brought nothing: {await self._said(error)}.") from error
 

@@ -81,7 +81,7 @@ def approve(
 ) -> None:
     """Let definitions of an MCP server's tools count that are other ones than were approved, or came later.
 
-    Look at them first: mcc --json tools list. Drones offer them within seconds.
+    Look at them first: mcc tools list --json. Drones offer them within seconds.
 
     Example: mcc tools approve tracker create_issue
     """

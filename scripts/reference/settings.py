@@ -7,6 +7,7 @@ from typing import Any
 from drone import settings as drone
 from mcc import settings as mcc
 from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
+from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.permission import Approvals
 from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
 from mcc.redaction import MARK, secrets
@@ -215,6 +216,9 @@ def _models() -> Iterator[str]:
     yield "`[tools]`: `modules`, a list of files beside your own `mcc.toml` (without `.py`) or names that can be"
     yield "imported: [tools of your own](../how-to/add-a-tool.md#in-the-service-without-a-change-of-mcc)."
     yield ""
+    yield "`[mcp.NAME]`, a table for each MCP server: [use MCP servers](../how-to/use-mcp-servers.md) says more."
+    yield ""
+    yield from table(("key", "value", "default"), properties(McpServer.model_json_schema()))
     yield "`[documents]`: `functions`, a list of modules of the same kind, with the functions that blueprints name as"
     yield "rules. The service and each drone read it."
     yield ""

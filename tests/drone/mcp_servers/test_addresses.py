@@ -1,0 +1,172 @@
+"""Servers at an address: tasks are followed, people asked, progress told; one that goes away comes back."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from drone.mcp_servers.server import Refused, Server
+from drone.mcp_servers.servers import McpServers
+from drone.mcp_servers.ways import Ways, load
+from mcc.addresses import AddressRule, endpoint_of
+from mcc.configuration.mcp_servers import McpServer
+from tests.drone.mcp_servers.conftest import nowhere
+from tests.drone.mcp_servers.web_server import Served, answer, event, served
+
+asking = pytest.importorskip("drone.mcp_servers.asking")
+tasks = pytest.importorskip("drone.mcp_servers.tasks")
+
+
+@asynccontextmanager
+async def speaking(server: Served, people: bool = False) -> AsyncIterator[Server]:
+    await load()
+    own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
+    ways = replace(Ways(None, AddressRule(nowhere, allow_private=[own]), {}.get), people=people)
+    servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, ways.opening)
+    await servers.look()
+    found = servers.server("one")
+    assert found is not None and found.problem is None, found and found.problem
+    try:
+        yield found
+    finally:
+        await servers.close()
+
+
+def task(status: str, **more: Any) -> dict[str, Any]:
+    times = {"createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": 1000}
+    return {"taskId": "t1", "status": status, "pollIntervalMs": 1, **times, **more}
+
+
+FORM = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "form",
+        "message": "Which?",
+        "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}}},
+    },
+}
+
+
+def by_turns(*turns: dict[str, Any]) -> Callable[..., Any]:
+    """Answers calls and questions about tasks with these, one after the other."""
+    left = list(turns)
+
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> Any:
+        if asked["method"] in ("tools/call", "tasks/get"):
+            return left.pop(0)
+        if asked["method"] == "tasks/update":
+            server.heard.append(asked["params"])
+            return {"resultType": "complete"}
+        return {"resultType": "complete"} if asked["method"] == "tasks/cancel" else None
+
+    return act
+
+
+DONE = {"content": [{"type": "text", "text": "at last"}]}
+
+
+async def text_of(server: Server, asks: Any = None, progress: Any = None) -> str:
+    result = await server.call("one__look", {}, asks, progress)
+    return "".join(part.text for part in result.content if part.type == "text")
+
+
+async def test_a_task_is_followed_to_its_end_and_tells_how_far_it_is() -> None:
+    working = task("working", resultType="complete", statusMessage="half of it")
+    told: list[str] = []
+    turns = by_turns(task("working", resultType="task"), working, task("completed", resultType="complete", result=DONE))
+    async with served(turns) as server, speaking(server) as one:
+        assert await text_of(one, progress=told.append) == "at last"
+        assert told == ["half of it"] and server.methods.count("tasks/get") == 2
+
+
+async def test_a_task_that_fails_says_why() -> None:
+    failed = task("failed", resultType="complete", error={"code": -1, "message": "no room"})
+    async with served(by_turns(task("working", resultType="task"), failed)) as server, speaking(server) as one:
+        with pytest.raises(Refused, match="the task was failed: no room"):
+            await text_of(one)
+
+
+async def test_a_task_that_asks_is_answered_once() -> None:
+    wants = task("input_required", resultType="complete", inputRequests={"q": FORM})
+    turns = by_turns(
+        task("working", resultType="task"), wants, wants, task("completed", resultType="complete", result=DONE)
+    )
+
+    async def ask(question: Any) -> str:
+        assert question.choices == ("red", "blue") and "MCP server one asks: Which?" in question.text
+        return "blue"
+
+    async with served(turns) as server, speaking(server, people=True) as one:
+        assert await text_of(one, asking.People("one", ask)) == "at last"
+        (update,) = [heard for heard in server.heard if "inputResponses" in heard]
+        assert update["inputResponses"] == {"q": {"action": "accept", "content": {"colour": "blue"}}}
+
+
+async def test_what_is_asked_in_a_call_is_told_where_nobody_can_be_asked() -> None:
+    wants = {"resultType": "input_required", "inputRequests": {"q": FORM}, "requestState": "s"}
+    async with served(by_turns(wants)) as server, speaking(server) as one:
+        with pytest.raises(Refused, match="asks a person, and nobody can be asked here: Which"):
+            await text_of(one)
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    wants = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    async with served(by_turns(*[wants] * 20)) as server, speaking(server) as one:
+        with pytest.raises(Refused, match="asked for more 10 times"):
+            await text_of(one)
+
+
+async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
+    wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
+    async with served(by_turns(wants)) as server, speaking(server, people=True) as one:
+        with pytest.raises(Refused, match="roots/list, which is not given here"):
+            await text_of(one, asking.People("one", None))
+
+
+async def test_a_stream_tells_progress_before_the_answer() -> None:
+    async def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.StreamResponse | None:
+        if asked["method"] != "tools/call":
+            return None
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        token = asked["params"]["_meta"]["progressToken"]
+        far = {"progressToken": token, "progress": 1, "total": 2, "message": "reading"}
+        await response.write(event({"jsonrpc": "2.0", "method": "notifications/progress", "params": far}))
+        await response.write(event({"jsonrpc": "2.0", "id": asked["id"], "result": DONE | {"resultType": "complete"}}))
+        return response
+
+    told: list[str] = []
+    async with served(act) as server, speaking(server) as one:
+        assert await text_of(one, progress=told.append) == "at last" and told == ["1 of 2 reading"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+async def test_what_a_server_refuses_is_told_and_the_next_call_works(status: int) -> None:
+    left = [status]
+
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:
+        if asked["method"] == "tools/call" and left:
+            return web.Response(status=left.pop())
+        return None
+
+    async with served(act) as server, speaking(server) as one:
+        with pytest.raises(Refused, match="one__look brought nothing"):
+            await text_of(one)
+        assert await text_of(one) == "seen"
+
+
+async def test_a_server_that_was_away_is_spoken_with_again() -> None:
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:
+        if asked["method"] == "tools/call" and server.methods.count("tools/call") == 1:
+            assert request.transport is not None
+            request.transport.abort()
+            return answer(asked, {})
+        return None
+
+    async with served(act) as server, speaking(server) as one:
+        with pytest.raises(Refused):
+            await text_of(one)
+        assert await text_of(one) == "seen"
