@@ -338,8 +338,12 @@ def _resting(reader: "Reader", order: "WorkOrder") -> str | None:
         return None
 
 
+_ASKED = {"wait": "yes: it waits for the answer", "deny": "no: such calls are denied"}
+
+
 def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
     from mcc.contracts.order import OrderKind
+    from mcc.contracts.shape import to_json
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
     from mcc.view.lines import what_to_do
@@ -371,6 +375,9 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("finished", clock(order.finished_at) or None),
         ("spent", figures.spent(order.usage)),
         ("metadata", json.dumps(order.metadata, ensure_ascii=False) if order.metadata else None),
+        ("mode", order.mode if order.mode != "develop" else None),
+        ("permission", to_json(order.permission).decode() if order.permission else None),
+        ("asks a person", _ASKED[order.on_ask or "deny"]),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
         ("prompt", order.prompt or None),
     ]

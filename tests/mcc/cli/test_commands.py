@@ -439,6 +439,35 @@ def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
     assert "\x1b" not in told.stdout + told.stderr
 
 
+def test_an_order_that_is_followed_may_ask_and_one_that_is_left_may_not(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "may.toml"
+    file.write_text('[permission]\nrun_shell = [{when = "parts > 1", then = "deny"}, {then = "ask"}]\n')
+    said = service.mcc("run", "hello", "--json=final", "--mode", "plan", "--permission", str(file)).stdout
+    followed = json.loads(said.splitlines()[-1])
+    assert (followed["mode"], followed["on_ask"]) == ("plan", "wait")
+    assert [rule["then"] for rule in followed["permission"]["run_shell"]] == ["deny", "ask"]
+    left = service.mcc("run", "hello", "--detach", "--permission", '{"git_*": "ask"}').stdout.strip()
+    shown = service.mcc("orders", "show", left).stdout
+    assert re.search(r"asks a person +no", shown) and re.search(r'permission +{"git_\*":"ask"}', shown)
+    asking = service.mcc("run", "hello", "--detach", "--on-ask", "wait").stdout.strip()
+    assert json.loads(service.mcc("orders", "show", asking, "--json").stdout)["on_ask"] == "wait"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--mode", "paln"), "mode"),
+        (("--on-ask", "hang"), "on_ask"),
+        (("--permission", '{"run_shell": "aks"}'), "permission.run_shell"),
+        (("--permission", '{"run_shell": [{"when": "argv[0] = 1", "then": "deny"}]}'), "run_shell[0].when"),
+        (("--permission", "/nowhere.json"), "cannot be read"),
+    ],
+)
+def test_permission_that_cannot_be_used_is_refused(service: Service, options: tuple[str, str], said: str) -> None:
+    refused = service.mcc("run", "hello", *options)
+    assert refused.code == 2 and said in refused.stderr
+
+
 def test_detach_prints_the_id_which_the_other_commands_take(service: Service) -> None:
     order_id = service.mcc("run", "hello", "--detach").stdout.strip()
     assert service.mcc("orders", "watch", order_id).code == 0
