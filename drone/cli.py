@@ -51,10 +51,13 @@ def work(
 
     Example: drone work --queues default,slow --slots 50
     """
+    from drone.outside import plan_of
     from drone.worker.app import work as serve
 
     settings = _settings(beside=True, queues=queues, slots=slots, name=name)
     _say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
+    for problem in plan_of(settings).problems:
+        _say(f"[sandbox.secrets] {problem}")
     raise typer.Exit(serve(settings))
 
 

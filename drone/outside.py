@@ -4,6 +4,7 @@ from drone.addresses import addresses_of
 from drone.egress.egress import Egress
 from drone.egress.plan import GivenSecret, Plan, texts
 from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.contained import Contained
 from drone.settings import Settings
 from drone.tools.web import WebTools
 
@@ -17,11 +18,16 @@ def web_tools(settings: Settings) -> WebTools:
 
 def egress_of(settings: Settings, sandbox: Bubblewrap | None) -> Egress | None:
     """The way out of programs in the sandbox; None where there is none."""
-    if sandbox is None:
+    if sandbox is None or isinstance(sandbox, Contained):
         return None
+    return Egress(plan_of(settings), sandbox.custody)
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What the configuration lets programs reach."""
     table = settings.sandbox
     secrets = tuple(
         GivenSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
     )
     own = texts(settings.own_services)
-    return Egress(Plan(table.egress.allow, table.egress.allow_private, own, secrets), sandbox.custody)
+    return Plan(table.egress.allow, table.egress.allow_private, own, secrets)

@@ -96,11 +96,11 @@ class Connection:
     async def _connect(self, head: Head) -> None:
         """Raises `Denied`, `Refused`."""
         endpoint = endpoint_of(head.first[1].decode("latin-1"))
-        secrets = self._way.order.secrets.sent_to(endpoint)
-        if secrets:
+        order = self._way.order
+        if order.authority is not None and order.secrets.sent_to(endpoint):
             await self._way.reached(endpoint)
             await self._established()
-            await self._writer.start_tls(self._way.order.authority.context(endpoint.host))
+            await self._writer.start_tls(order.authority.context(endpoint.host))
             await self._requests(endpoint)
             return
         upstream = await self._opened(endpoint, secure=False)

@@ -6,9 +6,13 @@ Plain dataclasses, for the proxy does without pydantic, which would double its m
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from mcc.addresses import Endpoint
+
+FEWEST_CHARACTERS = 8
+"""Of a secret; a shorter one could not be told from ordinary words when it comes back."""
 
 MESSAGE_BYTES = 1 << 20
 """Longest message that is read; the kernel takes no longer ones."""
@@ -21,6 +25,23 @@ class GivenSecret:
     variable: str
     value: str = field(repr=False)
     hosts: Sequence[str] = ()
+
+    @property
+    def problem(self) -> str:
+        """Why nobody is given a stand-in for it, empty where it can be kept."""
+        if not self.value:
+            return f"{self.variable}: its variable is not set"
+        if len(self.value) < FEWEST_CHARACTERS:
+            return f"{self.variable}: it has fewer than {FEWEST_CHARACTERS} characters, which cannot be kept secret"
+        return f"{self.variable}: it has several lines" if any(one in self.value for one in "\r\n\0") else ""
+
+
+def missing_for(secrets: Sequence[GivenSecret]) -> str:
+    """What is not installed and has to be, for any of these; empty where nothing is."""
+    if not secrets or find_spec("cryptography"):
+        return ""
+    names = ", ".join(one.variable for one in secrets)
+    return f"{names}: cryptography is not installed: pip install 'mcc[egress]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +60,12 @@ class Plan:
     def of(cls, said: Mapping[str, Any]) -> "Plan":
         secrets = tuple(GivenSecret(**one) for one in said["secrets"])
         return cls(**{**said, "secrets": secrets})
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Secrets that nobody gets, and why."""
+        usable = [one for one in self.secrets if not one.problem]
+        return [*(one.problem for one in self.secrets if one.problem), *filter(None, (missing_for(usable),))]
 
     @property
     def said(self) -> Mapping[str, Any]:

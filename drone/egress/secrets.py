@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 MARK = b"[redacted]"
 
-FEWEST_CHARACTERS = 8
-"""Shorter ones could not be told from ordinary words when they come back."""
-
 _BASIC = b"basic "
 
 

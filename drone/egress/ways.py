@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
-from drone.egress.plan import Given, GivenSecret, Plan
-from drone.egress.secrets import FEWEST_CHARACTERS, Secret, Secrets
+from drone.egress.plan import Given, GivenSecret, Plan, missing_for
+from drone.egress.secrets import Secret, Secrets
 from mcc.addresses import AddressRule, Endpoint, HostList, Refused, Resolve, endpoint_of
 from mcc.addresses.rule import Dial, itself
 
+if TYPE_CHECKING:
+    from drone.egress.authority import Authority
+
 MOST_DENIED = 20
 """Names that are told."""
-
-_SPOILT = ("\r", "\n", "\0")
 
 
 def rule_of(plan: Plan, resolve: Resolve, dial: Dial = itself) -> AddressRule:
@@ -27,28 +29,21 @@ class Order:
         self.hosts = HostList(plan.allow)
         self.trusted = plan.trusted
         self.rule = rule
-        usable = [one for one in plan.secrets if _is_usable(one)]
+        kept = [one for one in plan.secrets if not one.problem]
+        usable = [] if missing_for(kept) else kept
         stand_ins = {one.variable: f"mcc_stand_in_{token_hex(16)}" for one in usable}
         self.secrets = Secrets(_secret(one, stand_ins[one.variable]) for one in usable)
-        self.given = Given(stand_ins)
-        if usable:
-            self._sign(usable)
-        left = [one.variable for one in plan.secrets if not _is_usable(one)]
-        if left and not self.given.problem:
-            why = f"{', '.join(left)}: not set, shorter than {FEWEST_CHARACTERS} characters, or of several lines"
-            self.given = Given(stand_ins, self.given.certificate, why)
+        self.authority = _authority(usable) if usable else None
+        certificate = "" if self.authority is None else self.authority.certificate.decode()
+        self.given = Given(stand_ins, certificate, "; ".join(plan.problems))
 
-    def _sign(self, secrets: Sequence[GivenSecret]) -> None:
-        try:
-            from drone.egress.authority import Authority
-        except ImportError:
-            self.secrets = Secrets()
-            names = ", ".join(one.variable for one in secrets)
-            self.given = Given(problem=f"{names}: cryptography is not installed: pip install 'mcc[egress]'")
-            return
-        hosts = dict.fromkeys(entry for one in secrets for entry in one.hosts)
-        self.authority = Authority(endpoint_of(host.removeprefix("*."), 443).host for host in hosts)
-        self.given = Given(self.given.stand_ins, self.authority.certificate.decode())
+
+def _authority(secrets: Sequence[GivenSecret]) -> "Authority":
+    # Loaded by those alone who have a secret: it takes some 30 ms and 10 MB.
+    from drone.egress.authority import Authority
+
+    hosts = dict.fromkeys(entry for one in secrets for entry in one.hosts)
+    return Authority(endpoint_of(host.removeprefix("*."), 443).host for host in hosts)
 
 
 class Denied(Exception):
@@ -92,7 +87,3 @@ class Way:
 
 def _secret(given: GivenSecret, stand_in: str) -> Secret:
     return Secret(given.value.encode("utf-8", "surrogateescape"), stand_in.encode(), HostList(given.hosts, (443,)))
-
-
-def _is_usable(given: GivenSecret) -> bool:
-    return len(given.value) >= FEWEST_CHARACTERS and not any(one in given.value for one in _SPOILT)
