@@ -56,10 +56,13 @@ from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
+from drone.worktrees.telling import did_with_git, of_facts, with_standing
 from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
+from mcc.contracts.changes import Changes
 from mcc.contracts.drones import Capability, SandboxState
+from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
@@ -192,11 +195,19 @@ class Crew:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
 
-    async def with_changes(self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome) -> Outcome:
-        """The outcome, with what the order did to its workspace. Raises `JournalError`."""
+    async def with_changes(
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
+    ) -> Outcome:
+        """The outcome, with what the order did to its workspace; `of_git`: its commits and worktrees. Raises
+        `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
-        return redactor.model(await self.kept.with_changes(order, workspace, written, threads, outcome))
+        told = await self.kept.with_changes(order, workspace, written, threads, outcome)
+        if told.changes is not None or did_with_git(of_git):
+            changes = of_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
+            changes = await with_standing(changes, self._toolbox.git, workspace, threads)
+            told = told.model_copy(update={"changes": changes})
+        return redactor.model(told)
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""

@@ -14,7 +14,7 @@ from drone.agent.transcript import opened
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
-from mcc.contracts.git_facts import WorktreeEnded
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
 from mcc.contracts.journal import (
     AgentStarted,
     AgentStep,
@@ -39,8 +39,9 @@ class Tree:
     What was copied from another order was spent there: `spent` (of which `usd` at known prices, for `priced_tokens`),
     `spawned` subagents and `calls` (tool calls that were not denied) are this order's own. `seconds` is how long drones
     have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_told`: people know that the
-    limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `succeeded` are tools of
-    which a call came to a good end, by any agent; `jobs` are handles of what went on behind calls.
+    limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `of_git`: its commits and
+    worktrees; `succeeded` are tools of which a call came to a good end, by any agent; `jobs` are handles of what went
+    on behind calls.
     """
 
     records: dict[str, RecordState] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Tree:
     calls: int = 0
     unpriced_told: bool = False
     artifacts: list[str] = field(default_factory=list)
+    of_git: list[Fact] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
     jobs: list[str] = field(default_factory=list)
     seconds: float = field(default=0.0, compare=False)
@@ -119,6 +121,8 @@ class Tree:
             self._count(record, fact)
         if isinstance(fact, ToolFinished):
             self._finished(fact)
+        if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
+            self.of_git.append(fact)
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)

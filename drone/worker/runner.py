@@ -202,7 +202,8 @@ class Runner:
         """The outcome, with what the order did to its workspace."""
         if execution.directory is None:
             return outcome
-        return await self._crew.with_changes(claim.order, execution.directory, journal, outcome)
+        of_git = tuple(execution.router.tree.of_git) if execution.router else ()
+        return await self._crew.with_changes(claim.order, execution.directory, journal, outcome, of_git)
 
     async def _reached(self, order: WorkOrder) -> frozenset[str]:
         """Calls of the order that this one takes back in part, which were over where it goes back to."""

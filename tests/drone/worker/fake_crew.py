@@ -6,7 +6,7 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn
 
 from drone.agent.control_router import ControlRouter
@@ -21,6 +21,7 @@ from drone.tools.notes_port import Notes
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import LimitChoice
@@ -84,7 +85,9 @@ class FakeCrew:
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer=f"did {order.prompt}"))
         return Outcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
 
-    async def with_changes(self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome) -> Outcome:
+    async def with_changes(
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
+    ) -> Outcome:
         return outcome
 
     async def _obey(self, prompt: str) -> None:

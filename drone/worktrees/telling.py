@@ -1,0 +1,55 @@
+"""What an order did with git, told with its outcome: where it began, its branch, its commits, its worktrees."""
+
+from collections.abc import Iterable, Sequence
+
+from drone.agent.threads import OwnThreads
+from drone.sandbox.paths import PathError, Workspace
+from drone.tools.git_program import Git, readable
+from drone.tools.tool import ToolFailed
+from mcc.contracts.changes import Changes, CommitMade, WorktreeChange
+from mcc.contracts.fact import Fact
+from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
+
+
+def of_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
+    """`facts` in the order of the journal. A worktree of which no end is told was kept."""
+    made = [fact for fact in facts if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded)]
+    commits = [fact for fact in made if isinstance(fact, WorkspaceCommitted)]
+    worktrees = {fact.child_id: _told(fact) for fact in made if not isinstance(fact, WorkspaceCommitted)}
+    begun = [fact.parent if isinstance(fact, WorkspaceCommitted) else getattr(fact, "head", None) for fact in made]
+    return changes.model_copy(
+        update={
+            "base": next((base for base in begun if base), None),
+            "branch": commits[-1].branch if commits else None,
+            "commits": tuple(CommitMade(id=one.commit, subject=one.subject) for one in commits),
+            "worktrees": tuple(worktrees.values()),
+        }
+    )
+
+
+def _told(fact: WorktreeMade | WorktreeEnded) -> WorktreeChange:
+    ended = fact if isinstance(fact, WorktreeEnded) else None
+    return WorktreeChange(
+        record_id=fact.child_id,
+        agent=fact.child,
+        ref=fact.ref,
+        state=ended.state if ended else WorktreeState.KEPT,
+        conflicts=ended.conflicts if ended else (),
+    )
+
+
+async def with_standing(changes: Changes, git: Git, workspace: Workspace, threads: OwnThreads) -> Changes:
+    """With commit and branch of the repository as it stands, where the order's own commits say none."""
+    if changes.base is not None and changes.branch is not None:
+        return changes
+    try:
+        checkout = await git.opened(workspace, threads)
+        head = readable((await checkout.run("rev-parse", "--verify", "--quiet", "HEAD")).stdout).strip()
+        branch = readable((await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout).strip()
+    except (ToolFailed, PathError, OSError):
+        return changes
+    return changes.model_copy(update={"base": changes.base or head or None, "branch": changes.branch or branch or None})
+
+
+def did_with_git(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(fact, WorkspaceCommitted | WorktreeMade) for fact in facts)
