@@ -134,8 +134,8 @@ class Changing:
             effects = planned or plan(lambda path: _as_kept(kept, path))
             missing = []
             for effect in effects:
-                now = identity(self.workspace, effect.path)
-                if now == _identity_kept(kept, effect.path):
+                before, now = _identity_kept(kept, effect.path), identity(self.workspace, effect.path)
+                if now == before:
                     missing.append(effect)
                 elif now != _identity_wanted(kept, effect):
                     if planned:
