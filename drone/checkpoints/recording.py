@@ -14,9 +14,10 @@ from drone.agent.turn import Turn
 from drone.checkpoints.ledger import Summary, summary
 from drone.checkpoints.scan import Look, Scan
 from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
-from drone.checkpoints.tree import Node, at, differences
+from drone.checkpoints.tree import Node, at, differences, parents
 from drone.sandbox.host_lock import workspace_key
 from drone.sandbox.paths import Workspace
+from drone.sandbox.placing import Placing
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStep, WorkspaceCheckpointed
 
@@ -74,14 +75,15 @@ class OrderCheckpoints:
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             moves = store.moves(self.order_id)
             self._running.add(call_id)
+            # A call may make the directories of what it writes.
+            wanted = None if paths is None else tuple(dict.fromkeys((*paths, *sorted(parents(paths)))))
             if (known := _of(moves, call_id)) is not None:
                 return Begun(known, known.paths is None or known == moves[0], Look())
             scan = Scan(self.workspace, store, stop)
             self._close_lost(moves, store, scan)
             base = self._base(store.moves(self.order_id))
-            whole = paths is None or base is None
-            root = scan.whole() if paths is None or base is None else scan.only(base, paths)
-            wanted = None if paths is None else tuple(paths)
+            whole = wanted is None or base is None
+            root = scan.whole() if wanted is None or base is None else scan.only(base, wanted)
             store.begin(Move(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
             begun = _of(store.moves(self.order_id), call_id)
@@ -108,6 +110,8 @@ class OrderCheckpoints:
         """Calls that were cut off may have done anything that they were allowed to."""
         for move in moves:
             if move.after is None and move.call_id not in self._running:
+                for above in {path.rpartition(b"/")[0] for path in move.paths or ()}:
+                    Placing(self.workspace).sweep(os.fsdecode(above))
                 after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
                 store.close_call(move.id, after)
 

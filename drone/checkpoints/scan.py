@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from drone.checkpoints.store import PIECE, CheckpointStore
-from drone.checkpoints.tree import EMPTY, Node, digest_of, with_paths
+from drone.checkpoints.tree import EMPTY, Node, at, digest_of, with_paths
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, Workspace, kind_of, shown
 
@@ -90,7 +90,12 @@ class Scan:
 
     def only(self, base: bytes, paths: Iterable[bytes]) -> bytes:
         """`base` with these paths as they are now."""
-        now = {path: self.node(path) for path in paths}
+        now: dict[bytes, Node | None] = {}
+        for path in paths:
+            node, known = self.node(path), at(self._store.tree, base, path)
+            if node is not None and node.kind == "directory" and known is not None and known.kind == "directory":
+                node = node._replace(digest=known.digest)
+            now[path] = node
         return with_paths(self._store.tree, self._store.keep_tree, base, now)
 
     def node(self, path: bytes) -> Node | None:
