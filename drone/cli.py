@@ -164,9 +164,12 @@ def check() -> None:
         raise typer.Exit(USAGE) from problem
 
 
-@app.command(hidden=True)
+@app.command()
 def walls() -> None:
-    """Try the sandbox with the configuration of here, and say as JSON which of its walls stand."""
+    """Try the sandbox with the configuration of here, and say as JSON which of its walls stand.
+
+    Example: drone walls
+    """
     from drone.tools.catalog import Toolbox
     from mcc.contracts.shape import to_json
 

@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from drone.sandbox.seccomp import ARCHITECTURES, LAST, NUMBERS, program
+from scripts.container_seccomp import FILE, NEEDED, profile
 
 KILL, ALLOW, ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
 REFUSED, MISSING = ERRNO | errno.EPERM, ERRNO | errno.ENOSYS
@@ -120,3 +121,8 @@ def test_the_numbers_are_those_of_libseccomp() -> None:
         assert {call: None if of < 0 else of for call, of in theirs.items() if of != -1} == {
             call: of for call, of in ours.items() if theirs[call] != -1
         }
+
+
+def test_the_containers_profile_is_the_same_list_without_what_makes_a_sandbox() -> None:
+    assert FILE.read_text() == profile()
+    assert NUMBERS.keys() > NEEDED
