@@ -11,6 +11,7 @@ from drone.addresses import addresses_of_servers
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
+from drone.agent.inbox import People
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.parts import AgentParts
 from drone.agent.permits import Permits
@@ -134,6 +135,7 @@ class Crew:
         documents: Documents | None = None,
         notes: Notes | None = None,
         reached: Collection[str] = (),
+        people: People | None = None,
     ) -> Outcome:
         """One turn of the Master Agent, or one generation; `router` carries controls to its agents.
 
@@ -141,12 +143,12 @@ class Crew:
         session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
         order's workspace, if the caller has opened it; None = it is opened here. `documents`: the document that the
         order generates or talks about; `notes`: those of its project. `reached`: calls of the order that this one
-        takes back which stay as they are. Raises `JournalError`, `Exhausted` and
-        CancelledError; everything else is in the outcome.
+        takes back which stay as they are. `people`: who can be asked, without a router that knows them. Raises
+        `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
         """
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
-        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor)
+        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor, people)
         async with reaching(self._egress, order.id), Jobs(turn.tree.jobs) as jobs:
             try:
                 workspace = workspace or await threads.claim(self._workspace, order)
@@ -185,6 +187,7 @@ class Crew:
         if workspace is not None:
             place = replace(place, worktrees=self._worktrees(order, workspace, notes, jobs))
         here = "" if workspace is None else str(workspace.root)
+        turn.router.workspace_key = turn.router.workspace_key or here
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
@@ -231,6 +234,11 @@ class Crew:
         if self._egress is not None:
             ways = replace(ways, network=self._egress.of_hosts)
         return replace(ways, tokens=self.tokens, learn=settings.learn).opening(name, config, changed)
+
+    @property
+    def expire_seconds(self) -> float:
+        """How long a call waits for a person's approval."""
+        return float(self._settings.approvals.expire_seconds)
 
     def agents(self) -> tuple[Capability, ...]:
         return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from drone.agent import agent
+from drone.agent.approver import Approver, Asking
 from drone.agent.budget import Budget, Share
 from drone.agent.definitions import Definitions
 from drone.agent.gate import Gate
@@ -47,7 +48,8 @@ class Agent(agent.Agent):
 
     `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say.
     `subagent_runner` runs the agents that the definition's `spawns` names; None: who works below this one is a
-    `SubAgent` among its tools. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
+    `SubAgent` among its tools. `approver` is asked for calls that need an approval, and by the tool `ask_user`; None:
+    such calls are denied. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
     ValueError for a runner without anybody to run.
     """
 
@@ -60,6 +62,7 @@ class Agent(agent.Agent):
         limits: Limits | None = None,
         gate: Gate | None = None,
         subagent_runner: SubagentRunner | None = None,
+        approver: Approver | None = None,
     ) -> None:
         limits = limits or Limits()
         own: ToolSet = Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds)
@@ -74,6 +77,7 @@ class Agent(agent.Agent):
             limits=limits,
             gate=gate or gate_for(definition, is_subagent=False),
         )
+        self.people = None if approver is None else Asking(approver)
 
 
 def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:

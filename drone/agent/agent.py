@@ -199,4 +199,4 @@ class Agent(AgentParts):
         `tree`: what the journal of a turn that broke off says; `run` with the same task then goes on where that was.
         """
         journal = journal or MemoryJournal(fresh_id())
-        return Turn.begun(journal, Budget(self.limits), tree=tree)
+        return Turn.begun(journal, Budget(self.limits), tree=tree, people=self.people)

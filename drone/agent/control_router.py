@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from drone.agent.agent_control import AgentControl, IdleWatch, Mail
+from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind, merged, too_much
 from mcc.contracts.entry import ORDER, Origin
 from mcc.contracts.fact import Fact
+from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered
 from mcc.contracts.journal import ControlApplied
 
 NOBODY = "No agent with this record_id is at work in the order: it has finished, has not begun, or was never there."
@@ -61,6 +63,7 @@ class ControlRouter:
         receipts: Receipts | None = None,
         idle: IdleWatch | None = None,
         tree: Tree | None = None,
+        people: People | None = None,
     ) -> None:
         """`tree`: that of a turn which goes on. What was asked of it under an earlier drone holds for this one, and
         what is asked of an agent that was at work and is not back yet waits for it. A resume of one that waited for
@@ -69,6 +72,9 @@ class ControlRouter:
         self.receipts: Receipts = receipts or NoReceipts()
         self.idle = idle or IdleWatch()
         self.tree = tree or Tree()
+        self.inbox = Inbox(self.tree, self._write, people)
+        self.workspace_key = ""
+        """What the directory of the turn is known by; whoever opens it says so."""
         self._journal = TreeJournal(journal, self.tree)
         self._top = AgentControl(ORDER, None, self.tree.restraints)
         self._root: AgentControl | None = None
@@ -142,6 +148,8 @@ class ControlRouter:
                 return await self._take(control)
 
     async def _take(self, control: Control) -> str | None:
+        if control.kind is ControlKind.DECIDE:
+            return OVER if self._over else await self.inbox.take(control)
         if not self._over and control.record_id in self._expected:
             self._expected[control.record_id].append(control)
             return None
@@ -246,6 +254,6 @@ class ControlRouter:
     async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
         last = await self._journal.write(origin, *facts)
         for seq, fact in enumerate(facts, start=last - len(facts) + 1):
-            if isinstance(fact, ControlApplied):
+            if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
                 self.receipts.applied(fact.control_id, seq)
         return last

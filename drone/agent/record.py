@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
+from drone.agent.asked import Item, item_id
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
 from drone.agent.progress import Ends, Progress
 from drone.agent.receipts import Receipt
@@ -141,9 +142,8 @@ class RecordState:
     it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
     `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
     is left; `landed`: that has come. `judged` is what its verifier says, `told` what people said to it beside its
-    task. `denied`: a call of the last reply was not let through. `approvals` are those that were asked for, each with
-    the decision of a person, "" while there is none. `window`: the tokens that its model takes in, as far
-    as that was learnt.
+    task. `denied`: a call of the last reply was not let through. `items` are what it asked people. `window`: the
+    tokens that its model takes in, as far as that was learnt.
     """
 
     origin: Origin
@@ -181,7 +181,7 @@ class RecordState:
     denied: bool = False
     window: int | None = None
     finish_tools: frozenset[str] = frozenset()
-    approvals: dict[str, str] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
     """For how many seconds drones had worked on the turn when the run began; None: it began here."""
@@ -276,15 +276,14 @@ class RecordState:
             case TranscriptCompacted():
                 self.asked, self.window = None, known.window_tokens or self.window
                 self.transcript.clip(known.clipped)
-            case ApprovalRequested():
-                self.approvals.setdefault(known.approval_id, "")
-            case ApprovalDecided():
-                self.approvals[known.approval_id] = known.decision
+            case ApprovalRequested() | QuestionAsked():
+                self.items.setdefault(item_id(known), Item(known))
+            case ApprovalDecided() | QuestionAnswered():
+                if (item := self.items.get(item_id(known))) is not None:
+                    item.heard = item.heard or known
             case WorktreeMade() | WorktreeEnded():
                 self.worktrees[known.child_id] = known
-            case AgentReused() | DocumentChanged() | QuestionAnswered() | QuestionAsked():
-                pass
-            case WorkspaceCheckpointed() | WorkspaceCommitted():
+            case AgentReused() | DocumentChanged() | WorkspaceCheckpointed() | WorkspaceCommitted():
                 pass
             case OrderClaimed() | OrderFinished() | OrderHandedBack() | OrderQueued() | OrderRequeued():
                 pass

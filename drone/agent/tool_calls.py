@@ -1,20 +1,20 @@
 """Acting: the tool calls of one reply, side by side, each with its entries."""
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
+from drone.agent.call_ends import InOrder, finished, outcome_unknown, refusal, whole
 from drone.agent.gate import Evidence, Finish, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.model_call import Context
 from drone.agent.parts import AgentParts, SetUp
+from drone.agent.permission_gate import Approval, Passed, PermissionGate
 from drone.agent.receipts import Receipt, reading, recalled
 from drone.agent.record import OpenReply, RecordState
 from drone.agent.report import mishap_of_tool, no_object
@@ -24,16 +24,10 @@ from drone.agent.transcript import VALIDATE
 from drone.agent.turn import Turn
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
-from mcc.contracts.fence import fenced
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import alike
-
-OUTCOME_UNKNOWN = (
-    "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
-    "effect. It is not run again by itself. Look whether it had, before you repeat it."
-)
 
 
 class ToolCalls:
@@ -63,6 +57,8 @@ class ToolCalls:
         self._egress = agent.hired.egress
         self._together = TOGETHER
         self._told: dict[str, int] = {}
+        self._gate = PermissionGate(agent, turn, state)
+        self._later: dict[str, ToolStarted] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
         """What the conversation did before this run counts as evidence too."""
@@ -71,13 +67,7 @@ class ToolCalls:
     def _outcome_unknown(self, open_reply: OpenReply) -> tuple[ToolFinished, ...]:
         """The ends of calls that a lost drone had begun and that must not be run again."""
         return tuple(
-            ToolFinished(
-                call_id=call.call_id,
-                name=call.name,
-                content=OUTCOME_UNKNOWN,
-                is_error=True,
-                outcome=Outcome.OUTCOME_UNKNOWN,
-            )
+            outcome_unknown(call)
             for call in open_reply.started.values()
             if call.call_id not in open_reply.finished and not (call.idempotent or self._is_resumable(call.name))
         )
@@ -116,9 +106,10 @@ class ToolCalls:
         return self._finish is not None and self._finish.owns(spec.name) and spec.name != VALIDATE
 
     def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
-        """The entries to commit before any of the calls runs."""
-        return tuple(
-            ToolStarted(
+        """The entries to commit before any of the calls runs; those that may not run yet begin later."""
+        calls = open_reply.reply.tool_calls
+        starts = {
+            call.call_id: ToolStarted(
                 call_id=call.call_id,
                 provider_id=call.provider_id,
                 round=open_reply.reply.round,
@@ -127,9 +118,23 @@ class ToolCalls:
                 arguments=call.arguments,
                 idempotent=self._is_idempotent(call.name),
             )
-            for index, call in enumerate(open_reply.reply.tool_calls)
+            for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
-        )
+        }
+        self._later = {call_id: starts.pop(call_id) for call_id in self._held_up(calls) if call_id in starts}
+        return tuple(starts.values())
+
+    def _held_up(self, calls: Iterable[ToolCall]) -> Iterator[str]:
+        """Calls that are not plainly allowed, and those that run in order behind one of them."""
+        waits = False
+        for call in calls:
+            spec, arguments = self._specs.get(call.name), whole(call, self._specs.get(call.name)).arguments
+            if spec is None or call.name in self._state.finish_tools or not isinstance(arguments, Mapping):
+                continue
+            held = self._gate.word(spec, arguments) != "allow"
+            if held or (waits and spec.is_ordered):
+                yield call.call_id
+            waits = waits or (held and spec.is_ordered)
 
     def _is_idempotent(self, name: str) -> bool:
         spec = self._specs.get(name)
@@ -156,21 +161,19 @@ class ToolCalls:
             journal.note(self._state.origin, *await self._hand_in(call))
 
     async def _side_by_side(self, calls: list[ToolCall], begun: Collection[str]) -> None:
-        if len(calls) == 1:
-            await self._may_begin(calls[0], begun)
-            self._end(await self._one(calls[0]))
-            return
         width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
-        in_order = _Queue([call.call_id for call in calls if self._is_ordered(call.name)])
+        if len(calls) == 1:
+            self._end(*await self._through(calls[0], begun, width))
+            return
+        in_order = InOrder([call.call_id for call in calls if self._is_ordered(call.name)])
         going = len(calls)
 
         async def one(call: ToolCall) -> None:
             nonlocal going
-            async with in_order.turn_of(call.call_id), width:
-                await self._may_begin(call, begun)
-                done = await self._one(call)
+            async with in_order.turn_of(call.call_id):
+                ended = await self._through(call, begun, width)
             going -= 1
-            self._end(done)
+            self._end(*ended)
             if going:
                 await self._turn.journal.write(self._state.origin)
 
@@ -178,13 +181,63 @@ class ToolCalls:
             for call in calls:
                 start(partial(one, call))
 
+    async def _through(self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore) -> tuple[Fact, ...]:
+        """The entries of a call's end, once it may run: whoever waits for a person takes no place from others."""
+        call, later = whole(call, self._specs.get(call.name)), self._later.pop(call.call_id, None)
+        if later is not None:
+            return await self._asked(call, later, width)
+        async with width:
+            await self._may_begin(call, begun)
+            return (await self._one(call),)
+
+    async def _asked(self, call: ToolCall, start: ToolStarted, width: asyncio.Semaphore) -> tuple[Fact, ...]:
+        """The same for one that the gate has to let through first; its beginning is committed only then."""
+        began = time.monotonic()
+        passed: Passed = self._refused(call)
+        while not isinstance(passed, Output):
+            passed = self._taken(self._specs[call.name]) or await self._passed(call)
+            if isinstance(passed, Output):
+                break
+            async with width:
+                await self._may_begin(call, ())
+                if passed is None or await self._holds(passed, call):
+                    approval_id = passed.approval_id if passed is not None else None
+                    await self._write(start.model_copy(update={"approval_id": approval_id}))
+                    return (await self._one(call, taken=True),)
+        return (start, finished(call, passed, began, untrusted=False))
+
+    async def _write(self, *facts: Fact) -> None:
+        await self._turn.journal.write(self._state.origin, *facts)
+
+    async def _passed(self, call: ToolCall) -> Passed:
+        spec = self._specs[call.name]
+        try:
+            return await self._gate.passed(self._wanted(call), spec)
+        except BaseException as error:
+            said = mishap_of_tool(error)
+            return refusal(f"{call.name} was not run: whether it may could not be found out: {said}", Outcome.DENIED)
+
+    async def _holds(self, approval: Approval, call: ToolCall) -> bool:
+        """Whether it is still what was approved, right before it begins, and nobody has taken the tool away."""
+        try:
+            return await self._gate.holds(approval, self._wanted(call), self._specs[call.name])
+        except BaseException as error:
+            mishap_of_tool(error)
+            return False
+
+    def _wanted(self, call: ToolCall) -> Call:
+        assert isinstance(call.arguments, Mapping)
+        return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
+
     def _is_ordered(self, name: str) -> bool:
         spec = self._specs.get(name)
         return spec is not None and spec.is_ordered
 
-    def _end(self, done: ToolFinished) -> None:
-        self._allowance.tool_call_ended(done.call_id)
-        self._turn.journal.note(self._state.origin, done)
+    def _end(self, *ended: Fact) -> None:
+        for fact in ended:
+            if isinstance(fact, ToolFinished):
+                self._allowance.tool_call_ended(fact.call_id)
+        self._turn.journal.note(self._state.origin, *ended)
 
     async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
         """Wait out a pause; but what only goes on with agents that it had begun lets each of them wait for itself."""
@@ -195,25 +248,26 @@ class ToolCalls:
                 await self._agent_control.passes()
         self._agent_control.check()
 
-    async def _one(self, call: ToolCall) -> ToolFinished:
-        """The call's result; whatever the tool does, the model is told and the turn goes on.
+    async def _one(self, call: ToolCall, *, taken: bool = False) -> ToolFinished:
+        """The call's result; whatever the tool does, the model is told and the turn goes on. `taken`: it has been taken
+        off the allowance.
 
         Raises `JournalError` and `Exhausted`.
         """
         with self._turn.idle.moving(call.call_id, self._agent_control.block):
-            return await self._done(call)
+            return await self._done(call, None if taken else self._refused(call))
 
-    async def _done(self, call: ToolCall) -> ToolFinished:
+    async def _done(self, call: ToolCall, refused: Output | None) -> ToolFinished:
         started = time.monotonic()
         try:
-            output = await self._run(call)
+            output = refused or await self._run(call)
             await self._close_given_up()
         except BaseException as error:
             # Of what a tool raises, `mishap_of_tool` lets through what is about this run: its cancellation, its
             # journal.
             output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
             await self._close_given_up()
-        return _finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
+        return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
     def _is_untrusted(self, name: str, output: Output) -> bool:
         """Whether strangers may have written it; the output says so itself, else its tool does."""
@@ -228,15 +282,9 @@ class ToolCalls:
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=given_up.pop())
 
     async def _run(self, call: ToolCall) -> Output:
-        call = self._whole(call)
-        refused = self._refused(call)
-        if refused is not None:
-            return refused
-        assert isinstance(call.arguments, Mapping)
-        wanted = Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
         # Asked right before the effect: the lease may have run out since its start was committed.
         await self._turn.journal.cleared()
-        output = await self._tools.call(wanted)
+        output = await self._tools.call(self._wanted(call))
         readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
         room = max(LEAST, self._together - sum(self._told.values()))
         spec = self._specs.get(call.name)
@@ -250,31 +298,26 @@ class ToolCalls:
         )
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
-    def _whole(self, call: ToolCall) -> ToolCall:
-        """The call; a JSON text that stands alone is the task of a subagent that asks for nothing else."""
-        spec, sent = self._specs.get(call.name), call.arguments
-        if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
-            return call
-        try:
-            return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
-        except ValueError:
-            return call
-
     def _refused(self, call: ToolCall) -> Output | None:
         """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
         if self._state.landing is not None:
-            return _error("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
+            return refusal("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
         spec = self._specs.get(call.name)
         if spec is None:
-            return _error(self._unknown(call.name))
-        if not self.may(spec):
-            return _error(f"A person took the tool {call.name} away from you. {self._have()}", Outcome.DENIED)
+            return refusal(self._unknown(call.name))
+        if (taken := self._taken(spec)) is not None:
+            return taken
         if not isinstance(call.arguments, Mapping):
-            return _error(no_object(call.name, call.arguments))
+            return refusal(no_object(call.name, call.arguments))
         if not self._allowance.take_tool_call(call.call_id):
             reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
-            return _error(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)
+            return refusal(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)
         return None
+
+    def _taken(self, spec: ToolSpec) -> Output | None:
+        if self.may(spec):
+            return None
+        return refusal(f"A person took the tool {spec.name} away from you. {self._have()}", Outcome.DENIED)
 
     def _still(self) -> str:
         """What an agent can do that has no tool call left."""
@@ -307,9 +350,9 @@ class ToolCalls:
         assert self._finish is not None
         started = time.monotonic()
         if self._agent_control.mail and not self._finish.only_checks(call):
-            return (_finished(call, _error(_READ_FIRST), started, untrusted=False),)
+            return (finished(call, refusal(_READ_FIRST), started, untrusted=False),)
         checked, output = await self._finish.call(call, self._evidence())
-        done = _finished(call, output, started, untrusted=False)
+        done = finished(call, output, started, untrusted=False)
         return (done,) if checked is None else (checked, done)
 
     def _evidence(self) -> Evidence:
@@ -327,63 +370,9 @@ class ToolCalls:
         )
 
 
-class _Queue:
-    """Lets these calls pass one after the other; all others at once."""
-
-    def __init__(self, call_ids: Sequence[str]) -> None:
-        self._over = {call_id: asyncio.Event() for call_id in call_ids}
-        self._before = dict(zip(call_ids[1:], call_ids, strict=False))
-
-    @asynccontextmanager
-    async def turn_of(self, call_id: str) -> AsyncIterator[None]:
-        if call_id in self._before:
-            await self._over[self._before[call_id]].wait()
-        try:
-            yield
-        finally:
-            if call_id in self._over:
-                self._over[call_id].set()
-
-
 _FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
 
 _NAME = 200
 """Characters of a tool's name, as a model wrote it, that are looked at and told."""
 
 _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."
-
-
-def _sole(spec: ToolSpec) -> str | None:
-    """The one argument that a subagent as a tool asks for, when that is a text."""
-    if spec.group != "delegation":
-        return None
-    required, known = spec.parameters.get("required"), spec.parameters.get("properties")
-    if not isinstance(required, list | tuple) or len(required) != 1 or not isinstance(known, Mapping):
-        return None
-    described = known.get(required[0])
-    return str(required[0]) if isinstance(described, Mapping) and described.get("type") == "string" else None
-
-
-def _error(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
-    """In the runtime's own words."""
-    return Output(said, is_error=True, outcome=outcome, untrusted=False)
-
-
-def _finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
-    """The end of a call; what strangers may have written stands within a fence."""
-    return ToolFinished(
-        call_id=call.call_id,
-        name=call.name,
-        content=fenced(output.content, call.call_id) if untrusted else output.content,
-        is_error=output.is_error,
-        outcome=output.outcome,
-        seconds=round(time.monotonic() - started, 6),
-        subagent_ids=output.subagent_ids,
-        artifact=output.artifact,
-        untrusted=untrusted,
-        images=output.images,
-        files=output.files,
-        exit_code=output.exit_code,
-        job=output.job,
-        found=output.found,
-    )

@@ -13,6 +13,7 @@ from drone.agent.artifacts import Artifacts
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.conversations import Conversations, as_report, as_text
+from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
 from drone.agent.model import AskLater
@@ -126,9 +127,11 @@ class Turn:
         tree: Tree | None = None,
         threads: OwnThreads | None = None,
         redactor: Redactor | None = None,
+        people: People | None = None,
     ) -> "Turn":
-        """`tree`: that of a turn which goes on, without a `router`, which knows its tree."""
-        router = router or ControlRouter(journal, tree=tree)
+        """`tree`: that of a turn which goes on, and `people` who can be asked; both without a `router`, which knows
+        them."""
+        router = router or ControlRouter(journal, tree=tree, people=people)
         budget.follow(router.tree)
         router.idle.watch(budget.stand_still)
         written = TreeJournal(journal, router.tree)
@@ -152,6 +155,15 @@ class Turn:
     @property
     def idle(self) -> IdleWatch:
         return self.router.idle
+
+    @property
+    def inbox(self) -> Inbox:
+        return self.router.inbox
+
+    @property
+    def workspace_key(self) -> str:
+        """What the directory is known by in which its agents work; "" without one."""
+        return self.router.workspace_key
 
     @asynccontextmanager
     async def blocked(self, activity: str, record_id: str | None, block: Block) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from drone.agent.turn import Turn
 from drone.generation.port import Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
-from mcc.contracts.inbox_facts import OUTLINE, ApprovalRequested
+from mcc.contracts.inbox_facts import OUTLINE, ApprovalDecided, ApprovalRequested
 from mcc.contracts.shape import digest, now
 from mcc.contracts.status import WaitingReason
 from mcc.documents.briefs import Brief
@@ -64,7 +64,10 @@ class Outline:
     def _known(self) -> str | None:
         """How it was decided: "" while nobody has; None: nobody was asked."""
         root = self.turn.tree.begun(self.origin.record_id)
-        return None if root is None else root.approvals.get(self.approval_id)
+        item = None if root is None else root.items.get(self.approval_id)
+        if item is None:
+            return None
+        return item.heard.decision if isinstance(item.heard, ApprovalDecided) else ""
 
     async def approved(self) -> None:
         """Return once a person has approved the structure, which is held then.
@@ -83,7 +86,7 @@ class Outline:
             await self.turn.journal.write(self.origin, asked)
         if not self._known:
             raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
-        if self._known == "deny":
+        if self._known != "approve":
             raise NotApproved("The outline was not approved.")
         await self._hold(state)
 

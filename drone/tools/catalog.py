@@ -22,6 +22,7 @@ from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.walls import state_of
+from drone.tools.asking import ASKING_TOOLS
 from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
@@ -151,7 +152,7 @@ class Toolbox:
         which there are no tools for them; `jobs` are its background jobs.
         """
         web = tuple(tool for tool, problem in self._web if problem is None)
-        own = (*(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
+        own = (*self._asking, *(self._notes if notes else ()), *web, *(tool for tool, _ in self.own.tools))
         if workspace is None:
             return FunctionTools((*self._skills, *own), notes=notes)
         git = () if self.git.problem else self._git
@@ -171,7 +172,7 @@ class Toolbox:
         """Every tool as a drone registers it; those that cannot be used here with their problem."""
         files = (*_capabilities(self._files), *_capabilities(self._writing))
         there = (*files, *_capabilities(self._outline, self.outline_problem))
-        shipped = (*there, *_capabilities((*self._skills, *self._rules)))
+        shipped = (*there, *_capabilities((*self._skills, *self._rules, *self._asking)))
         programs = (*_capabilities(self._git, self.git.problem), *_capabilities(self._shell, self.shell.problem))
         more = (*programs, *_capabilities((*_made(read_artifact), *self._notes)))
         web = tuple(one for tool, problem in self._web for one in _capabilities((tool,), problem))
@@ -196,6 +197,10 @@ class Toolbox:
         tools = _made(detection_tool(self.git.problem), list_files, find_files, read_file, search_tool(self.ripgrep))
         order = [*TOOL_GROUPS["environment_read"], *TOOL_GROUPS["workspace_read"]]
         return tuple(sorted(tools, key=lambda tool: order.index(tool.spec.name)))
+
+    @cached_property
+    def _asking(self) -> _Made:
+        return _made(*ASKING_TOOLS)
 
     @cached_property
     def _outline(self) -> _Made:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
-from drone.agent.tool_calls import OUTCOME_UNKNOWN
+from drone.agent.call_ends import OUTCOME_UNKNOWN
 from drone.checkpoints.diff import FileDiff, file_diff
 from drone.checkpoints.recording import Kept
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown

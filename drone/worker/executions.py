@@ -10,6 +10,7 @@ import structlog
 
 from drone.agent.agent_control import Block, IdleWatch
 from drone.agent.control_router import ControlRouter
+from drone.agent.inbox import People
 from drone.agent.tree import Tree
 from drone.sandbox.paths import Workspace
 from drone.worker.journal import OrderJournal
@@ -161,12 +162,15 @@ class Execution:
         """About as many bytes as the order's entries so far take in memory."""
         return self._held[1].weight if self._held is not None else 0
 
-    def hold(self, claim: Claim, journal: OrderJournal, refusals: Refusals, tree: Tree) -> None:
-        """The order was claimed: from here on controls reach its agents."""
+    def hold(
+        self, claim: Claim, journal: OrderJournal, refusals: Refusals, tree: Tree, people: People | None = None
+    ) -> None:
+        """The order was claimed: from here on controls reach its agents, and these `people`."""
         self._held = (claim, journal)
         self._refusals = refusals
         idle = IdleWatch(parks=True, expires_at=claim.order.expires_at)
-        self.router = ControlRouter(journal, RefusedReceipts(journal, refusals), idle, tree)
+        self.router = ControlRouter(journal, RefusedReceipts(journal, refusals), idle, tree, people)
+        self.router.workspace_key = self.workspace.key if self.workspace is not None else ""
         self.seen = claim.control_seq
         if self.stop is not None:
             journal.seal()

@@ -23,6 +23,7 @@ from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.loop import AsyncStore
 from drone.worker.notes import OrderNotes
+from drone.worker.people import OrderPeople
 from drone.worker.workspaces import Busy
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
@@ -93,7 +94,8 @@ class Runner:
         journal = self._writer.open(execution.order_id, claim.epoch, fold, execution.incarnation)
         journal.weight = weight
         refusals = Refusals(self._store, claim.epoch)
-        execution.hold(claim, journal, refusals, tree)
+        people = OrderPeople(self._store, execution.order_id, self._crew.expire_seconds)
+        execution.hold(claim, journal, refusals, tree, people)
         log.info("order claimed", order_id=execution.order_id, attempt=claim.attempt, epoch=claim.epoch)
         with execution.parks_when_idle():
             outcome = self._finisher.known(execution) or await self._turn(execution, claim, journal, tree)

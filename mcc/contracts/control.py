@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.inbox_facts import Decision, Remember
+from mcc.contracts.inbox_facts import Said as Said
 from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, Text, to_json
 
 
@@ -82,21 +82,6 @@ class NewControls(Closed):
     """Controls that are kept in this order, all or none. A cancel of the whole order wins: the others are refused."""
 
     controls: Annotated[tuple[ControlOfBatch, ...], Field(min_length=1, max_length=20)]
-
-
-class Said(Closed):
-    """What was said to an item of the inbox: a decision, or the answer to a question.
-
-    `expired`: nothing was, in time, and `answer` is the default of the question. `by` None: nobody of the service.
-    """
-
-    item_id: str
-    decision: Decision | None = None
-    answer: Text | None = None
-    note: Text | None = None
-    remember: Remember | None = None
-    by: Text | None = None
-    expired: bool = False
 
 
 class Receipt(Closed):

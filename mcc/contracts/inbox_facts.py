@@ -1,6 +1,6 @@
 """Facts of what agents ask people: whether a tool call may run, and questions; and of what people said."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -108,3 +108,48 @@ class QuestionAnswered(Note):
         if not self.expired:
             return self.answer or ""
         return "nobody answered in time" + (f", so it is: {self.answer}" if self.answer is not None else "")
+
+
+Asked: TypeAlias = ApprovalRequested | QuestionAsked
+Heard: TypeAlias = ApprovalDecided | QuestionAnswered
+
+
+class Said(Closed):
+    """What was said to an item of the inbox: a decision, or the answer to a question.
+
+    `expired`: nothing was, in time, and `answer` is the default of the question. `by` None: nobody of the service.
+    """
+
+    item_id: str
+    decision: Decision | None = None
+    answer: Text | None = None
+    note: Text | None = None
+    remember: Remember | None = None
+    by: Text | None = None
+    expired: bool = False
+
+
+def heard(asked: Asked, said: Said, control_id: str | None = None) -> Heard:
+    """The entry that tells of what was said to this."""
+    if isinstance(asked, QuestionAsked):
+        return QuestionAnswered(
+            question_id=asked.question_id,
+            call_id=asked.call_id,
+            answer=said.answer,
+            by=said.by,
+            expired=said.expired,
+            control_id=control_id,
+        )
+    return ApprovalDecided(
+        approval_id=asked.approval_id,
+        call_id=asked.call_id,
+        decision="expired" if said.expired or said.decision is None else said.decision,
+        note=said.note,
+        by=said.by,
+        remember=said.remember,
+        digest=asked.digest,
+        profile=asked.profile,
+        why=asked.why,
+        expires_at=asked.expires_at,
+        control_id=control_id,
+    )

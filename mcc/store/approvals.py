@@ -3,17 +3,18 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.approvals import AnyItem, ItemStatus, NewDecision
-from mcc.contracts.control import Control, ControlKind, Said
+from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
+from mcc.contracts.inbox_facts import ApprovalRequested, Asked, Heard, QuestionAnswered, QuestionAsked, Said, heard
+from mcc.contracts.permission import SavedRule
 from mcc.contracts.status import OrderStatus
 from mcc.store.audit import add_note
 from mcc.store.claims import resume
@@ -36,13 +37,12 @@ QUESTION_KINDS = frozenset({"question"})
 _ITEM = sa.select(APPROVALS, STATE.c.session_id).join(STATE, STATE.c.order_id == APPROVALS.c.order_id)
 _ONE = _ITEM.where(APPROVALS.c.id == sa.bindparam("wanted"))
 
+_PENDING_OF = _ITEM.where(APPROVALS.c.order_id == sa.bindparam("of"), APPROVALS.c.status == "pending")
 _OVERDUE_OF = _ITEM.where(
     APPROVALS.c.order_id == sa.bindparam("of"),
     APPROVALS.c.status == "pending",
     APPROVALS.c.expires_at <= sa.bindparam("now", type_=sa.BigInteger),
 )
-
-_Heard: TypeAlias = ApprovalDecided | QuestionAnswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,27 @@ class Approvals:
                 raise CannotRemember("only the approval of a tool call can be remembered")
             remember(connection, state, asked, said.remember, said.by or "", at)
         control = tell(connection, state, row, said, at)
+        if said.remember is not None:
+            self._settle_alike(connection, row, said, at)
         told = {"item": said.item_id, "decision": said.decision or "answer"}
         add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=told)
         return Decided(item_of(_row(connection, said.item_id)), changed=True, control=control)
+
+    def _settle_alike(self, connection: Connection, row: sa.RowMapping, said: Said, at: datetime) -> None:
+        """What the same rule would let through waits no longer, of this order."""
+        asked = _fact(row)
+        for other in connection.execute(_PENDING_OF, {"of": row["order_id"]}).mappings().all():
+            waits, state = _fact(other), lock(connection, row["order_id"])
+            if state is not None and _saves(waits) == _saves(asked):
+                alike = Said(item_id=other["id"], decision="approve", note=_ALIKE, by=said.by)
+                tell(connection, state, other, alike, at)
+
+
+def _saves(asked: Asked) -> SavedRule | None:
+    return asked.would_save if isinstance(asked, ApprovalRequested) else None
+
+
+_ALIKE = "The approval of a call like it was remembered."
 
 
 def tell(connection: Connection, state: State, row: sa.RowMapping, said: Said, at: datetime) -> Control | None:
@@ -167,38 +185,12 @@ def settle_overdue(connection: Connection, state: State, at: datetime, now: int)
     return changed
 
 
-def heard(asked: ApprovalRequested | QuestionAsked, said: Said, control_id: str | None = None) -> _Heard:
-    """The entry that tells of what was said to this."""
-    if isinstance(asked, QuestionAsked):
-        return QuestionAnswered(
-            question_id=asked.question_id,
-            call_id=asked.call_id,
-            answer=said.answer,
-            by=said.by,
-            expired=said.expired,
-            control_id=control_id,
-        )
-    return ApprovalDecided(
-        approval_id=asked.approval_id,
-        call_id=asked.call_id,
-        decision="expired" if said.expired or said.decision is None else said.decision,
-        note=said.note,
-        by=said.by,
-        remember=said.remember,
-        digest=asked.digest,
-        profile=asked.profile,
-        why=asked.why,
-        expires_at=asked.expires_at,
-        control_id=control_id,
-    )
-
-
-def _settled(order_id: str, fact: _Heard, at: int) -> dict[str, Any]:
+def _settled(order_id: str, fact: Heard, at: int) -> dict[str, Any]:
     make = answer_row if isinstance(fact, QuestionAnswered) else decision_row
     return make(order_id, fact, at)  # type: ignore[arg-type]
 
 
-def _woken(fact: _Heard) -> str:
+def _woken(fact: Heard) -> str:
     if isinstance(fact, QuestionAnswered):
         return "nobody answered its question in time" if fact.expired else "its question was answered"
     what = "the outline" if not fact.call_id else "a tool call of it"
@@ -206,7 +198,7 @@ def _woken(fact: _Heard) -> str:
     return f"{what} {done}"
 
 
-def _fact(row: sa.RowMapping) -> ApprovalRequested | QuestionAsked:
+def _fact(row: sa.RowMapping) -> Asked:
     kind: type[Fact] = QuestionAsked if row["kind"] == "question" else ApprovalRequested
     fact = kind.model_validate(parsed(row["asked_json"]))
     assert isinstance(fact, ApprovalRequested | QuestionAsked)

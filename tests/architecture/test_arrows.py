@@ -116,15 +116,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 AGENT_LAYERS = (
     ("subagents",),
-    ("agent", "loop", "tool_calls", "model_call", "parts", "verifier"),
+    ("agent", "loop", "tool_calls", "permission_gate", "model_call", "parts", "verifier"),
     ("gate", "report_gate"),
-    ("toolset", "turn"),
-    ("agent_control", "control_router", "allowance", "budget"),
+    ("call_ends", "toolset", "turn"),
+    ("agent_control", "control_router", "inbox", "allowance", "budget"),
     ("tree", "record", "progress"),
 )
 """Modules of `drone.agent`, and its one group of modules, the highest layer first; all others are the lowest layer."""
 
-CONTROLS, SPENDING = {"agent_control", "control_router"}, {"allowance", "budget"}
+CONTROLS, SPENDING = {"agent_control", "control_router", "inbox"}, {"allowance", "budget"}
 """Of one layer, and neither knows the other."""
 
 MODULES = {module for module, _ in modules()}

@@ -47,6 +47,7 @@ class FakeCrew:
     custody: Custody | None = None
     programs = None
     egress = None
+    expire_seconds = 3_600.0
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()

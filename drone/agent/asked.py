@@ -1,0 +1,45 @@
+"""What an agent asks people, with what they said to it; and a call's arguments as people are shown them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, Asked, Heard
+from mcc.contracts.shape import to_json
+
+SHOWN = 2_000
+"""Characters of one text among the arguments that people are shown; the whole stands in the model's reply."""
+
+SHOWN_BYTES = 32_000
+SHOWN_LEVELS = 12
+
+
+@dataclass(slots=True)
+class Item:
+    """`heard` None: nobody has said anything yet."""
+
+    asked: Asked
+    heard: Heard | None = None
+
+
+def item_id(fact: Asked | Heard) -> str:
+    """The id of the item that a fact is about."""
+    return fact.approval_id if isinstance(fact, ApprovalRequested | ApprovalDecided) else fact.question_id
+
+
+def shown(arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Arguments with long texts cut; where even that is too much, only their names."""
+    cut = {key[:SHOWN]: _cut(value, SHOWN_LEVELS) for key, value in arguments.items()}
+    return cut if len(to_json(cut)) <= SHOWN_BYTES else dict.fromkeys([*cut][:50], "[too long to be shown here]")
+
+
+def _cut(value: object, levels: int) -> object:
+    if levels == 0:
+        return "[nested too deep to be shown here]"
+    if isinstance(value, str) and len(value) > SHOWN:
+        return f"{value[:SHOWN]}[… {len(value) - SHOWN:,} more characters]"
+    if isinstance(value, Mapping):
+        return {str(key)[:SHOWN]: _cut(item, levels - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut(item, levels - 1) for item in value]
+    return value

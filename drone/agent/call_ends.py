@@ -1,0 +1,92 @@
+"""The calls of one reply: those that run in order, a call in its whole form, and how one ends."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from drone.agent.messages import ToolSpec
+from drone.agent.toolset import Output
+from mcc.contracts.blocks import ToolCall
+from mcc.contracts.fence import fenced
+from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
+
+OUTCOME_UNKNOWN = (
+    "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
+    "effect. It is not run again by itself. Look whether it had, before you repeat it."
+)
+
+
+def outcome_unknown(call: ToolStarted) -> ToolFinished:
+    """The end of a call that a lost drone had begun."""
+    return ToolFinished(
+        call_id=call.call_id,
+        name=call.name,
+        content=OUTCOME_UNKNOWN,
+        is_error=True,
+        outcome=Outcome.OUTCOME_UNKNOWN,
+    )
+
+
+class InOrder:
+    """Lets these calls pass one after the other; all others at once."""
+
+    def __init__(self, call_ids: Sequence[str]) -> None:
+        self._over = {call_id: asyncio.Event() for call_id in call_ids}
+        self._before = dict(zip(call_ids[1:], call_ids, strict=False))
+
+    @asynccontextmanager
+    async def turn_of(self, call_id: str) -> AsyncIterator[None]:
+        if call_id in self._before:
+            await self._over[self._before[call_id]].wait()
+        try:
+            yield
+        finally:
+            if call_id in self._over:
+                self._over[call_id].set()
+
+
+def whole(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
+    """The call; a JSON text that stands alone is the task of a subagent that asks for nothing else."""
+    sent = call.arguments
+    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
+        return call
+    try:
+        return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
+    except ValueError:
+        return call
+
+
+def _sole(spec: ToolSpec) -> str | None:
+    """The one argument that a subagent as a tool asks for, when that is a text."""
+    if spec.group != "delegation":
+        return None
+    required, known = spec.parameters.get("required"), spec.parameters.get("properties")
+    if not isinstance(required, list | tuple) or len(required) != 1 or not isinstance(known, Mapping):
+        return None
+    described = known.get(required[0])
+    return str(required[0]) if isinstance(described, Mapping) and described.get("type") == "string" else None
+
+
+def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
+    """In the runtime's own words."""
+    return Output(said, is_error=True, outcome=outcome, untrusted=False)
+
+
+def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
+    """The end of a call; what strangers may have written stands within a fence."""
+    return ToolFinished(
+        call_id=call.call_id,
+        name=call.name,
+        content=fenced(output.content, call.call_id) if untrusted else output.content,
+        is_error=output.is_error,
+        outcome=output.outcome,
+        seconds=round(time.monotonic() - started, 6),
+        subagent_ids=output.subagent_ids,
+        artifact=output.artifact,
+        untrusted=untrusted,
+        images=output.images,
+        exit_code=output.exit_code,
+        job=output.job,
+    )

@@ -1,0 +1,87 @@
+"""What the agents of one turn ask people, and what those say."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from drone.agent.asked import Item, item_id
+from drone.agent.tree import Tree
+from mcc.contracts.control import Control
+from mcc.contracts.entry import Origin
+from mcc.contracts.inbox_facts import Asked, Heard, Said, heard
+from mcc.contracts.permission import SavedRule
+
+NOBODY_ASKS = "Nobody waits for this any more: its agent has ended, or was never there."
+SAID_BEFORE = "This was decided before."
+EXPIRE_SECONDS = 86_400.0
+
+
+class People(Protocol):
+    """How people are reached. `reaches`: whether anybody can be asked; `expire_seconds`: how long a call waits."""
+
+    reaches: bool
+    expire_seconds: float
+
+    async def grants(self) -> Sequence[SavedRule]:
+        """Approvals that they let stand, as of now."""
+
+    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+        """What they say to this, or that the time is over; None: that comes as a control."""
+
+
+class Nobody:
+    """Nobody can be asked."""
+
+    reaches = False
+    expire_seconds = EXPIRE_SECONDS
+
+    async def grants(self) -> Sequence[SavedRule]:
+        return ()
+
+    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+        raise AssertionError("nobody is asked who cannot be reached")
+
+
+class Inbox:
+    """One per turn. Use on one event loop only. What it knows is what the journal says (`RecordState.items`)."""
+
+    def __init__(
+        self, tree: Tree, write: Callable[[Origin, Heard], Awaitable[None]], people: People | None = None
+    ) -> None:
+        """`write` commits one fact, also when whoever waits for it is cut off."""
+        self.people: People = people or Nobody()
+        self._tree = tree
+        self._write = write
+        self._told: dict[str, asyncio.Event] = {}
+
+    async def said(self, origin: Origin, item: Item) -> Heard:
+        """What people say to what was asked there, once they do. Raises `JournalError`."""
+        if item.heard is None and (said := await self.people.ask(origin, item.asked)) is not None:
+            await self._tell(origin, heard(item.asked, said))
+        while item.heard is None:
+            await self._told.setdefault(item_id(item.asked), asyncio.Event()).wait()
+        return item.heard
+
+    async def take(self, control: Control) -> str | None:
+        """Do what a control brings; why not, when nothing comes of it. Raises `JournalError`."""
+        said = control.said
+        found = None if said is None else self._found(said.item_id)
+        if said is None or found is None:
+            return NOBODY_ASKS
+        origin, item = found
+        if item.heard is not None:
+            return SAID_BEFORE
+        await self._tell(origin, heard(item.asked, said, control.id))
+        return None
+
+    async def _tell(self, origin: Origin, fact: Heard) -> None:
+        await self._write(origin, fact)
+        if (waiting := self._told.pop(item_id(fact), None)) is not None:
+            waiting.set()
+
+    def _found(self, id: str) -> tuple[Origin, Item] | None:
+        """Also of an agent that is not back yet under this drone."""
+        for record in self._tree.records.values():
+            if id in record.items and record.finished is None:
+                return record.origin, record.items[id]
+        return None

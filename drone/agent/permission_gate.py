@@ -1,0 +1,231 @@
+"""The gate before a tool call: it is allowed, denied, or asked for; what was approved is checked before it runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+from drone.agent.agent_control import Block
+from drone.agent.asked import Item, shown
+from drone.agent.call_ends import refusal
+from drone.agent.messages import WRITING_GROUPS, ToolSpec
+from drone.agent.parts import AgentParts
+from drone.agent.permits import effects_of
+from drone.agent.record import RecordState
+from drone.agent.toolset import Call, Output, Preview, preview_of
+from drone.agent.turn import Turn
+from mcc.contracts.ids import derived_id
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, ShownPreview
+from mcc.contracts.journal import Outcome
+from mcc.contracts.permission import SavedRule, Why, Word
+from mcc.contracts.shape import digest, now
+from mcc.contracts.status import WaitingReason
+from mcc.permission.judging import Ruling
+
+AT_MOST = 10
+"""A call that would do something else each time it may run is asked for so often."""
+
+PREVIEW_CHARACTERS = 24_000
+"""Of a preview in the inbox; the whole is kept as an artifact."""
+
+_LINE = 200
+
+Approval: TypeAlias = ApprovalRequested
+"""What was approved, as it was asked."""
+
+Passed: TypeAlias = Approval | Output | None
+"""How the gate lets a call pass: with an approval, not at all (for this reason), or as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Would:
+    """What a call would do now."""
+
+    digest: str
+    profile: str
+    preview: Preview | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked about a call, and its item, which knows what was said."""
+
+    fact: ApprovalRequested
+    item: Item
+
+    @property
+    def decision(self) -> str | None:
+        heard = self.item.heard
+        return heard.decision if isinstance(heard, ApprovalDecided) else None
+
+
+class PermissionGate:
+    """For the calls of one agent's run."""
+
+    def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
+        self._permits = agent.permits
+        self._tools = agent.tools
+        self._turn = turn
+        self._state = state
+
+    def word(self, spec: ToolSpec, arguments: Mapping[str, object]) -> Word:
+        """What becomes of a call, as far as it is known without asking anybody."""
+        return self._ruled(spec, arguments).word
+
+    async def passed(self, call: Call, spec: ToolSpec) -> Passed:
+        """The approval that lets the call run, None where it needs none; or why it does not run, for the model.
+
+        Returns once a person has decided, or nobody in time. Raises `JournalError`.
+        """
+        before, ruling, people = self._before(call), self._ruled(spec, call.arguments), self._turn.inbox.people
+        if ruling.word == "ask" and not before:
+            ruling = self._ruled(spec, call.arguments, await people.grants())
+        if ruling.word == "deny":
+            return denied(ruling.told or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ELSE}")
+        if ruling.word == "allow" and not before:
+            return None
+        if self._permits.on_ask == "deny" or not people.reaches:
+            why = f"a person has to approve it{_because(ruling.why)}, and in this order nobody is asked"
+            return denied(f"{spec.name} was not run: {why}. {_ELSE}")
+        return await self._decided(call, spec, ruling)
+
+    async def holds(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
+        """Whether the call would still do what was approved, and nothing forbids it by now."""
+        would = await self._would(call, spec)
+        same = isinstance(would, _Would) and would.digest == approval.digest
+        return same and self.word(spec, call.arguments) != "deny"
+
+    async def _decided(self, call: Call, spec: ToolSpec, ruling: Ruling) -> Approval | Output:
+        while True:
+            before = self._before(call)
+            if not before or before[-1].decision == "approve":
+                with self._turn.idle.moving(call.call_id):
+                    found = await self._asked_or_approved(call, spec, ruling, before)
+                if found is not None:
+                    return found
+                continue
+            last = before[-1]
+            if last.decision is not None:
+                assert isinstance(last.item.heard, ApprovalDecided)
+                return denied(_refusal(spec.name, last.item.heard))
+            who = call.origin.agent or "an agent"
+            block = Block(WaitingReason.APPROVAL, f"{who} asks whether it may use {spec.name}", last.fact.expires_at)
+            async with self._turn.blocked(call.call_id, call.origin.record_id, block):
+                await self._turn.inbox.said(call.origin, last.item)
+
+    async def _asked_or_approved(self, call: Call, spec: ToolSpec, ruling: Ruling, before: Sequence[_Asked]) -> Passed:
+        """The approval that fits what the call would do now, else a person is asked (anew): None."""
+        would = await self._would(call, spec)
+        if isinstance(would, Output):
+            return would
+        if before and before[-1].fact.digest == would.digest:
+            return before[-1].fact
+        if len(before) >= AT_MOST:
+            return denied(f"{spec.name} was not run: whenever it was approved, it would have done something else.")
+        asked = ApprovalRequested(
+            approval_id=derived_id(call.call_id, "approval", len(before) + 1),
+            call_id=call.call_id,
+            tool=spec.name,
+            arguments=shown(call.arguments),
+            effects=effects_of(spec),
+            profile=would.profile or None,
+            workspace=self._permits.workspace or None,
+            digest=would.digest,
+            preview=await self._shown(would.preview),
+            why=ruling.why,
+            would_save=ruling.would_save,
+            expires_at=now() + timedelta(seconds=self._turn.inbox.people.expire_seconds),
+        )
+        if before:
+            asked = asked.model_copy(update={"again": _again(before[-1].fact, asked)})
+        await self._turn.journal.write(call.origin, asked)
+        return None
+
+    async def _shown(self, preview: Preview | None) -> ShownPreview | None:
+        if preview is None:
+            return None
+        text, artifact = await self._turn.artifacts.fitted(preview.text, readable=False, room=PREVIEW_CHARACTERS)
+        return ShownPreview(kind=preview.kind, text=text, artifact=artifact)
+
+    async def _would(self, call: Call, spec: ToolSpec) -> _Would | Output:
+        preview = await preview_of(self._tools, call)
+        if isinstance(preview, Output):
+            return preview
+        profile = profile_of(spec)
+        seen = None if preview is None else (preview.kind, preview.text)
+        bound = (spec.name, spec.definition, call.arguments, self._turn.workspace_key, profile, seen)
+        return _Would(f"sha256:{digest(bound)}", profile, preview)
+
+    def _ruled(self, spec: ToolSpec, arguments: Mapping[str, object], grants: Sequence[SavedRule] = ()) -> Ruling:
+        asked = self._permits.asked(spec, arguments, self._state.origin, profile_of(spec))
+        return self._permits.judge(asked, grants)
+
+    def _before(self, call: Call) -> list[_Asked]:
+        """What was asked about this call, the newest last."""
+        items = self._state.items.values()
+        facts = [(one.asked, one) for one in items if one.asked.call_id == call.call_id]
+        return [_Asked(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
+
+
+def profile_of(spec: ToolSpec) -> str:
+    """How a program that the tool runs is walled in; "" where it runs none."""
+    if spec.group in WRITING_GROUPS:
+        return "workspace-write"
+    return "read-only" if spec.group in _READING else ""
+
+
+_READING = frozenset({"workspace_read", "diff_read", "git_read", "shell_read"})
+_ELSE = "Do not try it again as it is: go another way, or say what you could not do."
+
+
+def denied(said: str) -> Output:
+    """The result that tells the model why a call was not run."""
+    return refusal(said, Outcome.DENIED)
+
+
+def _because(why: Why) -> str:
+    named = f" ({why.key})" if why.key else ""
+    said = f": {why.message.rstrip('.')}" if why.message else ""
+    return f" by {_SAYS[why.layer]}{named}{said}"
+
+
+_SAYS = {
+    "operator": "the operator's rules",
+    "mode": "the mode of the order",
+    "agent": "your own rules",
+    "ancestor": "the rules of the agent above you",
+    "order": "the rules of the order",
+    "default": "default, because it cannot be undone",
+    "grant": "a grant",
+}
+
+
+def _refusal(name: str, heard: ApprovalDecided) -> str:
+    if heard.decision == "expired":
+        return f"{name} was not run: a person had to approve it, and nobody decided in time. {_ELSE}"
+    note = f" The person says: {heard.note}" if heard.note else ""
+    return f"{name} was not run: a person denied it.{note} {_ELSE}"
+
+
+def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
+    """What differs from what was approved before, in a sentence."""
+    told = [
+        f"the {name} is {there or 'none'}, and was {then or 'none'}"
+        for name, then, there in (
+            ("profile", before.profile, asked.profile),
+            ("workspace", before.workspace, asked.workspace),
+        )
+        if then != there
+    ]
+    if before.preview != asked.preview:
+        told.append(f"what it would do is another: {_first_difference(before.preview, asked.preview)}")
+    return "; ".join(told) or "the tool, or its workspace, is another than it was then"
+
+
+def _first_difference(before: ShownPreview | None, asked: ShownPreview | None) -> str:
+    then = before.text.splitlines() if before else []
+    there = asked.text.splitlines() if asked else []
+    number = next((n for n, (one, other) in enumerate(zip(then, there, strict=False)) if one != other), None)
+    if number is None:
+        return f"{len(there)} lines, and not {len(then)}"
+    return f"line {number + 1} is {there[number][:_LINE]!r}, and was {then[number][:_LINE]!r}"

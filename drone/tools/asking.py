@@ -1,0 +1,83 @@
+"""The tool by which an agent asks a person, and waits for the answer."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from drone.agent.agent_control import Block
+from drone.agent.turn import Turn
+from drone.tools.tool import ToolContext, ToolFailed, tool
+from mcc.contracts.ids import derived_id
+from mcc.contracts.inbox_facts import QuestionAnswered, QuestionAsked
+from mcc.contracts.shape import now
+from mcc.contracts.status import WaitingReason
+
+LONGEST_SECONDS = 2_592_000
+"""Thirty days: so long may a question wait."""
+
+Words = Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
+Choice = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+NOBODY = "There is nobody to ask here. Decide by yourself, and say what you took for granted."
+
+
+@tool(idempotent=True, effects="none", untrusted=False, seconds=LONGEST_SECONDS)
+async def ask_user(
+    context: ToolContext,
+    question: Words,
+    choices: Annotated[tuple[Choice, ...], Field(max_length=20)] = (),
+    default: Words | None = None,
+    wait_seconds: Annotated[int, Field(ge=1, le=LONGEST_SECONDS)] | None = None,
+) -> str:
+    """Ask a person, who may take hours; you wait. Only for what you cannot find out and must not guess.
+
+    Args:
+        question: With all that is needed to answer it.
+        choices: Answers to choose from.
+        default: What counts when nobody answers in time.
+        wait_seconds: How long to wait.
+    """
+    turn = context.turn
+    if turn is None or not turn.inbox.people.reaches:
+        if default is None:
+            raise ToolFailed(NOBODY)
+        return default
+    answered = await _answered(
+        turn,
+        context,
+        QuestionAsked(
+            question_id=derived_id(context.call_id, "question"),
+            call_id=context.call_id,
+            question=question,
+            choices=choices,
+            default=default,
+            expires_at=now() + timedelta(seconds=wait_seconds or turn.inbox.people.expire_seconds),
+        ),
+    )
+    if answered.answer is None:
+        raise ToolFailed("Nobody answered in time. Decide by yourself, and say what you took for granted.")
+    if answered.expired:
+        return f"Nobody answered in time, so your default counts: {answered.answer}"
+    return answered.answer
+
+
+async def _answered(turn: Turn, context: ToolContext, asked: QuestionAsked) -> QuestionAnswered:
+    """The answer to this call's question, which an earlier drone may have asked."""
+    items = turn.tree.record(context.origin).items
+    if asked.question_id not in items:
+        await turn.journal.write(context.origin, asked)
+    item = items[asked.question_id]
+    assert isinstance(item.asked, QuestionAsked)
+    if item.heard is None:
+        who = context.origin.agent or "an agent"
+        block = Block(WaitingReason.QUESTION, f"{who} asks: {item.asked.question[:300]}", item.asked.expires_at)
+        async with turn.blocked(context.call_id, context.origin.record_id, block):
+            await turn.inbox.said(context.origin, item)
+    assert isinstance(item.heard, QuestionAnswered)
+    return item.heard
+
+
+ASKING_TOOLS: tuple[Callable[..., object], ...] = (ask_user,)
+"""Group coordination."""
