@@ -119,12 +119,12 @@ AGENT_LAYERS = (
     ("agent", "loop", "tool_calls", "permission_gate", "model_call", "parts", "verifier"),
     ("gate", "report_gate"),
     ("call_ends", "toolset", "turn"),
-    ("agent_control", "control_router", "inbox", "allowance", "budget"),
+    ("agent_control", "control_router", "inbox", "approver", "allowance", "budget"),
     ("tree", "record", "progress"),
 )
 """Modules of `drone.agent`, and its one group of modules, the highest layer first; all others are the lowest layer."""
 
-CONTROLS, SPENDING = {"agent_control", "control_router", "inbox"}, {"allowance", "budget"}
+CONTROLS, SPENDING = {"agent_control", "control_router", "inbox", "approver"}, {"allowance", "budget"}
 """Of one layer, and neither knows the other."""
 
 MODULES = {module for module, _ in modules()}
