@@ -44,7 +44,8 @@ from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.sandbox.protected import Protected
 from drone.settings import Settings
-from drone.tools.catalog import MCP, SHELL_WRITE, ArtifactTools, Toolbox, passed_on, provision
+from drone.tools.artifacts import ArtifactTools
+from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS

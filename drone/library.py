@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from drone.agent import agent
-from drone.agent.approver import Approver, Asking
 from drone.agent.budget import Budget, Share
 from drone.agent.definitions import Definitions
 from drone.agent.gate import Gate
@@ -26,7 +25,8 @@ from drone.hiring import Hiring, Parent, Place
 from drone.models.guards import ModelSource
 from drone.models.registry import UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
-from drone.tools.catalog import ArtifactTools, Toolbox, UnknownToolName, expand
+from drone.tools.artifacts import ArtifactTools
+from drone.tools.catalog import Toolbox, UnknownToolName, expand
 from drone.tools.jobs import Jobs
 from drone.tools.tool import FunctionTools, Joined
 from drone.tools.wrappers import Timed
@@ -48,8 +48,7 @@ class Agent(agent.Agent):
 
     `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say.
     `subagent_runner` runs the agents that the definition's `spawns` names; None: who works below this one is a
-    `SubAgent` among its tools. `approver` is asked for calls that need an approval, and by the tool `ask_user`; None:
-    such calls are denied. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
+    `SubAgent` among its tools. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
     ValueError for a runner without anybody to run.
     """
 
@@ -62,7 +61,6 @@ class Agent(agent.Agent):
         limits: Limits | None = None,
         gate: Gate | None = None,
         subagent_runner: SubagentRunner | None = None,
-        approver: Approver | None = None,
     ) -> None:
         limits = limits or Limits()
         own: ToolSet = Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds)
@@ -77,7 +75,6 @@ class Agent(agent.Agent):
             limits=limits,
             gate=gate or gate_for(definition, is_subagent=False),
         )
-        self.people = None if approver is None else Asking(approver)
 
 
 def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:

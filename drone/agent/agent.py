@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 
 from drone.agent.agent_control import AgentControl
+from drone.agent.approver import Approver, Asking
 from drone.agent.budget import Budget
 from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.loop import Loop
@@ -179,13 +180,14 @@ async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException
 class Agent(AgentParts):
     """Runs tasks, several at once if asked; keeps nothing of any."""
 
-    async def run(self, task: str | Task, turn: Turn | None = None) -> Report:
-        """Do one task to its end. Without a turn this is a tree of its own, its journal in memory.
+    async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
+        """Do one task to its end. Without a turn this is a tree of its own, its journal in memory; `approver` is asked
+        for calls in it that need an approval, and by the tool `ask_user`; None: such calls are denied.
 
         Whatever the models and tools do is in the report; raises only `JournalError`, `Exhausted` and CancelledError.
         """
         if turn is None:
-            turn = self.turn()
+            turn = self.turn(approver=approver)
         if isinstance(task, str):
             task = Task(task, turn.root or root_record_id(fresh_id()), title_of(task))
         try:
@@ -193,10 +195,11 @@ class Agent(AgentParts):
         except BaseException as error:
             return await broken(self, task, turn, error)
 
-    def turn(self, journal: Journal | None = None, tree: Tree | None = None) -> Turn:
+    def turn(self, journal: Journal | None = None, tree: Tree | None = None, approver: Approver | None = None) -> Turn:
         """A turn of this agent's own: its limits for the whole tree, the journal in memory unless one is given.
 
         `tree`: what the journal of a turn that broke off says; `run` with the same task then goes on where that was.
         """
         journal = journal or MemoryJournal(fresh_id())
-        return Turn.begun(journal, Budget(self.limits), tree=tree, people=self.people)
+        people = None if approver is None else Asking(approver)
+        return Turn.begun(journal, Budget(self.limits), tree=tree, people=people)

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from drone.agent.budget import Share
 from drone.agent.gate import Gate
-from drone.agent.inbox import People
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.permits import Permits
@@ -210,8 +209,6 @@ class AgentParts:
         there = (*self.tools.specs(), *(gate.specs() if gate else ()))
         self.specs = tuple(spec for spec in there if not spec.deferred)
         _refuse_twins([spec.name for spec in there])
-        self.people: People | None = None
-        """Who can be asked in turns of this agent's own."""
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)

@@ -4,11 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
-
-from drone.agent.artifacts import handle_of
 from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import SHELL_READ, ToolSpec
 from drone.agent.threads import OwnThreads
@@ -22,8 +18,8 @@ from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.walls import state_of
+from drone.tools.artifacts import read_artifact
 from drone.tools.asking import ASKING_TOOLS
-from drone.tools.display_text import pictured
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
@@ -41,7 +37,7 @@ from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
 from drone.tools.shell import NO_SHELL, Shell, ShellTools
 from drone.tools.symbols import problem as outline_problem
-from drone.tools.tool import FunctionTool, FunctionTools, ToolContext, ToolFailed, tool
+from drone.tools.tool import FunctionTool, FunctionTools
 from drone.tools.web import NO_WEB, WebTools
 from drone.tools.wrappers import only_reading
 from drone.tools.writing import WritingTools
@@ -49,53 +45,10 @@ from mcc.configuration.sandbox import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.journal import AgentStep
-from mcc.contracts.shape import Text
 from mcc.definitions.front_matter import suggestion
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names, of_server
 from mcc.rules.errors import alike
 from mcc.rules.globs import fits
-
-READ = 20_000
-"""Characters that are answered when the call does not say how many."""
-
-MOST_READ = 60_000
-"""Characters that are answered at most."""
-
-
-class ArtifactTools(FunctionTools):
-    """`read_artifact` for every agent of every turn: the texts are those of the turn that a call comes from."""
-
-    def __init__(self) -> None:
-        super().__init__([read_artifact])
-
-
-@tool(idempotent=True, effects="read")
-async def read_artifact(
-    context: ToolContext,
-    id: Text,
-    start: Annotated[int, Field(ge=0)] = 0,
-    length: Annotated[int, Field(ge=1)] = READ,
-) -> str:
-    """Read a piece of a text that was too long to be told at once.
-
-    The first line says where the next piece starts; 60,000 characters at most.
-
-    Args:
-        id: The handle that stands where the text was cut.
-        start: First character, from 0.
-        length: Characters to read.
-    """
-    text = await context.artifacts.read(id) if context.artifacts else None
-    if text is None:
-        shown = ascii(handle_of(id))
-        raise ToolFailed(f"There is no artifact {shown} in this turn; the handles stand where a text was cut.")
-    if start >= len(text):
-        raise ToolFailed(f"The text has {len(text):,} characters, counted from 0: start must be below {len(text)}.")
-    piece = text[start : start + min(length, MOST_READ)]
-    end = start + len(piece)
-    more = f"go on with start {end}" if end < len(text) else "this is the end"
-    return f"characters {start} to {end} of {len(text)}; {more}\n{pictured(piece)[0]}"
-
 
 _Made = tuple[FunctionTool, ...]
 

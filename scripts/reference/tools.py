@@ -14,7 +14,8 @@ from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Turn
-from drone.tools.catalog import ArtifactTools, Toolbox
+from drone.tools.artifacts import ArtifactTools
+from drone.tools.catalog import Toolbox
 from drone.tools.git_program import Git
 from drone.tools.web import NO_WEB
 from mcc.configuration.web import Web, WebSearch

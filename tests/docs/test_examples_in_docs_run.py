@@ -12,7 +12,7 @@ import pytest
 
 from drone.agent.subagents.assignments import assignment_of, assignments_of, message_of, offers
 from drone.models.scripted import call
-from drone.tools.catalog import ArtifactTools
+from drone.tools.artifacts import ArtifactTools
 from mcc.contracts.limits import Limits
 from mcc.definitions.agents import parse_agent
 from mcc.rules.schema import checked_schema

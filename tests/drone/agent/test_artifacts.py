@@ -16,7 +16,7 @@ from drone.agent.messages import ToolResults
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.catalog import MOST_READ, READ, ArtifactTools
+from drone.tools.artifacts import MOST_READ, READ, ArtifactTools
 from drone.tools.display_text import pictured
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition

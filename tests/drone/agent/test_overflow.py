@@ -13,7 +13,7 @@ from drone.agent.transcript import KEPT, NAMED
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.catalog import ArtifactTools
+from drone.tools.artifacts import ArtifactTools
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import ImageBlock

@@ -76,10 +76,9 @@ class World:
             definition,
             model=self.model,
             tools=FunctionTools([self.publish, self.note, self.look, *self.tools]),
-            approver=self.answer if self.anybody else None,
         )
         tree = None if left is None else Tree.of(left)
-        turn = agent.turn(self.journal, tree)
+        turn = agent.turn(self.journal, tree, self.answer if self.anybody else None)
         return await agent.run(Task("Go.", turn.root or root_record_id(ORDER)), turn)
 
     def facts(self, *kinds: type[Fact]) -> list[Any]:
@@ -295,8 +294,8 @@ async def test_secrets_in_a_preview_are_not_shown() -> None:
     world.page = "hush-hush-secret"
     definition = drone.AgentDefinition(name="master", prompt="You work.", permission=ASK)
     tools = drone.Redacted(FunctionTools([world.publish]), Redactor(["hush-hush-secret"]))
-    agent = drone.Agent(definition, model=ScriptedModel([PUBLISH, "done"]), tools=tools, approver=world.answer)
-    await agent.run("Go.")
+    agent = drone.Agent(definition, model=ScriptedModel([PUBLISH, "done"]), tools=tools)
+    await agent.run("Go.", approver=world.answer)
     [item] = world.items
     assert isinstance(item, ApprovalItem) and item.preview is not None
     assert "hush" not in item.preview.text and world.published

@@ -15,7 +15,7 @@ from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.catalog import ArtifactTools
+from drone.tools.artifacts import ArtifactTools
 from drone.tools.tool import Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import unfenced

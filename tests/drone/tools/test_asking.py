@@ -35,9 +35,8 @@ async def told(approver: Any, journal: MemoryJournal, again: bool = False, **ask
         drone.AgentDefinition(name="master", prompt="You ask."),
         model=ScriptedModel(author),
         tools=FunctionTools(ASKING_TOOLS),
-        approver=approver,
     )
-    turn = agent.turn(journal, Tree.of(journal.entries) if again else None)
+    turn = agent.turn(journal, Tree.of(journal.entries) if again else None, approver)
     assert (await agent.run(Task("Go.", root_record_id(ORDER)), turn)).completed
     return next(entry.data for entry in journal.entries if isinstance(entry.data, ToolFinished))
 
