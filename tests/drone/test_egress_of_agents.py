@@ -28,7 +28,8 @@ async def test_every_list_on_the_way_down_is_in_force() -> None:
         return "read"
 
     hires = call("subagent", agent_type="reader", prompt="Read it")
-    model = ScriptedModel([Line(calls=(call("web_fetch"), hires)), Line(calls=(call("web_fetch"),)), "Read.", "Done."])
+    fetches = Line(calls=(call("web_fetch"),))
+    model = ScriptedModel([fetches, Line(calls=(hires,)), fetches, "Read.", "Done."])
     here = replace(hiring(LEAD, READER), place=Place(egress=(ORDER,)))
     parent = Parent(model, FunctionTools([fetch]), egress=here.place.egress)
     assert (await here.child(Wanted("lead", 1), parent).run("go", here.turn)).completed
