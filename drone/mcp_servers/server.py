@@ -76,9 +76,16 @@ class Server:
             if self.problem is not None and not again:
                 return
             if self.problem is None and self._listed_at > float("-inf"):
-                self._approved = await self._pins.approved(self.name) or self._approved
+                await self._read_pins()
                 return
             await self._ask()
+
+    async def _read_pins(self) -> None:
+        """What counts may have been approved meanwhile; where that cannot be known now, it is what counted before."""
+        try:
+            self._approved = await self._pins.approved(self.name) or self._approved
+        except Exception as error:
+            log.debug("what was approved of the MCP server %s cannot be known now: %s", self.name, error)
 
     async def _ask(self) -> None:
         try:

@@ -1,14 +1,40 @@
 """The tools of all servers, as the agents of one order have them."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
+from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import Refused, Server
+from drone.mcp_servers.words import one_line
 from drone.tools.tool import unknown_tool
 from mcc.configuration.mcp_servers import SEPARATOR
 from mcc.contracts.journal import Outcome
+
+TELL_SECONDS = 0.25
+_TOLD = 300
+
+
+class Telling:
+    """Tells viewers how far a call is, a line at a time and not too often."""
+
+    def __init__(self, call: Call, clock: Callable[[], float] = time.monotonic) -> None:
+        self._call = call
+        self._clock = clock
+        self._told_at = float("-inf")
+        self._offset = 0
+
+    def __call__(self, said: str) -> None:
+        turn, at = self._call.turn, self._clock()
+        if turn is None or at - self._told_at < TELL_SECONDS:
+            return
+        text = f"{turn.redactor.text(one_line(said, _TOLD))}\n"
+        told = GrowingCall(None, self._call.name)
+        delta = TextDelta("tool.progress", 0, 0, self._offset, text, told, self._call.call_id)
+        turn.journal.delta(self._call.origin, delta)
+        self._told_at, self._offset = at, self._offset + len(text)
 
 
 class ServerTools:
@@ -27,7 +53,7 @@ class ServerTools:
             return unknown_tool(call.name, self._names)
         server = self._servers[call.name.partition(SEPARATOR)[0]]
         try:
-            result = await server.call(call.name, call.arguments)
+            result = await server.call(call.name, call.arguments, progress=Telling(call))
         except Refused as refused:
             # The sentence may quote the server, so it is a stranger's as well.
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)

@@ -136,6 +136,19 @@ async def test_row_65_our_token_goes_to_the_server_and_to_nobody_else() -> None:
         assert other.heard == []
 
 
+async def test_row_65_a_token_has_an_origin() -> None:
+    httpx2 = pytest.importorskip("httpx2")
+    from drone.mcp_servers.http import Bearer
+
+    auth = Bearer("https://mcp.example.org/mcp", lambda: "t0p-secret-token")
+    sent: dict[str, str | None] = {}
+    for url in ("https://mcp.example.org/other", "http://mcp.example.org/mcp", "https://mcp.example.org:8443/mcp"):
+        request = httpx2.Request("POST", url)
+        await auth.async_auth_flow(request).__anext__()
+        sent[url] = request.headers.get("Authorization")
+    assert list(sent.values()) == ["Bearer t0p-secret-token", None, None]
+
+
 @pytest.mark.parametrize("where", ["http://169.254.169.254/latest/", "http://10.0.0.7/", "file:///etc/passwd"])
 async def test_row_65_a_redirect_leads_nowhere(where: str) -> None:
     def away(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:

@@ -39,6 +39,8 @@ async def test_commands_to_a_terminal_are_taken_out() -> None:
 
 
 async def test_structured_content_is_shown_once() -> None:
+    for bare, told in ((5, "5"), ("five", "five"), ([1], "[1]")):
+        assert (await output_of(result(text(told), structuredContent={"result": bare}), None)).content == told
     said = {"sum": 8}
     assert (await output_of(result(structuredContent=said), None)).content == '{"sum":8}'
     assert (await output_of(result(text('{"sum": 8}'), structuredContent=said), None)).content == '{"sum": 8}'

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,25 @@ async def test_a_program_outside_of_the_system_sees_itself_and_what_its_table_na
     await servers.look()
     assert f"{tmp_path}/seen" in await said(servers, "one__there", path=str(tmp_path))
     assert "unseen" not in await said(servers, "one__there", path=str(tmp_path))
+
+
+class Away:
+    """Pins of a database that can be reached once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def seen(self, server: str, digests: Mapping[str, str]) -> Mapping[str, str]:
+        return dict(digests)
+
+    async def approved(self, server: str) -> Mapping[str, str]:
+        self.asked += 1
+        raise ConnectionError("the database is away")
+
+
+async def test_what_counted_counts_on_while_the_database_is_away(serve: Serve) -> None:
+    servers, pins = serve(one=program({"tools": ["echo"]})), Away()
+    servers.pin_by(pins)
+    for _ in range(2):
+        assert [spec.name for spec in (await servers.tools()).specs()] == ["one__echo"]
+    assert pins.asked == 1 and await said(servers, "one__echo", text="a") == "a"
