@@ -144,7 +144,7 @@ def wreck(root: Path, dice: random.Random) -> None:
                     (path / "instead").mkdir(parents=True)
                 elif is_directory:
                     path.write_text("a file where a directory was")
-    (root / f"junk-{dice.randint(0, 9)}").mkdir(exist_ok=True)
+    (root / f"junk-{dice.random()}").mkdir()
 
 
 async def reverted(root: Path, data: Path) -> None:

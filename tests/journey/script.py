@@ -9,7 +9,7 @@ STRANGE = "before\x00\ud800after \U0001f6a2"
 SURVEY, NORTH, SOUTH = "Survey the harbour", "Look at the north quay", "Look at the south quay"
 SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", "Wait for the tide", "Talk slowly"
 
-NAME = "Name the boat"
+NAME, MEND = "Name the boat", "Mend the pier"
 
 PATROL, EAST, WEST, BELL = "Patrol the harbour", "Walk the east quay", "Walk the west quay", "Ring the bell"
 
@@ -88,6 +88,21 @@ SCRIPT: dict[str, Any] = {
             ],
         },
         {"match": SAY_STRANGE, "replies": [{"text": STRANGE, "thinking": STRANGE}]},
+        {
+            "match": MEND,
+            "replies": [
+                {"tool_calls": [call("read_file", path="plank.txt")]},
+                {
+                    "tool_calls": [
+                        call("edit_file", path="plank.txt", old="rotten", new="sound"),
+                        call("write_file", path="new/bollard.txt", content="iron\n"),
+                        call("delete_file", path="rope.txt"),
+                        call("write_file", path=".env", content="KEY=1\n"),
+                    ]
+                },
+                {"text": "The pier is mended."},
+            ],
+        },
         {"match": SAY_SHORT, "replies": [{"text": "Short."}]},
         {"match": WAIT, "replies": [{"text": "The tide is in.", "delay_seconds": 60}]},
         {
