@@ -16,6 +16,7 @@ FIGURES = {
     "start": "POST answered to agent.started at a viewer, beside Celery's own enqueue to body",
     "memory": "of a drone over 10,000 short orders, and under large transcripts; of a service with many readers",
     "checkpoints": "10,000 files kept before a call, and brought back",
+    "sandbox": "a program of the sandbox: by profile, and by what its workspace holds",
     "redaction": "secrets kept out: per result of 190 KB, per piece of a stream, per order",
     "imports": "import drone, mcc --help",
 }

@@ -85,7 +85,7 @@ class Cgroups:
             home = base / f"mcc-{os.getpid()}"
             there = _enabled(base)
             if not there:
-                raise Unavailable(f"{base} has none of the controllers {', '.join(CONTROLLERS)}")
+                raise Unavailable(f"the cgroups here have none of the controllers {', '.join(CONTROLLERS)}")
             home.mkdir(exist_ok=True)
             return cls(home, frozenset(_enabled(home)))
         except OSError as error:
@@ -169,11 +169,14 @@ def _processes(directory: Path) -> Sequence[str]:
 
 
 def _enabled(directory: Path) -> tuple[str, ...]:
-    """Those of the controllers that hold below a directory, after they were asked for."""
+    """Those of the controllers that hold below a directory, after the missing ones were asked for."""
+    control = directory / "cgroup.subtree_control"
+    there = control.read_text().split()
     for name in CONTROLLERS:
-        with suppress(OSError):
-            _write(directory / "cgroup.subtree_control", f"+{name}")
-    there = (directory / "cgroup.subtree_control").read_text().split()
+        if name not in there:
+            with suppress(OSError):
+                _write(control, f"+{name}")
+    there = control.read_text().split()
     return tuple(name for name in CONTROLLERS if name in there)
 
 
