@@ -116,7 +116,7 @@ class ToolSpec:
     what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
     `seconds`: its time limit, None = the turn's. `deferred`: models are shown it once they have looked for it.
     `reads_as`: the group in which it is had by those who may not write, and then it does not write (`OnlyReading`);
-    empty = they do not have it.
+    empty = they do not have it. `networked`: programs that it runs may reach hosts that the operator named.
     """
 
     name: str
@@ -131,6 +131,7 @@ class ToolSpec:
     max_result: int | None = None
     deferred: bool = False
     reads_as: str = ""
+    networked: bool = False
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property

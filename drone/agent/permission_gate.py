@@ -65,6 +65,7 @@ class PermissionGate:
     def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
         self._permits = agent.permits
         self._tools = agent.tools
+        self._egress = agent.hired.egress
         self._turn = turn
         self._state = state
 
@@ -151,13 +152,13 @@ class PermissionGate:
         preview = await preview_of(self._tools, call)
         if isinstance(preview, Output):
             return preview
-        profile = profile_of(spec)
+        profile = profile_of(spec, self._egress)
         seen = None if preview is None else (preview.kind, preview.text)
         bound = (spec.name, spec.definition, call.arguments, self._turn.workspace_key, profile, seen)
         return _Would(f"sha256:{digest(bound)}", profile, preview)
 
     def _ruled(self, spec: ToolSpec, arguments: Mapping[str, object], grants: Sequence[SavedRule] = ()) -> Ruling:
-        asked = self._permits.asked(spec, arguments, self._state.origin, profile_of(spec))
+        asked = self._permits.asked(spec, arguments, self._state.origin, profile_of(spec, self._egress))
         return self._permits.judge(asked, grants)
 
     def _before(self, call: Call) -> list[_Asked]:
@@ -167,11 +168,12 @@ class PermissionGate:
         return [_Asked(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
 
 
-def profile_of(spec: ToolSpec) -> str:
-    """How a program that the tool runs is walled in; "" where it runs none."""
+def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
+    """How a program that the tool runs is walled in; "" where it runs none. `egress`: as in `Call`."""
+    network = "+network" if spec.networked and all(egress) else ""
     if spec.group in WRITING_GROUPS:
-        return "workspace-write"
-    return "read-only" if spec.group in _READING else ""
+        return f"workspace-write{network}"
+    return f"read-only{network}" if spec.group in _READING else ""
 
 
 _READING = frozenset({"workspace_read", "diff_read", "git_read", "shell_read"})

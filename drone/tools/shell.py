@@ -56,6 +56,11 @@ class Shell:
     problem: str | None = None
     egress: Egress | None = None
 
+    @property
+    def is_networked(self) -> bool:
+        """Whether there is a host that commands may reach."""
+        return self.egress is not None and self.egress.network("") is not None
+
     def network(self, context: ToolContext) -> ProxiedNetwork | None:
         """The way out of one command."""
         order_id = threads_of(context).order_id
@@ -98,7 +103,7 @@ class ShellTools:
 
     def tools(self) -> tuple[FunctionTool, ...]:
         run = FunctionTool(self.run_shell)
-        run.spec = replace(run.spec, reads_as="shell_read")
+        run.spec = replace(run.spec, reads_as="shell_read", networked=self._shell.is_networked)
         return (run, FunctionTool(self.shell_jobs))
 
     async def preview(

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.permission_gate import profile_of
 from drone.agent.toolset import Call, Preview
 from drone.egress.plan import GivenSecret, Plan
+from drone.tools.shell import Shell, ShellTools
+from drone.tools.wrappers import only_reading
 from mcc.contracts.journal import AgentStep
 from tests.drone.egress.conftest import Make
 from tests.drone.egress.servers import Host, host
@@ -62,6 +65,23 @@ async def test_who_is_left_no_host_has_no_network(bench: ShellBench, there: Host
     output = await bench.call("run_shell", command=f"curl -sS http://a.test:{there.port}/", reaching=[[]])
     assert '"profile":"workspace-write"' in output.content and "refused" not in output.content
     assert not there.connections
+
+
+@pytest.mark.parametrize(
+    ("hosts", "lists", "profile"),
+    [
+        (("a.test:80",), (), "+network"),
+        (("a.test:80",), (("a.test",),), "+network"),
+        (("a.test:80",), (("a.test",), ()), ""),
+        ((), (), ""),
+    ],
+)
+def test_who_judges_a_command_knows_whether_it_has_a_network(
+    hosts: tuple[str, ...], lists: tuple[tuple[str, ...], ...], profile: str, egress_by: Make
+) -> None:
+    run, _ = ShellTools(Shell(None, egress=egress_by(Plan(allow=hosts)))).tools()
+    assert profile_of(run.spec, lists) == f"workspace-write{profile}"
+    assert profile_of(only_reading(run.spec), lists) == f"read-only{profile}"
 
 
 async def test_a_preview_names_the_network_and_starts_nothing(tmp_path: Path, egress_by: Make) -> None:
