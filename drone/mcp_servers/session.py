@@ -149,8 +149,8 @@ class _Under:
         self._under_way.remove(self._asks)
 
 
-def session_over(streams: TransportStreams, asking: Asking, changed: Callable[[], None], *, asks: bool) -> Session:
-    """`changed` is called when the server says that its tools are others now. `asks`: people can be asked."""
+def session_over(streams: TransportStreams, asking: Asking, changed: Callable[[], None]) -> Session:
+    """`changed` is called when the server says that its tools are others now."""
 
     async def heard(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -160,7 +160,7 @@ def session_over(streams: TransportStreams, asking: Asking, changed: Callable[[]
         dispatcher=JSONRPCDispatcher(*streams),
         client_info=types.Implementation(name="mcc", version=__version__),
         message_handler=heard,
-        elicitation_callback=asking.elicited if asks else None,
+        elicitation_callback=asking.elicited,
         extensions={TASKS: {}},
         result_claims=claims(),
     )

@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING
 
 from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.messages import ToolSpec
@@ -9,10 +12,18 @@ from drone.agent.toolset import Call, Output
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.words import one_line
+from drone.tools.asking import answered
 from drone.tools.tool import unknown_tool
 from mcc.configuration.mcp_servers import SEPARATOR
+from mcc.contracts.ids import derived_id
+from mcc.contracts.inbox_facts import QuestionAsked
 from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import now
 
+if TYPE_CHECKING:
+    from drone.mcp_servers.asking import Asks
+
+MOST_ASKED = 4_000
 TELL_SECONDS = 0.25
 _TOLD = 300
 
@@ -53,8 +64,32 @@ class ServerTools:
             return unknown_tool(call.name, self._names)
         server = self._servers[call.name.partition(SEPARATOR)[0]]
         try:
-            result = await server.call(call.name, call.arguments, progress=Telling(call))
+            asks = _people(server.name, call)
+            result = await server.call(call.name, call.arguments, asks, Telling(call))
         except Refused as refused:
             # The sentence may quote the server, so it is a stranger's as well.
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
         return await output_of(result, call.turn.artifacts if call.turn else None)
+
+
+def _people(server: str, call: Call) -> "Asks | None":
+    """Who is asked what the server wants to know for this call: as by `ask_user`, in the inbox."""
+    from drone.mcp_servers.asking import People, Question
+
+    turn = call.turn
+    if turn is None or not turn.inbox.people.reaches:
+        return None
+    number = count()
+
+    async def ask(question: Question) -> str | None:
+        asked = QuestionAsked(
+            question_id=derived_id(call.call_id, "question", next(number)),
+            call_id=call.call_id,
+            question=question.text[:MOST_ASKED],
+            choices=question.choices,
+            default=question.default,
+            expires_at=now() + timedelta(seconds=turn.inbox.people.expire_seconds),
+        )
+        return (await answered(turn, call.origin, asked)).answer
+
+    return People(server, ask)

@@ -41,8 +41,6 @@ class Ways:
     """Hears of a secret, so that it is said nowhere."""
     handshake: bool = False
     """Whether servers are spoken with in the older way without trying the newer one first."""
-    people: bool = False
-    """Whether servers may ask people for something in the midst of a call."""
 
     def opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
         """`changed` is called when the server says that its tools are others now."""
@@ -73,7 +71,7 @@ class Ways:
             return f"{pipe.why}; the last it said: {heard}" if heard else pipe.why
 
         try:
-            async with pipe.streams() as streams, session_over(streams, asking, changed, asks=self.people) as session:
+            async with pipe.streams() as streams, session_over(streams, asking, changed) as session:
                 yield Opened(await spoken(session, asking, legacy=self.handshake), pipe.gone, why)
         except Exception as error:
             if pipe.gone.is_set():
@@ -92,7 +90,7 @@ class Ways:
         asking, auth = Asking(), self._auth(name, config)
         async with (
             streams(config.url, Pinned(self.rule, self.proxy), auth) as pair,
-            session_over(pair, asking, changed, asks=self.people) as session,
+            session_over(pair, asking, changed) as session,
         ):
             yield Opened(
                 await spoken(session, asking, legacy=self.handshake), asyncio.Event(), lambda: "the connection ended"

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from drone.agent.agent_control import Block
 from drone.agent.turn import Turn
 from drone.tools.tool import ToolContext, ToolFailed, tool
+from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import QuestionAnswered, QuestionAsked
 from mcc.contracts.shape import now
@@ -44,9 +45,9 @@ async def ask_user(
         if default is None:
             raise ToolFailed(NOBODY)
         return default
-    answered = await _answered(
+    said = await answered(
         turn,
-        context,
+        context.origin,
         QuestionAsked(
             question_id=derived_id(context.call_id, "question"),
             call_id=context.call_id,
@@ -56,25 +57,25 @@ async def ask_user(
             expires_at=now() + timedelta(seconds=wait_seconds or turn.inbox.people.expire_seconds),
         ),
     )
-    if answered.answer is None:
+    if said.answer is None:
         raise ToolFailed("Nobody answered in time. Decide by yourself, and say what you took for granted.")
-    if answered.expired:
-        return f"Nobody answered in time, so your default counts: {answered.answer}"
-    return answered.answer
+    if said.expired:
+        return f"Nobody answered in time, so your default counts: {said.answer}"
+    return said.answer
 
 
-async def _answered(turn: Turn, context: ToolContext, asked: QuestionAsked) -> QuestionAnswered:
-    """The answer to this call's question, which an earlier drone may have asked."""
-    items = turn.tree.record(context.origin).items
+async def answered(turn: Turn, origin: Origin, asked: QuestionAsked) -> QuestionAnswered:
+    """The answer to a call's question, which an earlier drone may have asked; people must be within reach."""
+    items = turn.tree.record(origin).items
     if asked.question_id not in items:
-        await turn.journal.write(context.origin, asked)
+        await turn.journal.write(origin, asked)
     item = items[asked.question_id]
     assert isinstance(item.asked, QuestionAsked)
     if item.heard is None:
-        who = context.origin.agent or "an agent"
+        who = origin.agent or "an agent"
         block = Block(WaitingReason.QUESTION, f"{who} asks: {item.asked.question[:300]}", item.asked.expires_at)
-        async with turn.blocked(context.call_id, context.origin.record_id, block):
-            await turn.inbox.said(context.origin, item)
+        async with turn.blocked(asked.call_id, origin.record_id, block):
+            await turn.inbox.said(origin, item)
     assert isinstance(item.heard, QuestionAnswered)
     return item.heard
 

@@ -75,7 +75,7 @@ class Scenario:
     async def run(self) -> list[str]:
         """Speak with the server and call what it wants to be called; what came of that."""
         key = {SECRET: self.context.get("client_secret")}.get
-        ways = Ways(None, Loopback(nobody), key, visit=visit, people=True, handshake=self.revision < "2026")
+        ways = Ways(None, Loopback(nobody), key, visit=visit, handshake=self.revision < "2026")
         servers = McpServers({"one": self.table}, ways.opening)
         server = servers.server("one")
         assert server is not None

@@ -2,17 +2,24 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from drone.agent.agent import Agent
+from drone.agent.journal import MemoryJournal
+from drone.agent.turn import Task
 from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.servers import McpServers
+from drone.mcp_servers.toolset import ServerTools
 from drone.mcp_servers.ways import Ways, load
+from drone.models.scripted import Line, ScriptedModel, call
 from mcc.addresses import AddressRule, endpoint_of
 from mcc.configuration.mcp_servers import McpServer
+from mcc.contracts.agents import AgentDefinition
+from mcc.contracts.approvals import AnyItem, NewAnswer, QuestionItem
+from mcc.contracts.ids import fresh_id, root_record_id
 from tests.drone.mcp_servers.conftest import nowhere
 from tests.drone.mcp_servers.web_server import Served, answer, event, served
 
@@ -21,10 +28,10 @@ tasks = pytest.importorskip("drone.mcp_servers.tasks")
 
 
 @asynccontextmanager
-async def speaking(server: Served, people: bool = False) -> AsyncIterator[Server]:
+async def speaking(server: Served) -> AsyncIterator[Server]:
     await load()
     own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
-    ways = replace(Ways(None, AddressRule(nowhere, allow_private=[own]), {}.get), people=people)
+    ways = Ways(None, AddressRule(nowhere, allow_private=[own]), {}.get)
     servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, ways.opening)
     await servers.look()
     found = servers.server("one")
@@ -99,7 +106,7 @@ async def test_a_task_that_asks_is_answered_once() -> None:
         assert question.choices == ("red", "blue") and "MCP server one asks: Which?" in question.text
         return "blue"
 
-    async with served(turns) as server, speaking(server, people=True) as one:
+    async with served(turns) as server, speaking(server) as one:
         assert await text_of(one, asking.People("one", ask)) == "at last"
         (update,) = [heard for heard in server.heard if "inputResponses" in heard]
         assert update["inputResponses"] == {"q": {"action": "accept", "content": {"colour": "blue"}}}
@@ -121,7 +128,7 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
 
 async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
-    async with served(by_turns(wants)) as server, speaking(server, people=True) as one:
+    async with served(by_turns(wants)) as server, speaking(server) as one:
         with pytest.raises(Refused, match="roots/list, which is not given here"):
             await text_of(one, asking.People("one", None))
 
@@ -170,3 +177,25 @@ async def test_a_server_that_was_away_is_spoken_with_again() -> None:
         with pytest.raises(Refused):
             await text_of(one)
         assert await text_of(one) == "seen"
+
+
+async def test_a_person_is_asked_in_the_inbox_and_the_call_goes_on_with_the_answer() -> None:
+    wants = {"resultType": "input_required", "inputRequests": {"q": FORM}, "requestState": "s-1"}
+    asked: list[AnyItem] = []
+
+    def answered(item: AnyItem) -> NewAnswer:
+        asked.append(item)
+        return NewAnswer(answer="red")
+
+    async with served(by_turns(wants, {"resultType": "complete", **DONE})) as server, speaking(server) as one:
+        model = ScriptedModel([Line(calls=(call("one__look"),)), "done"])
+        agent = Agent(
+            AgentDefinition(name="master", description="d", prompt="p"), model=model, tools=ServerTools({"one": one})
+        )
+        journal = MemoryJournal(fresh_id())
+        report = await agent.run(Task("go", root_record_id(journal.order_id)), agent.turn(journal, None, answered))
+        assert report.text == "done" and "at last" in model.asks[1].messages[-1].results[0].content  # type: ignore[union-attr]
+        last = [heard for heard in server.bodies if heard["method"] == "tools/call"][-1]["params"]
+        assert last["requestState"] == "s-1" and last["inputResponses"]["q"]["content"] == {"colour": "red"}
+    (item,) = asked
+    assert isinstance(item, QuestionItem) and item.choices == ("red", "blue") and "one asks: Which?" in item.question

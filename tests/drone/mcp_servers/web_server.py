@@ -20,6 +20,7 @@ class Served:
     url: str = ""
     heard: list[dict[str, str]] = field(default_factory=list)
     methods: list[str] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     act: Act | None = None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -28,6 +29,7 @@ class Served:
             return web.Response(status=405)
         asked = await request.json()
         self.methods.append(asked["method"])
+        self.bodies.append(asked)
         own = self.act(self, request, asked) if self.act else None
         if asyncio.iscoroutine(own):
             own = await own
