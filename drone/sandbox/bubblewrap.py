@@ -163,7 +163,9 @@ class Bubblewrap:
         guard = Guard(self.protected, self._placeholders, by_descriptor=self._maker.by_descriptor)
         told: tuple[str, ...] = ()
         try:
-            private = await call.look(lambda: looked_at(call, guard))
+            looking = call.look(lambda: looked_at(call, guard))
+            # What is put into a workspace is known only when that has come to its end.
+            private = await (to_the_end(looking) if call.profile.write else looking)
             with ExitStack() as held:
                 leash = held.enter_context(closing(Leash()))
                 command = held.enter_context(closing(self._command(call, Seen(private, guard), leash.options)))

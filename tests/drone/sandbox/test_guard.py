@@ -3,8 +3,10 @@
 import asyncio
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,6 +17,8 @@ from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.protected import Protected
 from tests.drone.tools.git_scene import Scene
+
+T = TypeVar("T")
 
 WRITES = Profile(write=True)
 SOON = Bounds(20.0)
@@ -191,6 +195,28 @@ async def test_cancelling_leaves_nothing_of_it_behind(sandbox: Bubblewrap, root:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not (root / "a" / ".env").exists() and sockets(root) == []
+
+
+async def test_cancelled_while_the_workspace_is_looked_at_it_leaves_nothing(sandbox: Bubblewrap, root: Path) -> None:
+    looks: list[asyncio.Future[object]] = []
+    began, go = asyncio.Event(), threading.Event()
+
+    async def look(work: Callable[[], T], /) -> T:
+        looked = asyncio.ensure_future(asyncio.to_thread(lambda: (go.wait(20), work())[1]))
+        looks.append(looked)  # type: ignore[arg-type]
+        began.set()
+        return await asyncio.shield(looked)
+
+    running = sandbox.run(("true",), Workspace(root), SOON, profile=WRITES, look=look)
+    task = asyncio.create_task(running)
+    await began.wait()
+    task.cancel()
+    await asyncio.wait((task,), timeout=0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait(looks)
+    assert sockets(root) == []
 
 
 async def test_too_many_protected_files_are_a_sentence(sandbox: Bubblewrap, root: Path) -> None:
