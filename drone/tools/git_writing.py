@@ -99,7 +99,12 @@ class GitWriteTools:
         name = readable(branch).strip()
         if context.turn is not None:
             fact = WorkspaceCommitted(
-                call_id=context.call_id, commit=after, parent=before, branch=name or None, subject=subject
+                call_id=context.call_id,
+                commit=after,
+                parent=before,
+                branch=name or None,
+                subject=subject,
+                worktree=checkout.repository.linked,
             )
             await context.turn.journal.write(context.origin, fact)
         stat = await checkout.text("diff-tree", "--root", "--no-commit-id", "--stat=100", "--no-renames", after)

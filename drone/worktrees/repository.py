@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree, common_of
@@ -165,7 +166,7 @@ class OwnTree(Repository):
         """Commit on a ref beside its own what git ignores. Answers the names, and whether all of it is saved."""
         asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
         listed = await self._checkout.output(*asked, bounds=NAMES)
-        names = names_in(listed)
+        names = [name for name in names_in(listed) if not name.startswith(f"{MARKER}/")]
         sizes = sum([await self._checkout.threads.tool(self._sizes, names)])
         plain = [name for name in names if not name.endswith("/")]
         if listed.left_out or len(plain) < len(names) or len(names) > MOST_IGNORED or sizes > IGNORED_BYTES:

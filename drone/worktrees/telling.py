@@ -13,10 +13,11 @@ from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeM
 
 def of_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
     """`facts` in the order of the journal. A worktree of which no end is told was kept."""
-    made = [fact for fact in facts if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded)]
-    commits = [fact for fact in made if isinstance(fact, WorkspaceCommitted)]
-    worktrees = {fact.child_id: _told(fact) for fact in made if not isinstance(fact, WorkspaceCommitted)}
-    begun = [fact.parent if isinstance(fact, WorkspaceCommitted) else getattr(fact, "head", None) for fact in made]
+    known = list(facts)
+    commits = [fact for fact in known if isinstance(fact, WorkspaceCommitted) and not fact.worktree]
+    worktrees = {fact.child_id: _told(fact) for fact in known if isinstance(fact, WorktreeMade | WorktreeEnded)}
+    heads = (fact.head for fact in known if isinstance(fact, WorktreeMade))
+    begun = (commits[0].parent,) if commits else tuple(heads)
     return changes.model_copy(
         update={
             "base": next((base for base in begun if base), None),

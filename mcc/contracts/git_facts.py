@@ -17,7 +17,10 @@ class WorktreeState(StrEnum):
 
 
 class WorkspaceCommitted(Note):
-    """A commit that the call of a tool made in the workspace. `parent` None: the first one; `branch` None: on none."""
+    """A commit that the call of a tool made in the workspace. `parent` None: the first one; `branch` None: on none.
+
+    `worktree`: it was made in a subagent's worktree, on the ref of that.
+    """
 
     kind: ClassVar[str] = "workspace.committed"
     call_id: str
@@ -25,6 +28,7 @@ class WorkspaceCommitted(Note):
     parent: str | None = None
     branch: Text | None = None
     subject: Text = ""
+    worktree: bool = False
 
     @property
     def in_words(self) -> Text:

@@ -17,7 +17,8 @@ def test_commits_and_worktrees_are_told_with_where_the_order_began() -> None:
         WorkspaceCommitted(call_id="c", commit=number * 40, parent="0" * 40, branch="mcc/0199a3c0", subject=number)
         for number in "34"
     ]
-    told = of_facts(Changes(workspace="/work"), [made, left, ended, *commits])
+    theirs = commits[0].model_copy(update={"commit": "9" * 40, "worktree": True})
+    told = of_facts(Changes(workspace="/work"), [made, left, theirs, ended, *commits])
     assert (told.base, told.branch) == ("0" * 40, "mcc/0199a3c0")
     assert [(one.id[0], one.subject) for one in told.commits] == [("3", "3"), ("4", "4")]
     assert [(one.record_id, one.state, one.conflicts) for one in told.worktrees] == [

@@ -287,7 +287,9 @@ FACTS: tuple[Fact, ...] = (
         by="metadata_agent",
         command_id="call-1",
     ),
-    WorkspaceCommitted(call_id=CALL, commit="c" * 40, parent="b" * 40, branch="main", subject="Mend rounding"),
+    WorkspaceCommitted(
+        call_id=CALL, commit="c" * 40, parent="b" * 40, branch="main", subject="Mend rounding", worktree=True
+    ),
     WorktreeMade(child_id=CHILD, child="general", ref=f"refs/mcc/{ORDER_ID}/{CHILD}", base="a" * 40, head="b" * 40),
     WorktreeEnded(
         child_id=CHILD,
