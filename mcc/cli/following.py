@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +13,10 @@ PROGRESS_SECONDS = 10.0
 """How often it is said how far a generation is, where no tree is drawn."""
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from mcc.cli.archive import Reader
+    from mcc.cli.prompting import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
     from mcc.contracts.wire import Seen
@@ -47,22 +50,32 @@ class Screen(Protocol):
 
     def show(self, item: "Seen") -> None: ...
 
+    def aside(self) -> AbstractContextManager[None]:
+        """Inside, nothing else is drawn on the terminal."""
 
-class _Nothing:
+
+class _Lasting:
+    """What it shows stays where it is."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class _Nothing(_Lasting):
     whole = False
 
     def show(self, item: "Seen") -> None:
         """Nothing is shown."""
 
 
-class _JsonLines:
+class _JsonLines(_Lasting):
     whole = False
 
     def show(self, item: "Seen") -> None:
         print_json(item, type="entry")
 
 
-class _PlainLines:
+class _PlainLines(_Lasting):
     whole = False
 
     def __init__(self) -> None:
@@ -103,8 +116,17 @@ class _PlainGeneration(_PlainLines):
 class _Tree:
     whole = True
 
-    def __init__(self, story: "Story") -> None:
+    def __init__(self, story: "Story", live: "Live") -> None:
         self.story = story
+        self._live = live
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start(refresh=True)
 
     def show(self, item: "Seen") -> None:
         from mcc.contracts.entry import Entry
@@ -132,9 +154,9 @@ def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
         from mcc.view.live import live_tree
         from mcc.view.story import Story
 
-        drawn = _Tree(Generation() if generates else Story())
-        with live_tree(drawn.story):
-            yield drawn
+        story = Generation() if generates else Story()
+        with live_tree(story) as live:
+            yield _Tree(story, live)
     else:
         yield _PlainGeneration() if generates else _PlainLines()
 
@@ -147,14 +169,24 @@ def _is_drawn() -> bool:
     return is_drawn()
 
 
-def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0) -> None:
-    """Show every entry after `after` until the order ends; a tree is drawn of all of them.
+def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None) -> None:
+    """Show every entry after `after` until the order ends; a tree is drawn of all of them. What the order asks is asked
+    by `prompt`.
 
     Raises `ClientError`; KeyboardInterrupt passes, and the last picture stays.
     """
     with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
         for item in reader.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
             onto.show(item)
+            if prompt is not None:
+                prompt.see(item, onto)
+
+
+def prompt_of(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
+    """Who asks the person at this terminal; None where nobody reads it, or nothing but the answer is wanted there."""
+    from mcc.cli.prompting import Prompt
+
+    return Prompt(client, order_id) if shown is Shown.ALL and Prompt.possible() else None
 
 
 def _generates(reader: "Reader", order_id: str) -> bool:

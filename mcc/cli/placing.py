@@ -20,7 +20,7 @@ from mcc.cli.command import (
     print_json,
     say_configuration,
 )
-from mcc.cli.following import Shown, detached, follow, withdraw
+from mcc.cli.following import Shown, detached, follow, prompt_of, withdraw
 from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def place_and_follow(
                 print_json(order, type="order") if shown.as_json else print(order.id)
                 raise typer.Exit(DONE)
             try:
-                follow(client, order.id, shown)
+                follow(client, order.id, shown, prompt=prompt_of(client, order.id, shown))
             except KeyboardInterrupt:
                 raise typer.Exit(withdraw(client, order.id) if here_only else detached(order.id)) from None
             raise typer.Exit(conclude(client, client.orders.get(order.id)))

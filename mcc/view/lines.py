@@ -227,6 +227,8 @@ def what_to_do(order_id: str, reason: str | None) -> str | None:
     """The command that lets a waiting order go on; None where there is none, or nothing to be done."""
     if reason == WaitingReason.APPROVAL:
         return f"mcc orders approve {order_id} (or deny; mcc inbox lists what waits)"
+    if reason == WaitingReason.QUESTION:
+        return f"mcc orders answer {order_id} TEXT (mcc inbox lists what waits)"
     if reason not in _BY_A_RESUME:
         return None
     agents = " (one agent of it: --record RECORD)" if reason == WaitingReason.PAUSED else " (it goes on by itself too)"

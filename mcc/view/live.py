@@ -17,8 +17,11 @@ from mcc.view.tree import FRAMES_PER_SECOND, fitting, tree
 
 
 @contextmanager
-def live_tree(story: Story) -> Iterator[None]:
-    """Draws `story` several times a second; however the block ends, the last picture stays, and the whole of it."""
+def live_tree(story: Story) -> Iterator[Live]:
+    """Draws `story` several times a second; however the block ends, the last picture stays, and the whole of it.
+
+    Inside, the picture can be stopped for a while.
+    """
     console = Console(stderr=True, highlight=False)
     live = Live(
         console=console,
@@ -29,7 +32,7 @@ def live_tree(story: Story) -> Iterator[None]:
     )
     try:
         with live, _stoppable(live):
-            yield
+            yield live
     finally:
         console.print(_whole(story))
 
