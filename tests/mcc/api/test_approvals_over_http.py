@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from mcc.contracts.ids import derived_id
-from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAsked
+from mcc.contracts.permission import SavedRule
 from mcc.contracts.status import WaitingReason
 from mcc.store.store import Store
 from mcc.store.values import Parking
@@ -96,3 +97,38 @@ async def test_what_cannot_be_decided_is_refused(api: httpx.AsyncClient, order: 
     assert (await api.get(f"{ORDERS}/{order['id']}")).json()["status"] == "cancelled"
     is_problem(await decided(api, item["id"], "approve"), 410)
     assert [one["status"] for one in (await api.get(INBOX)).json()["items"]] == ["void"]
+
+
+async def test_a_call_and_a_question_of_a_running_order_are_decided_and_an_approval_can_stand(
+    api: httpx.AsyncClient, store: Store, document: dict[str, Any]
+) -> None:
+    placed = (await api.post(ORDERS, json={"prompt": "Go."})).json()
+    held = HandDrone(store).claim(placed["id"])
+    held.start("Go.")
+    call = {"call_id": "c1", "tool": "git_commit", "arguments": {"message": "x"}, "digest": "sha256:0"}
+    held.write(
+        ApprovalRequested(approval_id="a1", would_save=SavedRule(key="git_commit"), **call),
+        QuestionAsked(question_id="q1", call_id="c2", question="Which?"),
+    )
+    inbox = await api.get(INBOX, params={"order_id": placed["id"], "limit": 1})
+    check(document, inbox, INBOX)
+    assert inbox.json()["next_cursor"] is not None
+    [question] = (await api.get("/api/v1/questions")).json()["items"]
+    [approval] = (await api.get("/api/v1/approvals")).json()["items"]
+    assert (question["question"], approval["tool"], approval["kind"]) == ("Which?", "git_commit", "approval")
+    is_problem(await decided(api, "q1", "approve"), 404)
+    is_problem(await decided(api, "a1", "deny", remember="order"), 422)
+    answer = await decided(api, "a1", "approve", remember="order")
+    check(document, answer, APPROVAL)
+    assert (answer.json()["status"], answer.json()["remember"]) == ("approved", "order")
+    replied = await api.post("/api/v1/questions/q1", json={"answer": "That one"})
+    check(document, replied, "/api/v1/questions/{question_id}")
+    assert (replied.json()["status"], replied.json()["answer"]) == ("answered", "That one")
+    is_problem(await api.post("/api/v1/questions/q1", json={"answer": "Another"}), 409)
+    controls = (await api.get(f"{ORDERS}/{placed['id']}/controls")).json()["items"]
+    assert [one["kind"] for one in controls] == ["decide", "decide"]
+    is_problem(await api.post(f"{ORDERS}/{placed['id']}/controls:batch", json={"controls": [{"kind": "decide"}]}), 422)
+    [grant] = (await api.get("/api/v1/grants")).json()["items"]
+    assert (grant["key"], grant["scope"], grant["scope_id"]) == ("git_commit", "order", placed["id"])
+    assert (await api.delete(f"/api/v1/grants/{grant['id']}")).status_code == 204
+    is_problem(await api.delete(f"/api/v1/grants/{grant['id']}"), 404)

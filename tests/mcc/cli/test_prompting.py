@@ -1,0 +1,107 @@
+"""What a followed order asks at the terminal, and what comes of each answer."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from mcc.cli.prompting import Prompt
+from mcc.client import MCC
+from mcc.contracts.approvals import AnyItem
+from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked, ShownPreview
+from mcc.contracts.order import NewOrder
+from mcc.contracts.permission import SavedRule
+from mcc.store.store import Store
+from mcc.testing import temporary_store
+from mcc.testing.hand_drone import HandDrone, HeldOrder
+from mcc.testing.served import Served
+
+CALL = ApprovalRequested(
+    approval_id="a1",
+    call_id="c1",
+    tool="write_file",
+    arguments={"path": "out\x1b[2J.txt"},
+    digest="sha256:0",
+    preview=ShownPreview(kind="diff", text="+written"),
+    would_save=SavedRule(key="write_file"),
+)
+QUESTION = QuestionAsked(question_id="q1", call_id="c2", question="Which?", choices=("one", "two"), default="one")
+
+
+class Screen:
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class Desk:
+    def __init__(self, store: Store, client: MCC) -> None:
+        self.store, self.client = store, client
+        placed = store.orders.place(NewOrder(prompt="Go."), principal="operator").order
+        self.held: HeldOrder = HandDrone(store).claim(placed.id)
+        self.held.start("Go.")
+
+    def asked(self, fact: ApprovalRequested | QuestionAsked, *lines: str) -> AnyItem:
+        """The item, after the person has typed these lines, and then the end of input."""
+        self.held.write(fact)
+        typed = iter(lines)
+        prompt = Prompt(self.client, self.held.id, lambda _: next(typed, None))
+        for entry in self.store.journal.read(self.held.id):
+            prompt.see(entry, Screen())
+        return self.store.approvals.list().items[0]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    store = temporary_store()
+    with Served(store, tmp_path / "data") as served, MCC(served.url, token=served.token) as client:
+        yield Desk(store, client)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "note", "granted"),
+    [
+        (("y",), "approved", None, 0),
+        (("", "YES"), "approved", None, 0),
+        (("a",), "approved", None, 1),
+        (("n",), "denied", None, 0),
+        (("Not on Fridays",), "denied", "Not on Fridays", 0),
+        ((), "pending", None, 0),
+    ],
+)
+def test_a_call_is_decided_as_the_person_types(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    lines: tuple[str, ...],
+    status: str,
+    note: str | None,
+    granted: int,
+) -> None:
+    item = desk.asked(CALL, *lines)
+    assert item.kind == "approval" and (item.status, item.note) == (status, note)
+    assert len(desk.client.grants.list().items) == granted
+    shown = capsys.readouterr().err
+    assert "write_file" in shown and "+written" in shown and "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("lines", "answer"), [(("2",), "two"), (("",), "one"), (("neither",), "neither"), ((), None)])
+def test_a_question_is_answered_by_a_number_a_text_or_the_default(
+    desk: Desk, lines: tuple[str, ...], answer: str | None
+) -> None:
+    item = desk.asked(QUESTION, *lines)
+    assert item.kind == "question" and item.answer == answer
+
+
+def test_what_was_decided_elsewhere_is_not_asked_here(desk: Desk) -> None:
+    desk.held.write(CALL)
+    desk.client.inbox.deny("a1")
+    read: list[str] = []
+
+    def line(prompt: str) -> str | None:
+        read.append(prompt)
+        return "y"
+
+    for entry in desk.store.journal.read(desk.held.id):
+        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+    assert read == [] and desk.store.approvals.get("a1").status == "denied"
