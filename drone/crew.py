@@ -150,7 +150,7 @@ class Crew:
         redactor = self._settings.redactor
         written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor, people)
-        async with reaching(self._egress, order.id), Jobs(turn.tree.jobs) as jobs:
+        async with reaching(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
             try:
                 workspace = workspace or await threads.claim(self._workspace, order)
                 if order.kind is OrderKind.REVERT and workspace is not None:

@@ -3,21 +3,21 @@
 import asyncio
 import math
 import shutil
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
-from drone.agent.artifacts import handle_of
 from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.toolset import Output, Preview
 from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
+from drone.sandbox.worktree import Worktree
+from drone.tools.command_answers import brief, end_of, listed, lost, told, too_many
 from drone.tools.command_network import note_refused, refused_by
 from drone.tools.command_output import Kept, Live, Said, captured, said
 from drone.tools.display_text import written
@@ -41,9 +41,6 @@ _COMMAND_BYTES = 100_000
 """One argument of a program has at most 128 KiB."""
 
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
-
-_PATHS = 100
-"""Changed paths that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,24 +141,24 @@ class ShellTools:
     async def _ran(self, command: _Command, context: ToolContext) -> Output:
         output, live = captured(), _live(context)
 
-        def told(piece: bytes) -> None:
+        def hear(piece: bytes) -> None:
             output.add(piece)
             live.hear(piece)
 
         began = asyncio.get_running_loop().time()
         try:
-            ended = await self._run(command, context, told)
+            ended = await self._run(command, context, hear)
         finally:
             live.close()
         seconds = asyncio.get_running_loop().time() - began
         text = await threads_of(context).tool(said, Kept.of(output), _redactor(context))
         artifact = await _kept(text, context)
         answer = {
-            **_end_of(ended),
+            **end_of(ended),
             "seconds": round(seconds, 1),
-            **_told(text, artifact),
+            **told(text, artifact),
             "profile": command.profile.name,
-            **_listed(await _changed(context, command.profile)),
+            **listed(await _changed(context, command.profile)),
             **refused_by(command.network),
             "job": None,
         }
@@ -199,11 +196,7 @@ class ShellTools:
         try:
             job = await jobs.begin(make)
         except TooManyJobs:
-            raise ToolFailed(
-                f"{jobs.most} jobs of this order run already, and it may have no more: stop one with shell_jobs, or "
-                "wait until one has ended.",
-                Outcome.DENIED,
-            ) from None
+            raise ToolFailed(too_many(jobs.most), Outcome.DENIED) from None
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
         answer = {"job": job.handle, "state": job.state.value, "profile": job.profile}
@@ -231,7 +224,8 @@ class ShellTools:
         job.refused = partial(refused_by, command.network)
         return job
 
-    @tool(group="shell_read", effects="read", idempotent=True, seconds=MOST_WAIT + _GRACE)
+    # Calls of tools that execute run in the order of the reply, so that what the reply begins is there.
+    @tool(group="shell_read", effects="execute", idempotent=True, seconds=MOST_WAIT + _GRACE)
     async def shell_jobs(
         self,
         context: ToolContext,
@@ -250,11 +244,11 @@ class ShellTools:
             if stop:
                 raise ToolFailed("Name the job to stop.")
             await jobs.wait([one.handle for one in jobs.all if not one.over], wait_seconds)
-            listed = [*map(_lost, jobs.lost), *map(_brief, jobs.all)]
+            listed = [*map(lost, jobs.lost), *map(brief, jobs.all)]
             return Output(to_json({"jobs": listed}).decode())
         if (known := jobs.get(job)) is None:
             if job in jobs.lost:
-                return Output(to_json(_lost(job)).decode())
+                return Output(to_json(lost(job)).decode())
             there = ", ".join((*jobs.lost, *(one.handle for one in jobs.all))) or "none"
             raise ToolFailed(f"There is no job {job[:100]!a}; the jobs of this order: {there}.")
         if stop:
@@ -321,11 +315,13 @@ def _live(context: ToolContext) -> Live:
 
 
 def _unwanted(context: ToolContext) -> Callable[[], bool]:
-    """Whether the agent that began a job was cancelled meanwhile."""
+    """Whether the agent that began a job was cancelled meanwhile, or has left its worktree."""
 
     def unwanted() -> bool:
         record = context.turn.tree.begun(context.origin.record_id) if context.turn else None
-        return record is not None and record.finished is not None and record.finished.status == RecordStatus.CANCELLED
+        if record is None or record.finished is None:
+            return False
+        return record.finished.status == RecordStatus.CANCELLED or isinstance(context.workspace, Worktree)
 
     return unwanted
 
@@ -336,12 +332,6 @@ async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
     return await context.checkpoints.changed()
 
 
-def _listed(paths: Sequence[str]) -> Mapping[str, object]:
-    beyond = len(paths) - _PATHS
-    more = {"changed_beside_these": beyond} if beyond > 0 else {}
-    return {"changed": [*map(written, paths[:_PATHS])], **more}
-
-
 async def _kept(text: Said, context: ToolContext) -> str | None:
     """The digest of the whole output, where a model is told less of it."""
     if text.whole is None or context.artifacts is None:
@@ -349,44 +339,15 @@ async def _kept(text: Said, context: ToolContext) -> str | None:
     return await context.artifacts.kept(text.whole)
 
 
-def _told(text: Said, artifact: str | None) -> Mapping[str, object]:
-    return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
-
-
-def _end_of(ended: Ended) -> Mapping[str, object]:
-    """A status above 128 is how a shell says which signal ended a program."""
-    name: str | None = None
-    if ended.status > 128:
-        name = next((one.name for one in signal.Signals if one == ended.status - 128), None)
-    code = None if ended.timed_out else ended.status
-    more: dict[str, object] = {"undone": ended.undone} if ended.undone else {}
-    if ended.ran_out_of_memory:
-        more["out_of_memory"] = "Something of it was killed: all of it together may not have more memory."
-    return {"exit_code": code, "signal": name, "timed_out": ended.timed_out, **more}
-
-
-def _brief(job: Job) -> Mapping[str, object]:
-    end: Mapping[str, object] = {"exit_code": None, "signal": None, "timed_out": False}
-    if job.ended is not None:
-        end = {**_end_of(job.ended), **({} if job.state is JobState.EXITED else {"exit_code": None})}
-    seconds = round(job.seconds, 1)
-    return {"job": job.handle, "state": job.state.value, **end, "seconds": seconds, "command": job.command[:200]}
-
-
-def _lost(handle: str) -> Mapping[str, object]:
-    why = "The drone that ran it is gone, and the job with it; what it had said stands only in earlier results."
-    return {"job": handle, "state": JobState.LOST.value, "message": why}
-
-
 async def _shown(job: Job, context: ToolContext) -> Output:
     text = await threads_of(context).tool(said, Kept.of(job.output), _redactor(context))
     if job.over and job.artifact is None:
         job.artifact = await _kept(text, context)
     answer = {
-        **_brief(job),
-        **_told(text, job.artifact),
+        **brief(job),
+        **told(text, job.artifact),
         "profile": job.profile,
-        **_listed(job.changed),
+        **listed(job.changed),
         **job.refused(),
     }
     code = job.ended.status if job.ended is not None and job.state is JobState.EXITED else None

@@ -131,6 +131,8 @@ def _agent_line(entry: Entry) -> str | None:
             return f"{name} {call_in_brief(arguments)}".rstrip()
         case ToolFinished(is_error=True, name=name, content=content):
             return None if name in _GATED else f"{name} failed: {_in_words(content)}"
+        case ToolFinished(exit_code=int() as code, name=name) if code:
+            return f"{name} ended with status {code}"
         case ToolFinished(artifact=str() as digest, name=name):
             return f"{name} brought more than fits; the whole is artifact {digest[:16]}"
         case ModelRetried(model=model, error=error, wait_seconds=wait):

@@ -84,7 +84,7 @@ def test_what_people_asked_is_a_plain_line_too() -> None:
     ]
 
 
-REST = ("nudged", "provisioned", "asked again", "kept whole")
+REST = ("nudged", "provisioned", "asked again", "kept whole", "command")
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,10 @@ REST = ("nudged", "provisioned", "asked again", "kept whole")
         (
             ToolFinished(call_id="1", name="read_file", content="a…", is_error=False, artifact="0123456789abcdef99"),
             "read_file brought more than fits; the whole is artifact 0123456789abcdef",
+        ),
+        (
+            ToolFinished(call_id="1", name="run_shell", content="{}", is_error=False, artifact="01", exit_code=2),
+            "run_shell ended with status 2",
         ),
     ],
     ids=["sent back", "would do", "accepted", "verified", "sent back by it", "not passed", "no verdict", *REST],

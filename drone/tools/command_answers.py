@@ -1,0 +1,60 @@
+"""How a command and its output are told to a model: as JSON, the same for those that are waited for and for jobs."""
+
+import signal
+from collections.abc import Mapping, Sequence
+
+from drone.agent.artifacts import handle_of
+from drone.sandbox.child import Ended
+from drone.tools.command_output import Said
+from drone.tools.display_text import written
+from drone.tools.jobs import Job, JobState
+
+_PATHS = 100
+"""Changed paths that are told."""
+
+
+def listed(paths: Sequence[str]) -> Mapping[str, object]:
+    """The paths that it changed, of many the first."""
+    beyond = len(paths) - _PATHS
+    more = {"changed_beside_these": beyond} if beyond > 0 else {}
+    return {"changed": [*map(written, paths[:_PATHS])], **more}
+
+
+def told(text: Said, artifact: str | None) -> Mapping[str, object]:
+    """What it said; `artifact` is the digest of the whole of it."""
+    return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
+
+
+def end_of(ended: Ended) -> Mapping[str, object]:
+    """How it ended: a status above 128 is how a shell says which signal ended a program."""
+    name: str | None = None
+    if ended.status > 128:
+        name = next((one.name for one in signal.Signals if one == ended.status - 128), None)
+    code = None if ended.timed_out else ended.status
+    more: dict[str, object] = {"undone": ended.undone} if ended.undone else {}
+    if ended.ran_out_of_memory:
+        more["out_of_memory"] = "Something of it was killed: all of it together may not have more memory."
+    return {"exit_code": code, "signal": name, "timed_out": ended.timed_out, **more}
+
+
+def brief(job: Job) -> Mapping[str, object]:
+    """How a job stands, without its output."""
+    end: Mapping[str, object] = {"exit_code": None, "signal": None, "timed_out": False}
+    if job.ended is not None:
+        end = {**end_of(job.ended), **({} if job.state is JobState.EXITED else {"exit_code": None})}
+    seconds = round(job.seconds, 1)
+    return {"job": job.handle, "state": job.state.value, **end, "seconds": seconds, "command": job.command[:200]}
+
+
+def lost(handle: str) -> Mapping[str, object]:
+    """A job of another drone."""
+    why = "The drone that ran it is gone, and the job with it; what it had said stands only in earlier results."
+    return {"job": handle, "state": JobState.LOST.value, "message": why}
+
+
+def too_many(most: int) -> str:
+    """Why no further job begins."""
+    if not most:
+        return "Nothing runs in the background here: the operator allows no jobs. Run it in the foreground."
+    may = f"{most} jobs of this order run already, and it may have no more"
+    return f"{may}: stop one with shell_jobs, or wait until one has ended."
