@@ -27,7 +27,8 @@ def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command
     None where no rule could be told that means this and not much more.
     """
     if commands:
-        conditions, joint = [_like(command) for command in commands], " || "
+        conditions: list[str | None] = [_like(command) for command in commands]
+        joint = " || "
     else:
         conditions = [_same(name, value) for name, value in sorted(arguments.items()) if value is not None]
         joint = " && "
@@ -38,7 +39,7 @@ def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command
     return SavedRule(key=tool, when=when or None)
 
 
-def _like(command: Command) -> str | None:
+def _like(command: Command) -> str:
     """Other commands of the same program, where it only builds and tests, or of the same verb; else this very one."""
     argv = command.argv
     name = argv[0] if argv else ""
@@ -46,8 +47,6 @@ def _like(command: Command) -> str | None:
         return f"argv[0] == {_text(name)}"
     if name in _BY_VERB and len(argv) > 1 and not argv[1].startswith("-"):
         return f"argv[0] == {_text(name)} && size(argv) > 1 && argv[1] == {_text(argv[1])}"
-    if not command.whole:
-        return None
     return f"argv == [{', '.join(map(_text, argv))}]"
 
 

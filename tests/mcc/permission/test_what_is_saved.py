@@ -65,10 +65,14 @@ def test_of_a_shell_s_call_the_commands_are_saved(command: str, when: str | None
 
 def test_a_grant_lets_no_more_pass_than_it_says() -> None:
     grant = SavedRule(key="run_shell", when='argv[0] == "pytest"')
-    words = {
-        one: shell(one, grant).word for one in ("pytest -x", "pytest && rm x", "pytest $(x)", "sh -c pytest", "rm")
-    }
-    assert words == {"pytest -x": "allow"} | dict.fromkeys(list(words)[1:], "ask")
+    tried = ("pytest -x", "pytest && rm x", "pytest > out", "pytest $X", "sh -c pytest", "rm")
+    assert {one: shell(one, grant).word for one in tried} == {"pytest -x": "allow"} | dict.fromkeys(tried[1:], "ask")
+
+
+def test_a_grant_beats_no_deny() -> None:
+    denying = [Layer("order", {"run_shell": "deny"})]
+    asked = Asked("run_shell", arguments={"command": "rm"})
+    assert judge(asked, denying, [SavedRule(key="run_shell")]).word == "deny"
 
 
 def test_a_grant_whose_condition_cannot_be_used_grants_nothing() -> None:
