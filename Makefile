@@ -38,10 +38,11 @@ mutants: ## break the product on purpose; the tests must notice (ARGS=NAME)
 	@scripts/env dev
 	@.venv/bin/python -m tests.faults.mutants $(ARGS)
 
-try: ## thirty rounds with every fake provider, on this repository (ARGS=NAME); the offline model on packages (PACKAGES=DIR)
+try: ## thirty rounds with every fake provider, on this repository (ARGS=NAME); the offline model on packages (PACKAGES=DIR); AgentDojo
 	@scripts/env dev
 	@.venv/bin/python -m tests.fake_provider.trial $(ARGS)
 	@$(if $(PACKAGES),.venv/bin/python -m tests.drone.models.offline.trial $(PACKAGES))
+	@scripts/agentdojo
 
 system-deps: ## what the tests use beyond Python, by apt-get
 	@scripts/system-deps

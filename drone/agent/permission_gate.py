@@ -63,7 +63,7 @@ class PermissionGate:
     """For the calls of one agent's run."""
 
     def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
-        self._permits = agent.permits
+        self._permits = turn.permitted(state.origin, agent.permits)
         self._tools = agent.tools
         self._egress = agent.hired.egress
         self._turn = turn
@@ -87,7 +87,7 @@ class PermissionGate:
             return None
         if self._permits.on_ask == "deny" or not people.reaches:
             why = f"a person has to approve it{_because(ruling.why)}, and in this order nobody is asked"
-            return denied(f"{spec.name} was not run: {why}. {_ELSE}")
+            return denied(ruling.told or f"{spec.name} was not run: {why}. {_ELSE}")
         return await self._decided(call, spec, ruling)
 
     async def holds(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:

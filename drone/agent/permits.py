@@ -37,6 +37,16 @@ class Permits:
         above = (replace(layer, name="ancestor") if layer.name == "agent" else layer for layer in self.layers)
         return replace(self, layers=(*above, *(layer for layer in own if layer.permission)))
 
+    def below(self, above: "Permits") -> "Permits":
+        """Held to those of the agent that runs this one as well, whoever made it."""
+        named = [replace(layer, name="ancestor") if layer.name == "agent" else layer for layer in above.layers]
+        return Permits(
+            (*(layer for layer in named if layer not in self.layers), *self.layers),
+            above.mode if self.mode == "develop" else self.mode,
+            "deny" if "deny" in (above.on_ask, self.on_ask) else "wait",
+            self.workspace or above.workspace,
+        )
+
     def judge(self, asked: Asked, grants: Sequence[SavedRule] = ()) -> Ruling:
         """What becomes of the call; `grants` are the approvals that people let stand. Never raises."""
         return judge(asked, self.layers, grants)

@@ -17,6 +17,7 @@ from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
 from drone.agent.model import AskLater
+from drone.agent.permits import Permits
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
 from mcc.contracts.control import Control, ControlKind, SteerMode, not_taken
@@ -117,6 +118,15 @@ class Turn:
     """The record of the agent that goes on, in a turn that an earlier drone began."""
     redactor: Redactor = field(default_factory=Redactor)
     """What takes secrets out of texts, for tools that tell or keep some beside their result."""
+
+    permits: dict[str, Permits] = field(default_factory=dict)
+    """What each agent may call that runs here, by its record."""
+
+    def permitted(self, origin: Origin, own: Permits) -> Permits:
+        """What the agent at `origin` may call: what is its own, and no more than the agent above it may."""
+        above = self.permits.get(origin.parent_id or "")
+        self.permits[origin.record_id or ""] = found = own if above is None else own.below(above)
+        return found
 
     @classmethod
     def begun(

@@ -12,7 +12,8 @@ from mcc.permission.layers import Layer
 ONLY_TESTS = Layer(
     "operator", {"run_shell": (PermissionRule(when='argv[0] == "pytest"', then="allow"), PermissionRule(then="ask"))}
 )
-NO_PUSH = Layer("operator", {"run_shell": (PermissionRule(when='argv[0] == "git" && argv[1] == "push"', then="deny"),)})
+PUSHING = 'argv[0] == "git" && size(argv) > 1 && argv[1] == "push"'
+NO_PUSH = Layer("operator", {"run_shell": (PermissionRule(when=PUSHING, then="deny"),)})
 
 
 def word(command: object, layer: Layer) -> str:

@@ -24,6 +24,12 @@ def test_the_most_specific_key_of_a_layer_counts(tool: str, group: str, word: st
     assert (ruling.word, ruling.why.key) == (word, key)
 
 
+def test_a_group_is_of_all_its_tools_but_a_shell_only_has_its_own() -> None:
+    calls = (Asked("git_diff", "diff_read"), Asked("run_shell", "shell_read"), Asked("run_shell", "shell_write"))
+    layer = Layer("operator", {"git_read": "deny", "shell_write": "ask"})
+    assert [judge(one, [layer]).word for one in calls] == ["deny", "allow", "ask"]
+
+
 @pytest.mark.parametrize("effects", ["none", "read", "write", "execute", "network"])
 def test_where_no_layer_says_anything_a_call_is_allowed(effects: str) -> None:
     ruling = judge(Asked("tool", effects=effects), [Layer("operator", {"other": "deny"})])  # type: ignore[arg-type]

@@ -30,6 +30,11 @@ def test_plain_commands_are_their_words(text: str, words: list[list[str]]) -> No
     assert commands_in(text) == tuple(Command(tuple(one)) for one in words)
 
 
+def test_a_here_document_is_no_command() -> None:
+    words = [one.argv for one in commands_in("cat <<'E' && a\ngit push\n\tE\nE\nb <<-X\nc\n\tX\nd")]
+    assert words == [("cat",), ("a",), ("b",), ("d",)]
+
+
 NOT_PLAIN = (
     "pytest $(a)",
     "pytest `a`",

@@ -1,0 +1,68 @@
+"""Permission without a service: what a definition says, who approves, and agents that are tools of others."""
+
+from typing import Any
+
+import pytest
+
+import drone
+from drone.models.scripted import Line, ScriptedModel, call
+
+
+def sender(sent: list[str], effects: Any = "irreversible") -> Any:
+    @drone.tool(effects=effects)
+    async def send(to: str) -> str:
+        """Send it."""
+        sent.append(to)
+        return "sent"
+
+    return send
+
+
+def agent(name: str, lines: list[Any], tools: list[Any], **permission: Any) -> drone.Agent:
+    definition = drone.AgentDefinition.model_validate(
+        {"name": name, "prompt": "Help.", "result": "text", "permission": permission}
+    )
+    return drone.Agent(definition, model=ScriptedModel(lines), tools=tools)
+
+
+SEND = Line(calls=(call("send", to="ann"),))
+
+
+async def test_what_cannot_be_undone_does_not_run_where_nobody_can_be_asked() -> None:
+    sent: list[str] = []
+    report = await agent("clerk", [SEND, "done"], [sender(sent)]).run("go")
+    assert report.completed and not sent
+
+
+@pytest.mark.parametrize(("answer", "sent"), [(True, ["ann"]), (False, [])])
+async def test_an_approver_decides_over_each_call(answer: bool, sent: list[str]) -> None:
+    done: list[str] = []
+    asked: list[Any] = []
+
+    def approver(item: Any) -> bool:
+        asked.append((item.tool, dict(item.arguments), item.why.layer, item.would_save.when))
+        return answer
+
+    await agent("clerk", [SEND, "done"], [sender(done)]).run("go", approver=approver)
+    assert done == sent and asked == [("send", {"to": "ann"}, "default", 'args.to == "ann"')]
+
+
+async def test_the_definition_may_allow_and_deny() -> None:
+    allowed: list[str] = []
+    denied: list[str] = []
+    await agent("clerk", [SEND, "done"], [sender(allowed)], send="allow").run("go")
+    await agent("clerk", [SEND, "done"], [sender(denied, "read")], send="deny").run("go")
+    assert (allowed, denied) == (["ann"], [])
+
+
+async def test_an_agent_that_is_a_tool_may_do_no_more_than_the_one_that_calls_it() -> None:
+    sent: list[str] = []
+    below = agent("helper", [SEND, "done"], [sender(sent)], send="allow")
+    above = agent(
+        "lead", [Line(calls=(call("helper", input="send it"),)), "done"], [drone.SubAgent(below)], send="deny"
+    )
+    report = await above.run("go")
+    assert report.completed and not sent
+    alone: list[str] = []
+    await agent("helper", [SEND, "done"], [sender(alone)], send="allow").run("go")
+    assert alone == ["ann"]
