@@ -11,8 +11,10 @@ import pytest
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
+from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
+from mcc.redaction import Redactor
 from tests.drone.mcp_servers.conftest import Serve, nowhere, program
 
 
@@ -136,3 +138,13 @@ async def test_what_counted_counts_on_while_the_database_is_away(serve: Serve) -
     for _ in range(2):
         assert [spec.name for spec in (await servers.tools()).specs()] == ["one__echo"]
     assert pins.asked == 1 and await said(servers, "one__echo", text="a") == "a"
+
+
+async def test_a_secret_in_a_definition_is_said_nowhere(sandbox: Bubblewrap) -> None:
+    tool = {"name": "look", "description": "Use s3kr3t-value-of-it.", "inputSchema": {"type": "object"}}
+    ways = Ways(sandbox, AddressRule(nowhere), {}.get)
+    servers = McpServers({"one": program({"tools": [tool]})}, ways.opening, lambda: Redactor(("s3kr3t-value-of-it",)))
+    await servers.look()
+    (only,) = servers.capabilities()
+    await servers.close()
+    assert only.state == "usable" and "s3kr3t" not in only.description, only
