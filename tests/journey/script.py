@@ -11,6 +11,7 @@ SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", 
 
 NAME, MEND = "Name the boat", "Mend the pier"
 
+ROPES, PILOT, SEND_PILOT = "Count the ropes", "Ask for the pilot", "Send for the pilot"
 PATROL, EAST, WEST, BELL = "Patrol the harbour", "Walk the east quay", "Walk the west quay", "Ring the bell"
 
 
@@ -27,6 +28,21 @@ SCRIPT: dict[str, Any] = {
         {
             "match": "(?s)Judge the result.*It is the Albatross",
             "replies": [{"tool_calls": [call("submit_result", passed=True, points=[])]}],
+        },
+        {"match": ROPES, "replies": [{"tool_calls": [call("list_files")]}, {"text": "There are ropes."}]},
+        {
+            "match": SEND_PILOT,
+            "replies": [
+                {"tool_calls": [call("subagent", agent_type="explore", prompt=ROPES)]},
+                {"text": "The pilot counted."},
+            ],
+        },
+        {
+            "match": PILOT,
+            "replies": [
+                {"tool_calls": [call("ask_user", question="Who is the pilot?", choices=["Ann", "Bo"])]},
+                {"text": "Now I know."},
+            ],
         },
         {"match": NAME, "replies": [{"text": "It is a boat."}, {"text": "It is the Albatross."}]},
         {
