@@ -144,6 +144,8 @@ MOST_HELD = 100
 """Files and directories kept open; there are some ten places."""
 
 _LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 0.02
+"""What is found to be private is looked up again: something else may have the number of what was there a moment ago."""
 _HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 _UP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -199,7 +201,8 @@ class Private:
 
     def holds(self, status: os.stat_result) -> bool:
         """Whether this file or directory is private."""
-        return bool(self._places) and identity(status) in self._known().all
+        number = identity(status)
+        return bool(self._places) and number in self._known().all and number in self._known(_AGAIN_SECONDS).all
 
     def look(self, fd: int) -> None:
         """Raises `IsPrivate` when what is open there is."""
@@ -210,9 +213,8 @@ class Private:
         """Whether an open directory is private, or lies in one that is."""
         if not self._places:
             return False
-        known = self._known()
         chain = tuple(_upwards(directory))
-        return chain[0] in known.all or not known.tops.isdisjoint(chain)
+        return self.holds(os.fstat(directory)) or not self._known().tops.isdisjoint(chain)
 
     def perhaps_in(self, directory: int) -> bool:
         """Whether one of the places, there or not, may be found somewhere below an open directory.
@@ -273,10 +275,11 @@ class Private:
         except OSError:
             return False
 
-    def _known(self) -> _Known:
+    def _known(self, seconds: float = _LOOK_SECONDS) -> _Known:
+        """What was found there, so many seconds ago at most."""
         with self._one_at_a_time:
             now = self._clock()
-            if now - self._last.looked_at >= _LOOK_SECONDS:
+            if now - self._last.looked_at >= seconds:
                 tops, behind, linked = self._hold(), set[str](), set[Identity]()
                 everything = tops | frozenset(self._everything(behind, linked))
                 self._last = _Known(tops, everything, frozenset(behind), frozenset(linked), now)

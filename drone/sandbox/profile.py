@@ -112,10 +112,12 @@ def workspace_mount(workspace: Workspace, profile: Profile) -> Mount:
 
 
 def _system() -> Iterator[str]:
-    """Programs and libraries, laid out as they are outside; of /etc only where the libraries are."""
+    """Programs and libraries, laid out as they are outside; of /etc only where the libraries are, and which of several
+    programs goes by a name such as `cc` or `awk`."""
     for directory in SYSTEM:
         if os.path.islink(directory):
             yield from ("--symlink", os.readlink(directory), directory)
         elif os.path.isdir(directory):
             yield from ("--ro-bind", directory, directory)
-    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+    for path in ("/etc/ld.so.cache", "/etc/alternatives"):
+        yield from ("--ro-bind-try", path, path)

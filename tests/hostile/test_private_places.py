@@ -295,3 +295,13 @@ def test_what_is_besides_is_seen_by_who_was_given_it_and_by_nobody_who_comes_by_
     for path in ("data/worktrees/one/file", "data/token"):
         with pytest.raises((PathDenied, PathMissing)):
             around.open_file(path)
+
+
+def test_who_has_got_the_number_of_what_is_gone_is_not_private(tmp_path: Path) -> None:
+    data, ticks = tmp_path / "data", iter([0.0, 0.5, 0.6, 5.0])
+    (data / "scratch").mkdir(parents=True)
+    private = Private([data], clock=lambda: next(ticks))
+    known = os.stat(data / "scratch")
+    assert private.holds(known)
+    (data / "scratch").rename(tmp_path / "work")
+    assert not private.holds(os.stat(tmp_path / "work")), "it is elsewhere now, as if it were another one"
