@@ -14,9 +14,12 @@ from drone.tools.git_program import Git
 from drone.tools.git_writing import GitWriteTools
 from drone.tools.tool import FunctionTools
 from mcc.contracts.entry import Origin
+from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository
+from tests.drone.worktrees.scripts import hire, script, write
+from tests.drone.worktrees.workshop import Workshop
 
 Ask = Callable[..., Awaitable[Output]]
 
@@ -187,3 +190,16 @@ async def test_row_7_a_repository_whose_files_lead_to_its_configuration_changes_
     await ask("git_add", paths=["a.txt"])
     await ask("git_commit", message="Through a link")
     assert (directory / "config").read_bytes() == config
+
+
+async def test_row_25_worktrees_of_subagents_run_nothing_of_the_repository(git: Git, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    ran.mkdir(mode=0o777)
+    shop = Workshop(git, hostile_repository(tmp_path / "repo", ran), tmp_path / "worktrees")
+    config = (shop.scene.root / ".git" / "config").read_bytes()
+    await shop.run(script([hire("x"), "done"], x=[write("new.txt", "new\n"), write("a.txt", "four\n"), "done"]))
+    assert [one.state for one in shop.ended] == [WorktreeState.MERGED], shop.ended
+    assert (shop.scene.root / "new.txt").read_text() == "new\n" and (shop.scene.root / "a.txt").read_text() == "four\n"
+    assert os.listdir(ran) == [] and "inside" not in os.listdir(shop.scene.root) and shop.left == []
+    assert (shop.scene.root / ".git" / "config").read_bytes() == config
+    assert (shop.scene.root / "sub" / "c.txt").read_text() == "changed\n"
