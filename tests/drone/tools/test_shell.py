@@ -4,13 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from drone.agent.model import Ask
 from drone.agent.toolset import Call, Preview
+from drone.models.scripted import Line, Said, call
 from drone.tools.command_output import HEAD_BYTES, TAIL_BYTES
 from mcc.contracts.journal import Outcome
-from tests.drone.tools.shell_bench import WHO, ShellBench
+from tests.drone.tools.shell_bench import WHO, ShellBench, found_shell
+from tests.faults.commands import orphans
+from tests.parity.world import World
 
 SECRET = "hunter2-hunter2-hunter2"
 SHOWN = ("exit_code", "signal", "timed_out", "output", "bytes", "artifact", "profile", "changed", "job")
@@ -209,3 +214,20 @@ async def test_a_job_ends_with_its_order_even_when_that_is_cancelled_meanwhile(t
             await ending
         [job] = bench.jobs.all
         assert (job.over, job.state) == (True, "stopped")
+
+
+async def test_an_order_whose_commands_fail_again_and_again_goes_on_and_ends_its_jobs(tmp_path: Path) -> None:
+    found_shell()
+    mark = uuid4().hex
+
+    def play(task: str, replies: int, ask: Ask) -> Said:
+        if replies == 0:
+            return Line(calls=(call("run_shell", command=f"export MARK={mark}; sleep 60", background=True),))
+        return Line(calls=(call("run_shell", command="echo no; exit 1"),)) if replies < 9 else "It still fails."
+
+    world = World(tmp_path, play)
+    outcome = await world.run(agent="general")
+    assert (outcome.status, outcome.answer) == ("succeeded", "It still fails.")
+    began, *failed = world.results()
+    assert began.job == "job-1" and [step.exit_code for step in failed] == [1] * 8
+    assert not any(step.is_error for step in failed) and orphans(mark) == 0
