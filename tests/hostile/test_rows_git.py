@@ -18,7 +18,7 @@ from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository
-from tests.drone.worktrees.scripts import hire, script, write
+from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import Workshop
 
 Ask = Callable[..., Awaitable[Output]]

@@ -21,7 +21,7 @@ from drone.tools.git_program import Git
 from mcc.contracts.entry import Entry
 from mcc.contracts.shape import to_json
 from tests.drone.tools.git_scene import Scene
-from tests.drone.worktrees.scripts import hire, script, write
+from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import ORDER, Workshop
 
 ACTS = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "subprocess.Popen"})

@@ -5,7 +5,7 @@ import os
 
 from drone.agent.model import Ask
 from drone.models.scripted import Line, Said
-from tests.drone.worktrees.scripts import hire, script, write
+from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import ORDER, Workshop
 
 

@@ -10,7 +10,7 @@ from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.limits import Limits
-from tests.drone.worktrees.scripts import hire, script, write
+from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import Workshop
 
 
