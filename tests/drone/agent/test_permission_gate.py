@@ -42,6 +42,7 @@ class World:
     journal: MemoryJournal = field(default_factory=lambda: MemoryJournal(ORDER))
     tools: tuple[Callable[..., object], ...] = ()
     anybody: bool = True
+    limits: drone.Limits | None = None
 
     def _would(self, text: str) -> drone.Preview:
         if text == "broken":
@@ -76,6 +77,7 @@ class World:
             definition,
             model=self.model,
             tools=FunctionTools([self.publish, self.note, self.look, *self.tools]),
+            limits=self.limits,
         )
         tree = None if left is None else Tree.of(left)
         turn = agent.turn(self.journal, tree, self.answer if self.anybody else None)
@@ -158,6 +160,32 @@ async def test_what_would_do_something_else_by_now_is_asked_anew_and_says_what_d
     assert first.again is None and first.digest != second.digest
     assert second.again is not None and "page 1" in second.again and "page 2" in second.again
     assert world.facts(ToolStarted)[0].approval_id == second.id
+
+
+async def test_what_changes_between_the_approval_and_the_beginning_is_asked_anew() -> None:
+    decided = asyncio.Event()
+
+    @tool(effects="read")
+    async def crawl() -> str:
+        """Hold the only place until the call beside it is approved."""
+        await decided.wait()
+        world.page = "page 2"
+        return "there"
+
+    def said(item: AnyItem) -> bool:
+        asyncio.get_running_loop().call_later(0.01, decided.set)
+        return True
+
+    world = World(said=said, tools=(crawl,), limits=drone.Limits(parallel_tool_calls=1))
+    await world.run([Line(calls=(call("crawl"), call("publish", text="Hello"))), "done"])
+    assert world.published == ["Hello on page 2"] and len(world.items) == 2
+
+
+async def test_an_approval_that_stands_lets_the_next_call_like_it_run() -> None:
+    world = World(said=lambda item: NewDecision(decision="approve", remember="order"))
+    await world.run([PUBLISH, PUBLISH, Line(calls=(call("publish", text="Other"),)), "done"])
+    assert len(world.published) == 3 and len(world.items) == 2
+    assert [fact.approval_id is None for fact in world.facts(ToolStarted)] == [False, True, False]
 
 
 async def test_a_call_that_is_never_twice_the_same_is_not_asked_for_ever() -> None:
