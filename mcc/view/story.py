@@ -5,6 +5,7 @@ from datetime import datetime
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold, RecordNode
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAnswered, QuestionAsked
 from mcc.contracts.journal import (
     AgentFinished,
     AgentStarted,
@@ -149,6 +150,12 @@ class Story:
             case VerifyChecked() as verdict:
                 if node is not None:
                     node.rows.append(ControlLine(verdict_in_brief(verdict)))
+            case ApprovalRequested(tool=tool):
+                self._asks(node, f"waits: may it use {tool}? (mcc inbox)")
+            case QuestionAsked(question=question):
+                self._asks(node, f"waits for an answer: {question}")
+            case ApprovalDecided() | QuestionAnswered():
+                self._asks(node, "")
             case AgentStep(name="definition_warning", message=message):
                 self._warn(entry, message)
             case _:
@@ -164,6 +171,10 @@ class Story:
                 line.speech.hear(kind, text, offset)
         elif node is not None and node.speech is not None:
             node.speech.hear(kind, text, offset, tool)
+
+    def _asks(self, node: Node | None, note: str) -> None:
+        if node is not None:
+            node.note = note
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""

@@ -203,7 +203,7 @@ def test_the_plain_line_of_a_waiting_order_ends_with_what_to_do_however_long_the
 def test_only_what_a_person_can_do_is_advised(reason: WaitingReason) -> None:
     advised = what_to_do("o1", reason)
     resumed = {WaitingReason.PAUSED, WaitingReason.RATE_LIMIT, WaitingReason.PROVIDER, WaitingReason.NOT_BEFORE}
-    by_a_person = {*resumed, WaitingReason.APPROVAL}
+    by_a_person = {*resumed, WaitingReason.APPROVAL, WaitingReason.QUESTION}
     assert (advised is not None) is (reason in by_a_person)
     assert what_to_do("o1", None) is None
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from mcc.contracts.entry import ORDER, Origin
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested
 from mcc.contracts.journal import AgentFinished, AgentStep, ControlApplied
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.order_facts import OrderClaimed, OrderResumed
@@ -212,3 +213,10 @@ def test_in_a_low_window_what_has_ended_folds_so_that_what_runs_is_seen() -> Non
     assert "✓ 12 completed  explore" in grouped and "✓ explore" not in grouped
     assert "Part 12" in grouped and "Part 13" in grouped and "13.py" in grouped
     assert len(grouped.splitlines()) < 12
+
+
+def test_an_agent_that_asks_a_person_says_so_until_it_is_told() -> None:
+    wanted = ApprovalRequested(approval_id="a", call_id="c", tool="git_commit", digest="d")
+    decided = ApprovalDecided(approval_id="a", call_id="c", decision="approve")
+    assert "waits: may it use git_commit?" in shown(journal(*TURN[:4], (MASTER, wanted)))
+    assert "waits" not in shown(journal(*TURN[:4], (MASTER, wanted), (MASTER, decided)))
