@@ -95,6 +95,11 @@ class Leash:
             else:
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
+    async def gone(self) -> None:
+        """Return when its first process has ended, and with it all others: bubblewrap itself may end before."""
+        if self._first is not None:
+            await _readable(self._first)
+
     def close(self) -> None:
         for fd in (self._info, self._go, self._their_info, self._their_go, self._first):
             if fd is not None and fd >= 0:
@@ -327,6 +332,9 @@ async def _gone(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_SECONDS):
                 await _read(process, stdout, stderr)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GONE_SECONDS):
+            await leash.gone()
     if process.returncode is not None:
         custody.release(process.pid)
         if leash.first_pid is not None:

@@ -14,6 +14,7 @@ _FEWEST = 301
 """The lowest limit that the kernel takes for a process namespace (`pid_max`, since Linux 6.14)."""
 
 _OWN_NUMBER = (6, 14)
+_TRIES = 3
 
 _WRITE = "echo {most} > /proc/sys/kernel/pid_max"
 
@@ -83,17 +84,20 @@ class Meter:
 
 
 async def _bound_namespace(pid: int, processes: int) -> None:
+    """As root of the machine; in a container as root of the sandbox, which it is until its set-up comes to an end."""
     script = _WRITE.format(most=max(_FEWEST, processes + 1))
-    try:
-        writer = await asyncio.create_subprocess_exec(
-            *("nsenter", "--target", str(pid), "--user", "--pid", "--preserve-credentials", "--", "sh", "-c", script),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        return
-    await writer.wait()
+    for user in ((), ("--user", "--preserve-credentials")) * _TRIES:
+        try:
+            writer = await asyncio.create_subprocess_exec(
+                *("nsenter", "--target", str(pid), "--pid", *user, "--", "sh", "-c", script),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+        except FileNotFoundError:
+            return
+        if await writer.wait() == 0:
+            return
 
 
 def release() -> tuple[int, int]:
