@@ -58,7 +58,7 @@ async def test_the_filter_of_system_calls_holds(tmp_path: Path) -> None:
     assert (await shell(tmp_path, script)).stdout.head == b"NoNewPrivs:\t1\nSeccomp:\t2\n"
 
 
-@pytest.mark.parametrize("last", ["true", f"sleep {NAP}"])
+@pytest.mark.parametrize("last", ["true", f"sleep {NAP}"], ids=["at its end", "killed"])
 async def test_what_it_left_behind_ends_with_it(tmp_path: Path, last: str) -> None:
     ended = await shell(tmp_path, f"{DAEMONS}; {last}", Bounds(1.0))
     assert ended.timed_out is (last != "true") and sleepers() == []
