@@ -12,7 +12,7 @@ from drone.sandbox import seccomp
 from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
 from drone.sandbox.command import Call, Command, CommandLine, Look, Maker, Seen, at_once, looked_after, looked_at
 from drone.sandbox.custody import Custody
-from drone.sandbox.guard import Guard
+from drone.sandbox.guard import FIXED, Guard
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.meter import Meter, Metered
 from drone.sandbox.paths import Workspace
@@ -22,8 +22,6 @@ from drone.sandbox.program_slots import ProgramSlots
 from drone.sandbox.protected import Protected
 
 __all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]
-
-FIXED = Protected()
 
 _TRIAL_SECONDS = 10.0
 _AT_ONCE = 8

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from drone.sandbox import launcher, seccomp
-from drone.sandbox.bubblewrap import FIXED, Bubblewrap
+from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.command import Call, CommandLine, Maker, Seen
 from drone.sandbox.custody import Custody
+from drone.sandbox.guard import FIXED
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.masks import in_memory
 from drone.sandbox.meter import Meter

@@ -3,13 +3,14 @@
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from drone.sandbox.afterwards import Top, contents, undone
 from drone.sandbox.beneath import opened_beneath
 from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.private import identity, path_of
 from drone.sandbox.protected import GIT, Protected
-from drone.sandbox.survey import Spot, survey
+from drone.sandbox.survey import Spot, directories, spots_in, survey
 
 ALSO_WHEN_MISSING = (
     *(".mcc", ".mcc-workspace", "mcc.toml", ".mcp.json", "AGENTS.md", "CLAUDE.md"),
@@ -23,8 +24,27 @@ OF_A_REPOSITORY_WHEN_MISSING = ("hooks", "info")
 MOST_MOUNTED = 500
 """Protected paths of one workspace; bubblewrap takes some 0.2 ms for each."""
 
+FIXED = Protected()
+
 _HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOTHING = "/dev/null"
+
+
+def swept(root: int, *, whole: bool) -> None:
+    """Take away what stands for missing paths since a process was killed; to be called while nobody may write there,
+    as a program that does loses its walls with it. `whole`: from all directories, not from the topmost alone.
+
+    Blocks; raises OSError when it cannot be looked through.
+    """
+    for directory in directories(root, []):
+        for spot in spots_in(directory, FIXED):
+            if spot.is_placeholder:
+                with suppress(OSError):
+                    os.unlink(spot.name, dir_fd=directory.fd)
+            elif spot.name in directory.into:
+                directory.into.remove(spot.name)
+        if not whole:
+            return
 
 
 class Guard:

@@ -92,6 +92,8 @@ class HostLock:
         self._how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         self._live = live
         self._fd: int | None = None
+        self.succeeds = False
+        """Whether one was here that is gone, in the middle of whatever it did."""
 
     def take(self) -> bool:
         """Take it, once what holders that are gone left running is ended; False when another process has it.
@@ -146,6 +148,7 @@ class HostLock:
             if not holder.is_me and self._is_gone(holder):
                 _end_children(holder)
                 self._page(holder.order_id).unlink(missing_ok=True)
+                self.succeeds = True
 
     def _is_gone(self, holder: Holder) -> bool:
         """Whether the process has ended, or may not act any more; False where that cannot be told from here."""

@@ -10,10 +10,11 @@ from drone.agent.messages import SHELL_READ, ToolSpec
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.bubblewrap import FIXED, Bubblewrap
+from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import KIND as CONTAINER
 from drone.sandbox.contained import Contained
 from drone.sandbox.custody import Custody
+from drone.sandbox.guard import FIXED
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected

@@ -142,7 +142,7 @@ class Claiming:
         if self._workspaces is None or execution.workspace is None:
             yield
             return
-        async with self._workspaces.entered(claim, execution.workspace, execution.incarnation):
+        async with self._workspaces.entered(claim, execution.workspace, execution.incarnation, execution.directory):
             if execution.directory is None:
                 execution.directory = await self._workspaces.checked_out(claim.order)
             yield

@@ -17,6 +17,7 @@ from drone.agent.threads import NoThread
 from drone.checkouts.mirror import CannotFetch
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
+from drone.sandbox.guard import swept
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken, keys_above, workspace_key
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.reaper import Process
@@ -296,8 +297,11 @@ class Workspaces:
         return waiting.key in (None, workspace_key(workspace, mark=False).text)
 
     @asynccontextmanager
-    async def entered(self, claim: Claim, hold: WorkspaceHold, incarnation: str) -> AsyncIterator[None]:
-        """Work in the workspace of a claimed order, with nobody of this machine in there who lost it.
+    async def entered(
+        self, claim: Claim, hold: WorkspaceHold, incarnation: str, workspace: Workspace | None = None
+    ) -> AsyncIterator[None]:
+        """Work in the workspace of a claimed order, with nobody of this machine in there who lost it, and nothing that
+        a killed one put into it for its programs.
 
         Raises `Busy`, and `drone.agent.journal.Fenced` when the order is another's by now.
         """
@@ -306,9 +310,18 @@ class Workspaces:
         lock = HostLock(self._site.directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:
             await self._take(lock)
+            if workspace is not None:
+                await self._sweep(claim.order, workspace, whole=lock.succeeds or claim.epoch > 1)
             yield
         finally:
             lock.release()
+
+    async def _sweep(self, order: WorkOrder, workspace: Workspace, *, whole: bool) -> None:
+        root = self._roots.named_by(order.workspace or "")
+        try:
+            await self._looked(root, order.id, partial(swept, workspace.fd, whole=whole))
+        except (NoThread, OSError) as problem:
+            log.warning("a workspace cannot be swept", order_id=order.id, problem=str(problem))
 
     def _live(self) -> set[str]:
         return {one.incarnation for one in self._store.store.leases.registrations()}

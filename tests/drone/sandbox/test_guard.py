@@ -12,7 +12,7 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.guard import MOST_MOUNTED
+from drone.sandbox.guard import MOST_MOUNTED, swept
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.protected import Protected
@@ -236,3 +236,19 @@ async def test_a_further_directory_is_guarded_beside_a_workspace_that_is_written
     ended = await sandbox.run(command, Workspace(root), SOON, profile=WRITES, mounts=mounts)
     assert b"/git/config: Read-only" in ended.stderr.head and (further.root / "fine").exists()
     assert len(ended.undone) == 1 and ended.undone[0].startswith("/git/commondir is protected")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_killed_drone_left_is_swept_and_nothing_else(root: Path, whole: bool) -> None:
+    """Also below the top, if it is looked at as a whole; a socket or file of somebody's stays."""
+    (root / "sub" / ".git").mkdir(parents=True)
+    (root / "AGENTS.md").write_text("mine")
+    os.mknod(root / "CLAUDE.md", stat.S_IFSOCK | 0o600)
+    os.mknod(root / "ordinary", stat.S_IFSOCK)
+    for directory, name in ((root, ".env"), (root, ".mcc"), (root / "sub" / ".git", "hooks")):
+        os.mknod(directory / name, stat.S_IFSOCK)
+    fd = os.open(root, os.O_RDONLY)
+    swept(fd, whole=whole)
+    os.close(fd)
+    assert sorted(os.listdir(root)) == ["AGENTS.md", "CLAUDE.md", "ordinary", "sub"]
+    assert os.listdir(root / "sub" / ".git") == ([] if whole else ["hooks"])

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+import stat
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -527,3 +528,18 @@ async def test_why_a_workspace_cannot_be_had_is_how_its_order_ends(place: Path, 
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
         assert "is not a directory" in str(kept.detail)
+
+
+async def test_what_a_killed_drone_put_there_for_its_programs_is_gone_before_the_order_goes_on(
+    place: Path, locks: Path
+) -> None:
+    async with Bench(workspaces=seeing(place.parent, locks)) as bench:
+        order = bench.place("think for ever", workspace=str(place))
+        await began_and_left(bench, order)
+        (place / "sub" / ".git").mkdir(parents=True)
+        (place / "mcc.toml").write_text("mine")
+        for left in (place / ".env", place / "sub" / ".git" / "hooks"):
+            os.mknod(left, stat.S_IFSOCK)
+        await began_and_left(bench, order)
+        assert not (place / ".env").exists() and os.listdir(place / "sub" / ".git") == []
+        assert (place / "mcc.toml").read_text() == "mine"
