@@ -1,6 +1,9 @@
 """What a followed order asks at the terminal, and what comes of each answer."""
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -45,7 +48,7 @@ class Desk:
         """The item, after the person has typed these lines, and then the end of input."""
         self.held.write(fact)
         typed = iter(lines)
-        prompt = Prompt(self.client, self.held.id, lambda _: next(typed, None))
+        prompt = Prompt(self.client, self.held.id, lambda *_: next(typed, None))
         for entry in self.store.journal.read(self.held.id):
             prompt.see(entry, Screen())
         return self.store.approvals.list().items[0]
@@ -98,10 +101,34 @@ def test_what_was_decided_elsewhere_is_not_asked_here(desk: Desk) -> None:
     desk.client.inbox.deny("a1")
     read: list[str] = []
 
-    def line(prompt: str) -> str | None:
+    def line(prompt: str, over: Callable[[], bool]) -> str | None:
         read.append(prompt)
         return "y"
 
     for entry in desk.store.journal.read(desk.held.id):
         Prompt(desk.client, desk.held.id, line).see(entry, Screen())
     assert read == [] and desk.store.approvals.get("a1").status == "denied"
+
+
+def test_a_question_that_was_decided_elsewhere_meanwhile_is_taken_back(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.held.write(CALL)
+
+    def line(prompt: str, over: Callable[[], bool]) -> str | None:
+        assert not over()
+        desk.client.inbox.approve("a1")
+        assert over()
+        return None
+
+    for entry in desk.store.journal.read(desk.held.id):
+        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+    assert "Nothing to answer any more" in capsys.readouterr().err
+
+
+def test_the_terminal_is_read_only_until_it_is_over() -> None:
+    ours, theirs = os.pipe()
+    program = "from mcc.cli.prompting import read_line; print(read_line('? ', lambda: True))"
+    child = subprocess.run([sys.executable, "-c", program], stdin=ours, capture_output=True, timeout=30, text=True)
+    os.close(ours), os.close(theirs)
+    assert child.stdout == "None\n", "nothing was typed, and the input did not end"
