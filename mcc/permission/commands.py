@@ -44,6 +44,9 @@ _KEYWORDS = frozenset(
         "[[",
     }
 )
+_NAMING = frozenset({"function", "coproc"})
+"""What follows may be a name, with a command behind it."""
+
 _MARKS = frozenset("!{}")
 _RUN_OTHERS = frozenset(
     {
@@ -72,10 +75,24 @@ _RUN_OTHERS = frozenset(
         "busybox",
         "script",
         "ssh",
+        "setarch",
+        "chrt",
+        "taskset",
+        "prlimit",
+        "setpriv",
+        "runuser",
     }
 )
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 _READ_ON = frozenset({"eval", "source", ".", "trap", "alias"})
+_RENAME = frozenset({"alias", "hash", "enable"})
+"""What a later word means is told by these, so that nothing is known of it."""
+
+_EVALUATE = frozenset(
+    {"test", "[", "printf", "read", "unset", "let", "declare", "typeset", "local", "export", "readonly"}
+)
+"""They run what is substituted in the index of a name that they are given, quoted or not: `test -v 'a[$(b)]'`."""
+
 _EXECUTE = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _TAKE_TEXT = _SHELLS | _READ_ON
 _SUFFIXES = 50
@@ -212,6 +229,8 @@ class _Parser(Reader):
                 word = self.word()
                 if not words and self._is_mark(word, start):
                     why = why or ("" if word.text in _MARKS else "it is more than simple commands")
+                    if word.text in _NAMING:
+                        words.append(Word(is_known=False, why=why))
                 elif not words and self.is_assignment(start):
                     why = why or "it sets variables"
                 else:
@@ -265,6 +284,8 @@ class _Parser(Reader):
                 yield Command(argv[place:], whole, False, why)
                 if argv[place].rpartition("/")[2] in _TAKE_TEXT:
                     yield from self._inner(argv[place:], whole)
+        elif name in _RENAME or (name in _SHELLS and _reads_on(argv)):
+            yield Command((), False, False, why)
         elif name == "find":
             places = [place for place, word in enumerate(argv[:-1], start=1) if word in _EXECUTE]
             yield from (Command(argv[place:], whole, False, why) for place in places[:_SUFFIXES])
@@ -275,7 +296,10 @@ class _Parser(Reader):
 def _runs_others(argv: Sequence[str]) -> str:
     """Why a command whose words are known still does more than they say."""
     name = argv[0].rpartition("/")[2] if argv else ""
-    if name in _READ_ON or name in _RUN_OTHERS or (name in _SHELLS and _script(argv) is not None):
+    if name in _EVALUATE and any("[" in word and ("$(" in word or "`" in word) for word in argv[1:]):
+        return f"{name} may run what stands in brackets"
+    shell = name in _SHELLS and (_script(argv) is not None or _reads_on(argv))
+    if name in _READ_ON or name in _RUN_OTHERS or name in _RENAME or shell:
         return f"{name} runs other commands"
     return "find runs other commands" if name == "find" and not _EXECUTE.isdisjoint(argv) else ""
 
@@ -287,6 +311,11 @@ def _text_of(name: str, argv: Sequence[str]) -> str | None:
     if name == "trap":
         return argv[1] if len(argv) > 1 else None
     return _script(argv) if name in _SHELLS else None
+
+
+def _reads_on(argv: Sequence[str]) -> bool:
+    """Whether a shell is given neither text nor a file of commands, and so reads them from its input."""
+    return _script(argv) is None and ("-s" in argv or all(word.startswith(("-", "+")) for word in argv[1:]))
 
 
 def _script(argv: Sequence[str]) -> str | None:

@@ -41,6 +41,7 @@ def word(command: object, layer: Layer) -> str:
         "PATH=. pytest",
         "pytest() { evil; }; pytest",
         "pytest '",
+        "pytest | bash",
         7,
         None,
         ["pytest"],
@@ -49,6 +50,15 @@ def word(command: object, layer: Layer) -> str:
 )
 def test_row_20_what_is_not_plainly_an_allowed_command_is_not_allowed(command: object) -> None:
     assert word(command, ONLY_TESTS) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["test -v 'a[$(evil)]'", "printf -v 'a[`evil`]' x", "sh", "bash -s x", "hash -p /evil ls"]
+)
+def test_row_20_what_runs_its_words_as_commands_is_allowed_by_no_rule(command: str) -> None:
+    name = command.split()[0]
+    rule = PermissionRule(when=f'argv[0] == "{name}"', then="allow")
+    assert word(command, Layer("operator", {"run_shell": (rule, PermissionRule(then="ask"))})) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -68,6 +78,13 @@ def test_row_20_what_is_not_plainly_an_allowed_command_is_not_allowed(command: o
         "true; " * 60 + "git push",
         "x" * 20_001,
         "f() { git push; }; f",
+        "function f { git push; }; f",
+        "coproc p { git push; }",
+        "bash <<'E'\ngit push\nE",
+        "printf 'git push' | sh",
+        "shopt -s expand_aliases; alias g=git\ng push",
+        "hash -p /usr/bin/git g; g push",
+        "taskset 1 git push",
         None,
     ],
     ids=lambda command: repr(command)[:40],
