@@ -305,7 +305,12 @@ class Hiring:
         return (parent.permits or self.permits).of(own)
 
     def _isolated(self, definition: AgentDefinition, parent: Parent, names: Sequence[str]) -> Isolated | None:
-        """The worktree of an agent that asks for one and has tools to write with. Raises `CannotHire`."""
+        """The worktree of an agent that asks for one and has tools to write with. Raises `CannotHire`.
+
+        None in an order that may not write: it shares its workspace, and a worktree is made with refs in there.
+        """
+        if (parent.permits or self.permits).mode == "plan":
+            return None
         writes = any(spec.may_write for spec in parent.tools.specs() if spec.name in names)
         if definition.isolation != "worktree" or not writes:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drone.checkpoints.ledger import Touched
 from drone.checkpoints.store import CheckpointStore
-from drone.checkpoints.tree import Node, Trees, at, entries, parents
+from drone.checkpoints.tree import Node, Trees, at, entries, parents, remembered
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.placing import Placing
 from drone.sandbox.protected import GIT
@@ -30,7 +30,7 @@ class WayBack:
 def way_back(trees: Trees, wanted: Mapping[bytes, Touched], now: bytes, *, overwrite: bool) -> WayBack:
     """From the tree `now` to what was there before. Git's index is nobody's work, and its objects are never taken away:
     what somebody committed since may need them."""
-    targets: dict[bytes, Node | None] = {}
+    trees, targets = remembered(trees), dict[bytes, Node | None]()
     others, lost = list[bytes](), list[bytes]()
     for path, one in wanted.items():
         there = at(trees, now, path)

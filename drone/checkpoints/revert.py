@@ -12,7 +12,7 @@ from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
 from drone.checkpoints.restore import WayBack, restore, way_back
 from drone.checkpoints.scan import Stopped
 from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
-from drone.checkpoints.tree import Trees, at
+from drone.checkpoints.tree import Trees, at, remembered
 from drone.sandbox.paths import PathError, shown
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -143,6 +143,7 @@ class Revert:
 
 def _wrong(trees: Trees, left: bytes, done: WayBack) -> Iterator[bytes]:
     """What is not as it was to be, by the tree that the revert left. A directory may hold what is somebody else's."""
+    trees = remembered(trees)
     for path, node in done.targets.items():
         there = at(trees, left, path)
         if (node is None and there is not None and there.kind != "directory") or (

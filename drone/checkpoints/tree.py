@@ -4,11 +4,13 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Kind = Literal["file", "link", "directory", "left_out"]
 
 _KINDS: tuple[Kind, ...] = ("file", "link", "directory", "left_out")
+_REMEMBERED = 128
 _HEAD = struct.Struct(">BIQ32sH")
 
 
@@ -80,6 +82,11 @@ def digest_of(data: bytes) -> bytes:
 
 EMPTY = digest_of(b"")
 """Digest of a directory in which nothing is."""
+
+
+def remembered(trees: Trees) -> Trees:
+    """The same, where many paths of the same directories are looked up: a listing is read from the store once."""
+    return lru_cache(_REMEMBERED)(trees)
 
 
 def at(trees: Trees, root: bytes, path: bytes) -> Node | None:

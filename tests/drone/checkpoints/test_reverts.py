@@ -13,8 +13,11 @@ import pytest
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.turn import Turn
+from drone.checkpoints.ledger import Touched
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.checkpoints.restore import way_back
 from drone.checkpoints.revert import Revert
+from drone.checkpoints.tree import Node
 from drone.sandbox.paths import Workspace
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
@@ -227,3 +230,19 @@ def test_who_changed_nothing_has_no_changes(site: Site) -> None:
     order.begin("c2", None, STOP)
     (site.root / "made").unlink()
     assert order.summary(STOP) is None
+
+
+def test_the_way_back_of_many_files_reads_each_directory_once() -> None:
+    names = [b"d/%d" % number for number in range(500)]
+    file, kept = Node("file", 0o644, 0, bytes(32)), dict[bytes, dict[bytes, Node]]()
+    kept[b"d"] = {name[2:]: file for name in names}
+    kept[b"top"] = {b"d": Node("directory", 0o755, 0, b"d")}
+    reads: list[bytes] = []
+
+    def trees(digest: bytes) -> dict[bytes, Node]:
+        reads.append(digest)
+        return kept[digest]
+
+    wanted = {name: Touched(name, None, file) for name in names}
+    assert len(way_back(trees, wanted, b"top", overwrite=False).targets) == 500
+    assert sorted(reads) == [b"d", b"top"]

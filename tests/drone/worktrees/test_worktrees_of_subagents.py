@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask
+from drone.agent.permits import Permits
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished
@@ -165,3 +166,13 @@ async def test_a_tool_that_is_not_to_be_had_in_a_worktree_is_never_run_outside_o
     assert (shop.scene.root / "a.txt").read_text() == before
     ended = [one.data for one in shop.journal.entries if isinstance(one.data, ToolFinished)]
     assert [one.outcome for one in ended if one.name == "write_file"] == [Outcome.DENIED]
+
+
+async def test_in_an_order_that_only_plans_no_worktree_is_made_and_the_repository_stays_as_it_is(
+    shop: Workshop,
+) -> None:
+    plan = Permits.of_order({}, "plan", {}, "deny", "")
+    await shop.run(script([hire("x"), "done"], x=[write("a.txt", "x\n"), "looked at"]), permits=plan)
+    (told,) = answered(shop)
+    assert told["status"] == "completed" and shop.ended == [] and shop.left == [] and shop.refs == {}
+    assert shop.scene.git("status", "--porcelain") == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
+from drone.agent.permits import Permits
 from drone.agent.report import Report
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
@@ -109,14 +110,17 @@ class Workshop:
             return there
         return Only(there, {spec.name for spec in there.specs()} - self.not_in_worktrees)
 
-    async def run(self, script: Author, *, limits: Limits | None = None, again: bool = False) -> Report:
+    async def run(
+        self, script: Author, *, limits: Limits | None = None, again: bool = False, permits: Permits | None = None
+    ) -> Report:
         """One order from its beginning to its end; `again`: it goes on with what its journal says."""
         tree = Tree.of(self.journal.entries) if again else None
         turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree)
         workspace = Workspace(self.scene.root)
         worktrees = Worktrees(self.git, self.home, ORDER, workspace, self.tools)
         model = OneModel(ScriptedModel(script))
-        hiring = Hiring(Definitions(installed(agent_files())), model, turn, place=Place(worktrees=worktrees))
+        place = Place(worktrees=worktrees)
+        hiring = Hiring(Definitions(installed(agent_files())), model, turn, place=place, permits=permits or Permits())
         master = hiring.master("master", None, self.tools(workspace))
         try:
             return await master.run(Task("Go", turn.root or root_record_id(ORDER)), turn)
