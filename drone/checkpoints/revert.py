@@ -158,7 +158,8 @@ def _refusal(found: WayBack) -> str:
         said.append(f"changed since by somebody else: {_listed(found.others)}")
     if found.lost:
         said.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
-    return f"Nothing was done; {'; '.join(said)}. With --overwrite the rest is brought back all the same."
+    over = "these are brought back as well" if not found.lost else "all but what was not kept is brought back"
+    return f"Nothing was done; {'; '.join(said)}. With --overwrite {over}."
 
 
 def _listed(paths: Sequence[bytes]) -> str:

@@ -346,6 +346,7 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
     from mcc.contracts.shape import to_json
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
+    from mcc.view.changes import changes_told
     from mcc.view.lines import what_to_do
 
     why = order.reason or resting
@@ -379,5 +380,6 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("permission", to_json(order.permission).decode() if order.permission else None),
         ("asks a person", _ASKED[order.on_ask or "deny"]),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
+        *changes_told(order.changes, order.id),
         ("prompt", order.prompt or None),
     ]

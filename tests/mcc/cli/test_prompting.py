@@ -130,5 +130,6 @@ def test_the_terminal_is_read_only_until_it_is_over() -> None:
     ours, theirs = os.pipe()
     program = "from mcc.cli.prompting import read_line; print(read_line('? ', lambda: True))"
     child = subprocess.run([sys.executable, "-c", program], stdin=ours, capture_output=True, timeout=30, text=True)
-    os.close(ours), os.close(theirs)
+    os.close(ours)
+    os.close(theirs)
     assert child.stdout == "None\n", "nothing was typed, and the input did not end"
