@@ -36,6 +36,10 @@ class Refused(Exception):
     """The call is not made, or brought nothing; a sentence for the model."""
 
 
+class Lost(Refused):
+    """The server was gone before it answered: what the call did is not known."""
+
+
 class Server:
     def __init__(
         self,
@@ -135,11 +139,13 @@ class Server:
         from drone.mcp_servers.asking import NotAnswered
         from drone.mcp_servers.tasks import TaskFailed
 
+        begun = False
         try:
             async with self._connection.used() as spoken:
                 if spoken is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
                     await self._list(spoken)
                 definition = self._definition(name)
+                begun = True
                 return await spoken.call(definition.own_name, arguments, asks, progress)
         except Down as down:
             raise Refused(f"{down} Go another way, or say that it is missing.") from down
@@ -149,7 +155,8 @@ class Server:
             said = await self._said(error)
             if error.code == CONNECTION_CLOSED:
                 self._connection.lost()
-            raise Refused(f"{name} brought nothing: {said}.") from error
+            gone = begun and error.code == CONNECTION_CLOSED
+            raise (Lost if gone else Refused)(f"{name} brought nothing: {said}.") from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             raise Refused(f"{name} brought nothing: {await self._said(error)}.") from error
 

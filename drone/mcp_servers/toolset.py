@@ -10,7 +10,7 @@ from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
 from drone.mcp_servers.results import output_of
-from drone.mcp_servers.server import Refused, Server
+from drone.mcp_servers.server import Lost, Refused, Server
 from drone.mcp_servers.words import one_line
 from drone.tools.asking import answered
 from drone.tools.tool import unknown_tool
@@ -48,6 +48,9 @@ class Telling:
         self._told_at, self._offset = at, self._offset + len(text)
 
 
+_UNKNOWN = "It may or may not have had its effect: look whether it had, before you repeat it."
+
+
 class ServerTools:
     """What there was when the order began or went on. A tool that is another one since is refused when it is called."""
 
@@ -55,6 +58,7 @@ class ServerTools:
         self._servers = servers
         self._specs = tuple(spec for server in servers.values() for spec in server.specs())
         self._names = frozenset(spec.name for spec in self._specs)
+        self._changing = frozenset(spec.name for spec in self._specs if spec.effects not in ("none", "read"))
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
@@ -68,6 +72,8 @@ class ServerTools:
             result = await server.call(call.name, call.arguments, asks, Telling(call))
         except Refused as refused:
             # The sentence may quote the server, so it is a stranger's as well.
+            if isinstance(refused, Lost) and call.name in self._changing:
+                return Output(f"{refused} {_UNKNOWN}", is_error=True, outcome=Outcome.OUTCOME_UNKNOWN)
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
         return await output_of(result, call.turn.artifacts if call.turn else None)
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from drone.agent.toolset import Call
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
 from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
+from mcc.contracts.entry import Origin
 from mcc.redaction import Redactor
 from tests.drone.mcp_servers.conftest import Serve, nowhere, program
 
@@ -47,6 +49,17 @@ async def test_what_crashes_is_told_and_started_anew(serve: Serve) -> None:
     with pytest.raises(Refused, match="it fell over"):
         await said(servers, "one__crash")
     assert await said(servers, "one__echo", text="again") == "again"
+
+
+@pytest.mark.parametrize(("effects", "outcome"), [("irreversible", "outcome_unknown"), ("read", "error")])
+async def test_of_a_call_in_which_the_server_dies_nobody_knows_what_it_did(
+    serve: Serve, effects: str, outcome: str
+) -> None:
+    config = program({}).model_copy(update={"effects": {"*": effects}})
+    tools = await serve(one=config).tools()
+    output = await tools.call(Call("c1", "one__crash", {}, Origin()))
+    assert output.is_error and output.outcome == outcome and "it fell over" in output.content
+    assert ("may or may not" in output.content) is (outcome == "outcome_unknown")
 
 
 async def test_a_program_that_does_not_start_says_what_to_do(serve: Serve) -> None:
