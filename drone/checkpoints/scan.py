@@ -15,6 +15,7 @@ from threading import Event
 
 from drone.checkpoints.store import PIECE, CheckpointStore
 from drone.checkpoints.tree import EMPTY, Node, at, digest_of, with_paths
+from drone.sandbox import placeholders
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, Workspace, kind_of, shown
 
@@ -161,6 +162,8 @@ class Scan:
 
     def _leaf(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node | None:
         try:
+            if placeholders.has_mode(status.st_mode):
+                return None
             if stat.S_ISLNK(status.st_mode):
                 return self._link(above, name)
             if stat.S_ISREG(status.st_mode):

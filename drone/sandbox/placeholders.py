@@ -56,4 +56,9 @@ def is_placeholder(directory: int, name: str) -> bool:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except OSError:
         return False
+    return has_mode(mode)
+
+
+def has_mode(mode: int) -> bool:
+    """Whether a placeholder has this mode: whoever looks through a workspace beside a program takes it for nothing."""
     return stat.S_ISSOCK(mode) and not stat.S_IMODE(mode)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from drone.sandbox.placeholders import has_mode
 from drone.sandbox.private import Identity, identity
 from drone.sandbox.protected import ATTRIBUTES, GIT, NAMES, OF_A_REPOSITORY, Protected, plain
 
@@ -130,7 +131,7 @@ class Spot(NamedTuple):
 
     @property
     def is_placeholder(self) -> bool:
-        return stat.S_ISSOCK(self.mode) and not stat.S_IMODE(self.mode)
+        return has_mode(self.mode)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """What a checkpoint holds, and what it says was changed since."""
 
 import os
+import stat
 from pathlib import Path
 from threading import Event
 
@@ -66,6 +67,13 @@ def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Pat
     os.chmod(root / "empty", 0o700)
 
     assert order.close("c1", STOP) == [b"empty", b"new", b"new/b", b"secret.txt", b"src/a.py"]
+
+
+def test_what_stands_for_missing_files_beside_a_program_is_nothing(order: OrderCheckpoints, root: Path) -> None:
+    os.mknod(root / ".env", stat.S_IFSOCK)
+    os.mknod(root / "mine", stat.S_IFSOCK | 0o600)
+    begun = order.begin("c1", None, STOP)
+    assert b".env" not in nodes(order, begun.move.before) and b"mine" in nodes(order, begun.move.before)
 
 
 def test_a_call_that_begins_again_has_the_checkpoint_that_it_had(order: OrderCheckpoints, root: Path) -> None:
