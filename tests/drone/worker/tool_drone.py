@@ -30,6 +30,8 @@ from drone.sandbox.paths import Workspace
 from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected
+from drone.tools.jobs import Jobs
+from drone.tools.notes_port import Notes
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.app import work
 from mcc.contracts.fence import unfenced
@@ -73,6 +75,8 @@ class SleepyToolbox(Toolbox):
         workspace: Workspace | Path | None,
         detected: Detected | None = None,
         checkpoints: OrderCheckpoints | None = None,
+        notes: Notes | None = None,
+        jobs: Jobs | None = None,
     ) -> ToolSet:
         sandbox = self.git.sandbox
         assert sandbox is not None
