@@ -87,6 +87,8 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool)
         artifact=output.artifact,
         untrusted=untrusted,
         images=output.images,
+        files=output.files,
         exit_code=output.exit_code,
         job=output.job,
+        found=output.found,
     )

@@ -109,8 +109,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Patch(
                 f"{STORE}/rows.py",
-                '{**wanted, "keys": hold.keys}).first() is not None:',
-                '{**wanted, "keys": hold.keys}).first() is ...:',
+                '{**wanted, "keys": hold.in_its_way}).first() is not None:',
+                '{**wanted, "keys": hold.in_its_way}).first() is ...:',
             ),
         ),
         (SIMULATION, CONFORMANCE),

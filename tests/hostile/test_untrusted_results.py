@@ -102,7 +102,8 @@ async def test_errors_that_quote_the_workspace_are_fenced_and_the_runtimes_own_w
 
 def test_every_tool_that_ships_declares_its_results_untrusted(tmp_path: Path) -> None:
     specs = Toolbox.found().tools(Workspace(tmp_path)).specs()
-    assert len(specs) > 10 and all(spec.untrusted for spec in specs)
+    assert len(specs) > 10
+    assert [spec.name for spec in specs if not spec.untrusted] == ["ask_user"], "it brings what a person answers"
 
 
 async def test_skills_of_the_operator_are_not_a_strangers_and_those_of_the_workspace_are(tmp_path: Path) -> None:

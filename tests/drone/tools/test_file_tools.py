@@ -126,7 +126,7 @@ async def test_a_missing_file_is_told_with_its_neighbours(use: Use, tools: ToolS
 
 
 async def test_without_a_workspace_there_are_only_skills_and_a_bad_one_is_told(use: Use, tmp_path: Path) -> None:
-    assert [spec.name for spec in Toolbox.found().tools(None).specs()] == ["skills_list", "skills_read"]
+    assert [spec.name for spec in Toolbox.found().tools(None).specs()] == ["skills_list", "skills_read", "ask_user"]
     with pytest.raises(PathError, match="not a directory"):
         Toolbox.found().tools(tmp_path / "nope")
     output = await use(FunctionTools([read_file]), "read_file", path="x")
@@ -142,15 +142,19 @@ async def test_the_tools_of_a_workspace_work_together_and_are_idempotent(use: Us
         "search_text",
         "read_file",
         "outline",
+        "run_shell",
+        "shell_jobs",
         "skills_list",
         "skills_read",
         "rules_list",
         "rules_read",
+        "ask_user",
     ]
     assert all(spec.description and spec.seconds for spec in tools.specs())
-    assert {spec.name for spec in tools.specs() if not spec.idempotent} <= {"git_commit"}
-    every_argument = [p for spec in tools.specs() for p in spec.parameters["properties"].values()]
-    assert all(argument["description"] for argument in every_argument)
+    assert {spec.name for spec in tools.specs() if not spec.idempotent} <= {"git_commit", "run_shell"}
+    of_all = [(spec.name, *one) for spec in tools.specs() for one in spec.parameters["properties"].items()]
+    unsaid = {(tool, name) for tool, name, argument in of_all if "description" not in argument}
+    assert unsaid == {("run_shell", "command"), ("shell_jobs", "job")}, "their names say it all"
     outputs = await asyncio.gather(
         use(tools, "list_files"), use(tools, "search_text", pattern="two"), use(tools, "read_file", path="src/main.py")
     )

@@ -19,6 +19,8 @@ from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Look
+from drone.tools.git_program import Git
+from drone.tools.shell import Shell
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.worker.journal import OrderJournal
 from mcc.contracts.agents import AgentDefinition
@@ -108,6 +110,9 @@ class OneModel:
 
 class WitnessedTools:
     """The toolbox, with the test tools in it."""
+
+    shell = Shell(None, problem="no command is run here")
+    git = Git(None, problem="no git is run here")
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()
