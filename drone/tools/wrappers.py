@@ -1,9 +1,9 @@
 """Tool sets around a tool set: only some of its tools, calls that end in time, results without known secrets."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from drone.agent.messages import ToolSpec
 from drone.agent.report import mishap_of_tool
@@ -84,12 +84,12 @@ class Timed:
         return self._toolset.specs()
 
     async def call(self, call: Call) -> Output:
-        return await self._in_time(self._toolset.call(call), call.name, _GIVEN_UP)
+        return await self._in_time(lambda: self._toolset.call(call), call.name, _GIVEN_UP)
 
     async def preview(self, call: Call) -> Preview | Output | None:
-        return await self._in_time(preview_of(self._toolset, call), call.name, _NOT_SAID)
+        return await self._in_time(lambda: preview_of(self._toolset, call), call.name, _NOT_SAID)
 
-    async def _in_time(self, asked: Coroutine[Any, Any, T], name: str, late: str) -> T | Output:
+    async def _in_time(self, asked: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
         own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
         seconds = self._default_seconds if own is None else own
         work = asyncio.create_task(_worked(asked))
@@ -115,10 +115,10 @@ _GIVEN_UP = (
 _NOT_SAID = "{name} could not say within {seconds:g} s what it would do, and was not run. Ask for less at once."
 
 
-async def _worked(asked: Coroutine[Any, Any, T]) -> T | BaseException:
+async def _worked(asked: Callable[[], Awaitable[T]]) -> T | BaseException:
     """What it brought or raised: it never ends the loop, also when nobody waits any more."""
     try:
-        return await asked
+        return await asked()
     except asyncio.CancelledError:
         raise
     except BaseException as error:
@@ -150,7 +150,7 @@ class Redacted:
             case None:
                 return None
 
-    async def _clean(self, asked: Coroutine[Any, Any, T], name: str) -> T | Output:
+    async def _clean(self, asked: Awaitable[T], name: str) -> T | Output:
         try:
             return await asked
         except BaseException as error:
