@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.failpoints import Failpoints
+from tests.faults.script import ONCE
 
 DIRECTORY, MEMBER = "FAULTS_DIRECTORY", "FAULTS_MEMBER"
 MODEL, MODEL_OF_MESSAGES = "scripted-chat", "scripted-messages"
@@ -73,14 +74,15 @@ class Places:
         for file in (self.ledger, self.llm_log, self.faults):
             file.touch()
 
-    def name_models(self, port: int) -> None:
-        """Both forms of the model server that listens on this port."""
+    def configure(self, port: int) -> None:
+        """Both forms of the model server that listens on this port, and no person who would have to be asked."""
         models = "".join(
             f'[models.{alias}]\nprovider = "{form}"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
             f'model = "scripted"\napi_key_env = "HARNESS_KEY"\n\n'
             for alias, form in ((MODEL, "openai"), (MODEL_OF_MESSAGES, "anthropic"))
         )
-        self.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n')
+        allowed = f'[permission]\n{ONCE} = "allow"\n'
+        self.settings.write_text(f'{models}[defaults]\nmodel = "{MODEL}"\n\n{allowed}')
 
     def told(self, member: str) -> Mapping[str, str]:
         """The environment that leads a process here."""

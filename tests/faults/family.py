@@ -246,7 +246,7 @@ class Family:
         self.redis.start()
         llm_port = self._start_llm(bare)
         self._make_links(llm_port)
-        places.name_models(self.links["drone-llm"].port if "drone-llm" in self.links else llm_port)
+        places.configure(self.links["drone-llm"].port if "drone-llm" in self.links else llm_port)
         self._ports = [free_port() for _ in range(plan.mccs)]
         self.mccs = [self._mcc(f"mcc-{index}", port, bare) for index, port in enumerate(self._ports, 1)]
         self.drones = [self._drone(f"drone-{index}", bare) for index in range(1, plan.drones + 1)]
