@@ -24,5 +24,8 @@ def grows_faster_than_its_input(work: Callable[[int], object], size: int) -> boo
     once = seconds(lambda: work(4 * size), tries=1)
     if once <= UNSEEN_SECONDS or once < 5 * seconds(lambda: work(size), tries=1):
         return False
-    small, large = seconds(lambda: work(size)), seconds(lambda: work(4 * size))
-    return large > UNSEEN_SECONDS and large > 9 * small
+    for _ in range(3):  # a machine that is busy at one moment makes nothing square
+        small, large = seconds(lambda: work(size)), seconds(lambda: work(4 * size))
+        if large <= UNSEEN_SECONDS or large <= 9 * small:
+            return False
+    return True
